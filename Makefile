@@ -1,0 +1,61 @@
+# Two commands are enough on a machine with Python 3.11+, git and make: `make demo` and `make test`.
+
+.DEFAULT_GOAL := help
+# The stages of `test` run in their order, and the first that fails ends it, also under `make -j`.
+.NOTPARALLEL:
+
+RUN := .venv/bin/python -m
+
+# Spark's workers must run the environment's Python, the pinned Spark must win over one installed on the machine, and
+# nothing needs to be reached from another machine.
+export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+export SPARK_LOCAL_IP := 127.0.0.1
+unexport SPARK_HOME PYTHONHOME PYTHONPATH
+
+.PHONY: help setup demo test lint types imports test-fast test-live bench format clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make .venv from the pinned requirements; done by the other targets too
+	@scripts/setup
+
+demo: setup ## Watch Headgate scale a streaming job
+	@.venv/bin/headgate demo
+
+test: lint types imports test-fast test-live ## Run every check, as CI does
+	@echo "== all checks passed"
+
+lint: setup ## Check style and formatting
+	@echo "== lint: ruff"
+	@$(RUN) ruff check --quiet
+	@$(RUN) ruff format --check --quiet
+
+types: setup ## Check types
+	@echo "== types: mypy"
+	@$(RUN) mypy --no-error-summary
+
+imports: setup ## Check that imports point one way
+	@echo "== imports: import-linter"
+	@.venv/bin/lint-imports
+
+test-fast: setup ## Run the tests that need neither a cluster nor a browser
+	@echo "== test-fast: pytest, two at a time"
+	@$(RUN) pytest -q -n 2 -m "not live and not browser"
+
+test-live: setup ## Run the tests that need a cluster or a browser
+	@echo "== test-live: pytest on real Spark, one at a time"
+	@$(RUN) pytest -q -n 0 -m "live or browser"
+
+bench: setup ## Measure speed and size
+	@echo "== bench: pytest over benchmarks/"
+	@$(RUN) pytest -q -n 0 -s -o python_files='bench_*.py' -o python_functions='bench_*' benchmarks
+
+format: setup ## Format the code and apply the safe fixes
+	@$(RUN) ruff check --fix --quiet
+	@$(RUN) ruff format --quiet
+
+clean: ## Remove the environment, the caches and the builds
+	@rm -rf .venv .setup.log .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

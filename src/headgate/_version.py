@@ -1,0 +1,3 @@
+"""The version of Headgate, declared here only."""
+
+__version__ = "0.1.0"

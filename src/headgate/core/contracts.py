@@ -1,0 +1,49 @@
+"""The seams: what a policy, a guard and an engine must offer. Checks for each ship in ``headgate.testing``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+from headgate.core.topology import Topology
+from headgate.core.types import JSON, Decision, Instant, Observation, Proposal, Receipt
+from headgate.core.window import Window
+
+
+class Policy(Protocol):
+    """Decides sizes. Pure but for its own learned state: no clock, no I/O, no unseeded randomness."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decide(self, now: Instant, window: Window) -> Proposal:
+        """The size wanted for each operator; a policy that lacks data proposes the planned size and says so."""
+        ...
+
+    def snapshot(self) -> Mapping[str, JSON]:
+        """The learned state, complete: a policy restored from it goes on identically."""
+        ...
+
+    def restore(self, state: Mapping[str, JSON]) -> None: ...
+
+
+Guard: TypeAlias = Callable[[Window, Decision], Decision]
+"""Changes what a policy proposed, and leaves a note of what it did in every verdict."""
+
+
+class Engine(Protocol):
+    """What runs the operators. Synchronous and safe to call from any thread."""
+
+    def topology(self) -> Topology: ...
+
+    def observe(self) -> Observation:
+        """The newest readings and sizes; raises ``EngineError`` when they cannot be had."""
+        ...
+
+    def apply(self, decision: Decision) -> Receipt:
+        """Bring the operators to the decided sizes. Desired state, not a command: applying it twice changes nothing."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the engine and leave the job running at its size; calling it twice is fine."""
+        ...

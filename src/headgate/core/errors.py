@@ -1,0 +1,60 @@
+"""Every error Headgate raises on purpose.
+
+::
+
+    HeadgateError
+    ├── InputError            what the user gave is not usable: the CLI prints it and exits with 2
+    │   └── UnknownNameError  a misspelt name, with the closest one that exists
+    ├── EngineError           the engine could not be observed or changed
+    │   └── UnsupportedEngineError   this session or version cannot be scaled, and what to change
+    ├── JournalError          the journal cannot be read or written
+    └── StateError            saved state does not fit what it is restored into
+
+A message is one sentence that carries the value received and what was allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class HeadgateError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class InputError(HeadgateError):
+    """Input that cannot be used; the message says what was received and what was allowed."""
+
+
+class UnknownNameError(InputError):
+    """A name that does not exist, answered with the closest one that does.
+
+    >>> str(UnknownNameError("policy", "reactiv", ["static", "reactive"]))
+    "unknown policy 'reactiv', did you mean 'reactive'? Known: reactive, static."
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = sorted(known)
+        close = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
+        hint = f", did you mean {close[0]!r}?" if close else "."
+        listed = ", ".join(self.known) if self.known else "none"
+        super().__init__(f"unknown {kind} {name!r}{hint} Known: {listed}.")
+
+
+class EngineError(HeadgateError):
+    """The engine could not be observed or changed just now."""
+
+
+class UnsupportedEngineError(EngineError):
+    """This session or version cannot be scaled; the message says what to change."""
+
+
+class JournalError(HeadgateError):
+    """The journal cannot be read or written."""
+
+
+class StateError(HeadgateError):
+    """Saved state does not fit what it is restored into."""

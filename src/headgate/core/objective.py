@@ -1,0 +1,151 @@
+"""What the user asks for: a service-level objective, bounds on the size, and what an instance costs.
+
+>>> parse_objective("latency p95 < 10s").slo
+LatencySlo(bound_s=10.0, percentile=95.0)
+>>> str(parse_objective("slow records < 5%"))
+'slow records < 5%'
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from headgate.core.errors import InputError
+from headgate.core.types import Sample
+from headgate.core.units import format_duration, parse_duration_s, parse_share
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySlo:
+    """At least ``percentile`` percent of the time, latency stays below the bound."""
+
+    bound_s: float
+    percentile: float = 95.0
+
+    def __post_init__(self) -> None:
+        if not self.bound_s > 0:
+            raise InputError(f"latency bound {self.bound_s} s is not allowed; it must be above 0.")
+        if not 0 < self.percentile <= 100:
+            raise InputError(f"percentile {self.percentile} is not allowed; it must be above 0 and at most 100.")
+
+    def violated_by(self, sample: Sample) -> bool | None:
+        return None if sample.latency_s is None else sample.latency_s >= self.bound_s
+
+    def pressure(self, sample: Sample) -> float | None:
+        """How much of the objective is used up: 1 is the bound."""
+        return None if sample.latency_s is None else sample.latency_s / self.bound_s
+
+    def __str__(self) -> str:
+        return f"latency p{self.percentile:g} < {format_duration(self.bound_s)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SlowShareSlo:
+    """Of one second's records, at most this share is still waiting (backlog / input rate)."""
+
+    share: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise InputError(f"share of slow records {self.share} is not allowed; it must be above 0 and at most 1.")
+
+    def violated_by(self, sample: Sample) -> bool | None:
+        pressure = self.pressure(sample)
+        return None if pressure is None else pressure >= 1
+
+    def pressure(self, sample: Sample) -> float | None:
+        if sample.backlog is None or sample.input_rate_per_s is None:
+            return None
+        if sample.backlog <= 0:
+            return 0.0
+        # Records wait although none arrive: all of them are slow.
+        slow_share = sample.backlog / sample.input_rate_per_s if sample.input_rate_per_s > 0 else float("inf")
+        return slow_share / self.share
+
+    def __str__(self) -> str:
+        return f"slow records < {100 * self.share:g}%"
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputSlo:
+    """With at least this probability, the job gets through what arrives."""
+
+    probability: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0 < self.probability < 1:
+            raise InputError(f"throughput target {self.probability} is not allowed; it must lie between 0 and 1.")
+
+    def violated_by(self, sample: Sample) -> bool | None:
+        if sample.backlog is not None and sample.backlog <= 0:
+            return False
+        if sample.processed_rate_per_s is None or sample.input_rate_per_s is None:
+            return None
+        return sample.processed_rate_per_s < sample.input_rate_per_s
+
+    def pressure(self, sample: Sample) -> float | None:
+        if sample.processed_rate_per_s is None or sample.input_rate_per_s is None:
+            return None
+        if sample.processed_rate_per_s <= 0:
+            return float("inf") if sample.input_rate_per_s > 0 else 0.0
+        return sample.input_rate_per_s / sample.processed_rate_per_s
+
+    def __str__(self) -> str:
+        return f"throughput >= {100 * self.probability:g}%"
+
+
+Slo: TypeAlias = LatencySlo | SlowShareSlo | ThroughputSlo
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The whole of what the user asks for."""
+
+    slo: Slo
+    min_instances: int = 1
+    max_instances: int = 10
+    price_per_instance_hour: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.min_instances < 1:
+            raise InputError(f"min_instances {self.min_instances} is not allowed; it must be at least 1.")
+        if self.max_instances < self.min_instances:
+            raise InputError(
+                f"max_instances {self.max_instances} is below min_instances {self.min_instances}; "
+                "it must be at least as large."
+            )
+        if not self.price_per_instance_hour >= 0:
+            raise InputError(f"price {self.price_per_instance_hour} is not allowed; it must not be negative.")
+
+    def within(self, min_instances: int, max_instances: int) -> Objective:
+        return replace(self, min_instances=min_instances, max_instances=max_instances)
+
+    def clamp(self, instances: int) -> int:
+        return max(self.min_instances, min(self.max_instances, instances))
+
+    def __str__(self) -> str:
+        return str(self.slo)
+
+
+_FORMS = "'latency p95 < 10s', 'slow records < 5%' or 'throughput >= 95%'"
+_LATENCY = re.compile(r"(?:(?P<before>p\d+(?:\.\d+)?)\s+)?latency(?:\s+(?P<after>p\d+(?:\.\d+)?))?\s*<=?\s*(?P<bound>.+)")
+_SLOW = re.compile(r"slow(?:\s+records)?\s*<=?\s*(?P<share>.+)")
+_THROUGHPUT = re.compile(r"throughput\s*>=?\s*(?P<probability>.+)")
+
+
+def parse_objective(text: str) -> Objective:
+    """An objective from its friendly form."""
+    wanted = " ".join(text.lower().split())
+    try:
+        if match := _LATENCY.fullmatch(wanted):
+            percentile = match["before"] or match["after"] or "p95"
+            return Objective(LatencySlo(parse_duration_s(match["bound"]), float(percentile[1:])))
+        if match := _SLOW.fullmatch(wanted):
+            return Objective(SlowShareSlo(parse_share(match["share"])))
+        if match := _THROUGHPUT.fullmatch(wanted):
+            return Objective(ThroughputSlo(parse_share(match["probability"])))
+    except InputError as error:
+        raise InputError(f"objective {text!r} is not usable: {error}") from error
+    raise InputError(f"objective {text!r} is not understood; write for example {_FORMS}.")

@@ -1,0 +1,51 @@
+"""One control cycle, pure: the policy proposes, each guard in turn has its say, and what is left is the decision.
+
+This is the whole of it; everything else in Headgate feeds this function or carries out what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headgate.core.contracts import Guard, Policy
+from headgate.core.types import Decision, Instant, Proposal, Target, Verdict
+from headgate.core.window import Window
+
+
+def step(policy: Policy, guards: Sequence[Guard], now: Instant, window: Window) -> Decision:
+    """What to do now, with the reason, the numbers behind it and what each guard did."""
+    decision = _unguarded(policy.name, now, window, policy.decide(now, window))
+    for guard in guards:
+        decision = guard(window, decision)
+    return decision
+
+
+def hold(policy_name: str, now: Instant, window: Window, code: str, reason: str) -> Decision:
+    """The decision to leave every operator as it is, for one reason."""
+    targets = {
+        name: Target(instances.planned, code, reason)
+        for name in window.operators
+        if (instances := window.instances(name)) is not None
+    }
+    return _unguarded(policy_name, now, window, Proposal(targets))
+
+
+def _unguarded(policy_name: str, now: Instant, window: Window, proposal: Proposal) -> Decision:
+    verdicts = {}
+    for name in window.operators:
+        instances = window.instances(name)
+        if instances is None:
+            continue  # An operator of unknown size cannot be resized; the loop reports that it was not observed.
+        target = proposal.targets.get(name) or Target(
+            instances.planned, "no-opinion", f"{policy_name} has no opinion on {name}"
+        )
+        verdicts[name] = Verdict(
+            operator=name,
+            current=instances.planned,
+            proposed=target.instances,
+            target=target.instances,
+            code=target.code,
+            reason=target.reason,
+            numbers=target.numbers,
+        )
+    return Decision(now, policy_name, verdicts)

@@ -1,0 +1,138 @@
+"""What a policy may look back on: the recent observations and decisions, by time.
+
+A policy gets a :class:`Window`, which can only be read. The loop owns the :class:`History` behind it and is the only
+one to add to it, so a cycle costs the same however long the history is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headgate.core.topology import Topology
+from headgate.core.types import Decision, Instances, Instant, Observation, Receipt, Sample, Verdict
+
+DEFAULT_RETENTION_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of an operator's size that was decided."""
+
+    at_s: Instant
+    verdict: Verdict
+
+    @property
+    def is_scale_out(self) -> bool:
+        return self.verdict.change > 0
+
+
+class Window:
+    """A read-only view of what happened until now, newest last."""
+
+    __slots__ = ("_decisions", "_last_in", "_last_out", "_observations", "_samples", "_streaks", "topology")
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self._observations: deque[Observation] = deque()
+        self._decisions: deque[Decision] = deque()
+        self._samples: dict[str, deque[Sample]] = {name: deque() for name in topology.operators}
+        # The last changes outlive the retention: a guard time asks for them however long ago they were.
+        self._last_out: dict[str, Change] = {}
+        self._last_in: dict[str, Change] = {}
+        self._streaks: dict[str, int] = {}
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        return self.topology.operators
+
+    @property
+    def observations(self) -> Sequence[Observation]:
+        return self._observations
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        return self._decisions
+
+    def instances(self, operator: str) -> Instances | None:
+        """The newest known size of an operator."""
+        return self._observations[-1].instances.get(operator) if self._observations else None
+
+    def sample(self, operator: str) -> Sample | None:
+        """The newest reading of an operator, however old."""
+        samples = self._samples[operator]
+        return samples[-1] if samples else None
+
+    def sample_at(self, operator: str, at_s: Instant) -> Sample | None:
+        """The reading that was the newest one at a time in the past."""
+        return next((sample for sample in reversed(self._samples[operator]) if sample.at_s <= at_s), None)
+
+    def samples(self, operator: str, since_s: Instant | None = None, *, settled: bool = False) -> list[Sample]:
+        """The readings taken at or after a time, oldest first; with ``settled``, without those made while warming."""
+        found = []
+        for sample in reversed(self._samples[operator]):
+            if since_s is not None and sample.at_s < since_s:
+                break
+            if not (settled and sample.warming):
+                found.append(sample)
+        found.reverse()
+        return found
+
+    def last_change(self, operator: str) -> Change | None:
+        """The newest change of size in either direction."""
+        out, in_ = self._last_out.get(operator), self._last_in.get(operator)
+        if out is None or in_ is None:
+            return out or in_
+        return out if out.at_s >= in_.at_s else in_
+
+    def last_scale_out(self, operator: str) -> Change | None:
+        return self._last_out.get(operator)
+
+    def last_scale_in(self, operator: str) -> Change | None:
+        return self._last_in.get(operator)
+
+    def streak(self, operator: str) -> int:
+        """How many changes in a row went the same way: positive for out, negative for in. Holds do not break it."""
+        return self._streaks.get(operator, 0)
+
+
+class History(Window):
+    """A window that can be added to; it belongs to the loop."""
+
+    __slots__ = ("retention_s",)
+
+    def __init__(self, topology: Topology, retention_s: float = DEFAULT_RETENTION_S) -> None:
+        super().__init__(topology)
+        self.retention_s = retention_s
+
+    def observe(self, observation: Observation) -> None:
+        """Add what the engine saw; a reading that was reported before is not counted twice."""
+        self._observations.append(observation)
+        for name, sample in observation.samples.items():
+            samples = self._samples[name]
+            if not samples or sample.at_s > samples[-1].at_s:
+                samples.append(sample)
+        self._forget(observation.at_s - self.retention_s)
+
+    def record(self, decision: Decision) -> None:
+        """Add what was decided and given to the engine."""
+        self._decisions.append(decision)
+        for name, verdict in decision.verdicts.items():
+            if verdict.change == 0:
+                continue
+            direction = 1 if verdict.change > 0 else -1
+            last = self._last_out if direction > 0 else self._last_in
+            last[name] = Change(decision.at_s, verdict)
+            streak = self._streaks.get(name, 0)
+            self._streaks[name] = streak + direction if streak * direction > 0 else direction
+
+    def _forget(self, before_s: Instant) -> None:
+        while self._observations[0].at_s < before_s:
+            self._observations.popleft()
+        while self._decisions and self._decisions[0].at_s < before_s:
+            self._decisions.popleft()
+        for samples in self._samples.values():
+            # The newest reading stays, however old: it is what is known, and its age is told with it.
+            while len(samples) > 1 and samples[0].at_s < before_s:
+                samples.popleft()

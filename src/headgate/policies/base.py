@@ -1,0 +1,147 @@
+"""What all policies share, and the registry that finds them by name.
+
+A policy is one file in this package: a class that extends :class:`PolicyBase`, carries ``name``, ``summary`` and a
+``Settings`` class, and is decorated with :func:`register`. The package is searched when a name is first asked for, so
+a new file is all it takes; the contract checks then run on it by themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
+
+from headgate.core.errors import StateError, UnknownNameError
+from headgate.core.objective import Objective
+from headgate.core.topology import Topology
+from headgate.core.types import JSON, NO_NUMBERS, Instances, Instant, Number, Proposal, Sample, Target
+from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.policies.settings import Settings, make_settings
+from headgate.policies.stabilisers import GuardSettings
+
+S = TypeVar("S", bound=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a policy is told when it is made: what is asked for, of which operators, and the seed of its randomness."""
+
+    objective: Objective
+    topology: Topology
+    seed: int = 0
+
+
+class PolicyBase(ABC, Generic[S]):
+    """The frame of a policy: settings, saved state, and the hold of those that lack data."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    """One line, for lists."""
+    Settings: ClassVar[type[Settings]]
+    guards: ClassVar[GuardSettings] = GuardSettings()
+    """The guards that suit this policy where the user sets no others."""
+    lookback_s: float = DEFAULT_RETENTION_S
+    """How far back the policy looks; the loop keeps at least that much."""
+    state_version: ClassVar[int] = 1
+
+    def __init__(self, settings: S, context: Context) -> None:
+        self.settings = settings
+        self.objective = context.objective
+        self.topology = context.topology
+        self.seed = context.seed
+
+    @abstractmethod
+    def decide(self, now: Instant, window: Window) -> Proposal: ...
+
+    def snapshot(self) -> Mapping[str, JSON]:
+        return {"policy": self.name, "version": self.state_version, **self._state()}
+
+    def restore(self, state: Mapping[str, JSON]) -> None:
+        expected = (self.name, self.state_version)
+        received = (state.get("policy"), state.get("version"))
+        if received != expected:
+            raise StateError(
+                f"saved state is of policy {received[0]!r} version {received[1]!r}; "
+                f"{expected[0]!r} version {expected[1]!r} is needed."
+            )
+        self._restore_state(state)
+
+    def _state(self) -> dict[str, JSON]:
+        """The learned state beyond name and version; policies that learn override both of these."""
+        return {}
+
+    def _restore_state(self, state: Mapping[str, JSON]) -> None:
+        return None
+
+
+class OperatorPolicy(PolicyBase[S]):
+    """A policy that sizes each operator on its own, from that operator's readings."""
+
+    stale_after_s: ClassVar[float] = 300.0
+    """A newest reading older than this counts as none."""
+
+    def decide(self, now: Instant, window: Window) -> Proposal:
+        targets = {}
+        for operator in window.operators:
+            instances = window.instances(operator)
+            if instances is None:
+                continue
+            sample = window.sample(operator)
+            if sample is None or now - sample.at_s > self.stale_after_s:
+                targets[operator] = Target(instances.planned, "no-data", "no fresh reading of the job: holding")
+            else:
+                targets[operator] = self.size(now, window, operator, instances, sample)
+        return Proposal(targets)
+
+    @abstractmethod
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        """The size wanted for one operator whose newest reading is ``sample``."""
+
+
+def hold(instances: Instances, code: str, reason: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> Target:
+    """The target that leaves an operator as it is."""
+    return Target(instances.planned, code, reason, numbers)
+
+
+AnyPolicy = PolicyBase[Any]
+_REGISTRY: dict[str, type[AnyPolicy]] = {}
+P = TypeVar("P", bound=type[AnyPolicy])
+
+
+def register(policy: P) -> P:
+    """Class decorator: makes a policy known by its name."""
+    if policy.name in _REGISTRY and _REGISTRY[policy.name] is not policy:
+        raise ValueError(f"two policies are called {policy.name!r}")
+    _REGISTRY[policy.name] = policy
+    return policy
+
+
+@cache
+def _discover() -> None:
+    import headgate.policies as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def policy_names() -> list[str]:
+    """Every registered policy, sorted."""
+    _discover()
+    return sorted(_REGISTRY)
+
+
+def policy_class(name: str) -> type[AnyPolicy]:
+    _discover()
+    if name not in _REGISTRY:
+        raise UnknownNameError("policy", name, _REGISTRY)
+    return _REGISTRY[name]
+
+
+def make_policy(name: str, context: Context, settings: Mapping[str, object] | None = None) -> AnyPolicy:
+    """A policy by name, with settings as plain values."""
+    kind = policy_class(name)
+    return kind(make_settings(kind.Settings, name, settings or {}), context)

@@ -1,0 +1,95 @@
+"""How a setting is declared: once, with its type, its unit in the name, its bounds, its default and its help.
+
+Tables in the docs, ``headgate policies`` and error messages are all made from these declarations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.units import parse_duration_s, parse_share
+
+
+def _readable(parse: Any) -> BeforeValidator:
+    def validate(value: object) -> object:
+        try:
+            return parse(value)
+        except InputError as error:
+            raise ValueError(str(error)) from error
+
+    return BeforeValidator(validate)
+
+
+Seconds = Annotated[float, Field(ge=0), _readable(parse_duration_s)]
+"""A duration: ``90s``, ``5m`` or a number of seconds."""
+
+Share = Annotated[float, Field(ge=0, le=1), _readable(parse_share)]
+"""A share: ``5%`` or ``0.05``."""
+
+
+class Settings(BaseModel):
+    """The settings of one policy or guard. Every field has a default and a description."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def make_settings(kind: type[S], owner: str, values: Mapping[str, object]) -> S:
+    """Settings from plain values (text included), or one sentence that says what is wrong with them."""
+    for key in values:
+        if key not in kind.model_fields:
+            raise UnknownNameError(f"setting of {owner}", key, kind.model_fields)
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        name = ".".join(str(part) for part in problem["loc"]) or "settings"
+        message = problem["msg"].removeprefix("Value error, ")
+        received = "" if not problem["loc"] else f" {values.get(str(problem['loc'][0]), problem['input'])!r}"
+        raise InputError(f"{owner} setting {name}{received} is not allowed: {_lower_first(message)}.") from error
+
+
+def _lower_first(message: str) -> str:
+    return (message[:1].lower() + message[1:]).rstrip(".")
+
+
+def describe_settings(kind: type[Settings]) -> list[dict[str, Any]]:
+    """One row per setting, as data: name, type, default, allowed values and help."""
+    rows = []
+    schema = kind.model_json_schema()
+    for name, field in kind.model_fields.items():
+        part = schema["properties"][name]
+        rows.append(
+            {
+                "name": name,
+                "type": _type_name(field.annotation),
+                "default": part.get("default"),
+                "allowed": _allowed(schema, part),
+                "help": " ".join((field.description or "").split()),
+            }
+        )
+    return rows
+
+
+def _type_name(annotation: Any) -> str:
+    if get_origin(annotation) is Annotated:
+        return _type_name(get_args(annotation)[0])
+    if arguments := get_args(annotation):
+        return " or ".join("none" if a is type(None) else _type_name(a) for a in arguments)
+    return getattr(annotation, "__name__", str(annotation))
+
+
+def _allowed(schema: dict[str, Any], part: dict[str, Any]) -> str:
+    if "$ref" in part:
+        part = schema["$defs"][part["$ref"].rsplit("/", 1)[-1]]
+    if options := part.get("enum"):
+        return ", ".join(str(option) for option in options)
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    sources = [part, *part.get("anyOf", [])]
+    return " and ".join(f"{sign} {source[key]:g}" for source in sources for key, sign in signs.items() if key in source)

@@ -1,0 +1,74 @@
+"""The settings of the guards, and the guards made from them in their fixed order (see ``core/guards.py``)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from headgate.core.contracts import Guard
+from headgate.core.guards import (
+    Bounds,
+    GuardTimes,
+    HoldWhilePending,
+    HoldWhileRecovering,
+    Hysteresis,
+    Monotonicity,
+    NeverInBlind,
+    StepLimit,
+    Strategy,
+    StrategyKind,
+)
+from headgate.core.objective import Objective
+from headgate.policies.settings import Seconds, Settings
+
+Gain = Annotated[float, Field(gt=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class GuardSettings(Settings):
+    """What stabilises a policy. Bounds come from the objective."""
+
+    strategy: StrategyKind = StrategyKind.AS_PROPOSED
+    """How many instances a change is made of: as the policy proposed, or a strategy that takes only its direction."""
+    granularity: Count = 1
+    """Instances per step of a strategy."""
+    max_out: Count | None = None
+    """Largest number of instances added by one decision."""
+    max_in: Count | None = None
+    """Largest number of instances removed by one decision."""
+    gain_out: Gain = 1.0
+    """Share of the way to go at once when growing."""
+    gain_in: Gain = 1.0
+    """Share of the way to go at once when shrinking."""
+    out_after_out_s: Seconds = 0.0
+    """Least time between a scale-out and the next scale-out."""
+    out_after_in_s: Seconds = 0.0
+    """Least time between a scale-in and a scale-out."""
+    in_after_out_s: Seconds = 0.0
+    """Least time between a scale-out and a scale-in."""
+    in_after_in_s: Seconds = 0.0
+    """Least time between a scale-in and the next scale-in."""
+    monotonicity: bool = False
+    """Forbid a scale-in when latency rose after a scale-out, and a scale-out when it fell after a scale-in."""
+    pending_timeout_s: Seconds = 120.0
+    """Longest hold for instances that were asked for and have not come, or have not gone."""
+    recovery_timeout_s: Seconds = 60.0
+    """Longest hold for a job that has not settled after a change of size."""
+    stale_after_s: Seconds = 60.0
+    """A newest reading older than this forbids scaling in."""
+
+    def build(self, objective: Objective) -> tuple[Guard, ...]:
+        """The guards, in their order."""
+        lowest, highest = objective.min_instances, objective.max_instances
+        return (
+            Bounds(lowest, highest),
+            Strategy(self.strategy, self.granularity, lowest, highest),
+            StepLimit(self.max_out, self.max_in),
+            Hysteresis(self.gain_out, self.gain_in),
+            GuardTimes(self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s),
+            *((Monotonicity(),) if self.monotonicity else ()),
+            HoldWhilePending(self.pending_timeout_s),
+            HoldWhileRecovering(self.recovery_timeout_s),
+            NeverInBlind(self.stale_after_s),
+        )

@@ -1,0 +1,120 @@
+"""The control loop: observe, step, apply, journal, once per tick.
+
+Nothing that fails in a tick ends the loop, and nothing that fails is silent: an engine that cannot be observed, a
+policy that raises, an engine that refuses and a journal that cannot be written each become an event, and the job keeps
+its size. The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from headgate.core.contracts import Engine, Guard, Policy
+from headgate.core.errors import EngineError
+from headgate.core.step import hold, step
+from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
+from headgate.core.window import DEFAULT_RETENTION_S, History
+from headgate.journal.contract import Journal
+from headgate.runtime.clock import Clock
+
+logger = logging.getLogger("headgate")
+
+Watcher = Callable[[Observation | None, Decision | None], None]
+"""Is shown what each tick saw and decided: a live view, a test, a report."""
+
+
+class ControlLoop:
+    """Owns the history and makes one cycle at a time."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        policy: Policy,
+        guards: Sequence[Guard],
+        clock: Clock,
+        *,
+        journal: Journal | None = None,
+        retention_s: float = DEFAULT_RETENTION_S,
+        state_key: str | None = None,
+    ) -> None:
+        self.engine = engine
+        self.policy = policy
+        self.guards = tuple(guards)
+        self.clock = clock
+        self.history = History(engine.topology(), retention_s)
+        self.watchers: list[Watcher] = []
+        self._journal = journal
+        self._state_key = state_key
+        self._journal_failed = False
+
+    def tick(self) -> Decision | None:
+        """One cycle; ``None`` when the engine could not be observed, so that nothing could be decided."""
+        now = self.clock.now()
+        observation = self._observe(now)
+        decision = None if observation is None else self._decide(now, observation)
+        for watcher in self.watchers:
+            watcher(observation, decision)
+        return decision
+
+    def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
+        """Journal something that happened to the loop."""
+        event = Event(self.clock.now() if at_s is None else at_s, kind, detail)
+        self._write(lambda journal: journal.noted(event))
+
+    def _observe(self, now: Instant) -> Observation | None:
+        try:
+            observation = self.engine.observe()
+        except EngineError as error:
+            logger.warning("the engine could not be observed: %s", error)
+            self.note("observe-failed", str(error), at_s=now)
+            return None
+        self.history.observe(observation)
+        self._write(lambda journal: journal.observed(observation))
+        return observation
+
+    def _decide(self, now: Instant, observation: Observation) -> Decision:
+        try:
+            decision = step(self.policy, self.guards, now, self.history)
+        except Exception as error:
+            # A policy is a plug-in: whatever it raises must not cost the job its controller.
+            logger.exception("policy %s failed; holding", self.policy.name)
+            reason = f"{self.policy.name} failed with {type(error).__name__}: {error}"
+            self.note("policy-failed", reason, at_s=now)
+            decision = hold(self.policy.name, now, self.history, "policy-failed", reason)
+        receipt = self._apply(now, decision)
+        if receipt.outcome in (Outcome.ACCEPTED, Outcome.UNCHANGED):
+            self.history.record(decision)
+        self._write(lambda journal: journal.decided(decision))
+        if receipt.outcome is not Outcome.UNCHANGED:
+            self._write(lambda journal: journal.received(receipt))
+        if not decision.is_hold and self._state_key is not None:
+            self.save_state()
+        return decision
+
+    def _apply(self, now: Instant, decision: Decision) -> Receipt:
+        # Holds are applied too: a decision is the desired state, and the engine repairs what deviates from it.
+        try:
+            return self.engine.apply(decision)
+        except EngineError as error:
+            logger.warning("the engine could not be changed: %s", error)
+            return Receipt(now, Outcome.FAILED, {}, str(error))
+
+    def save_state(self) -> None:
+        """Put the policy's learned state into the journal."""
+        key = self._state_key
+        if key is not None:
+            self._write(lambda journal: journal.save_state(key, self.policy.snapshot()))
+
+    def _write(self, write: Callable[[Journal], None]) -> None:
+        if self._journal is None:
+            return
+        try:
+            write(self._journal)
+        except Exception as error:
+            # A full disk must not stop the scaling. It is said once, not at every tick.
+            if not self._journal_failed:
+                logger.error("the journal cannot be written, going on without it: %s", error)
+            self._journal_failed = True
+        else:
+            self._journal_failed = False
