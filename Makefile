@@ -38,7 +38,7 @@ types: setup ## Check types
 
 imports: setup ## Check that imports point one way
 	@echo "== imports: import-linter"
-	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --no-logo
 
 test-fast: setup ## Run the tests that need neither a cluster nor a browser
 	@echo "== test-fast: pytest, two at a time"

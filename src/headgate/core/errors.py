@@ -6,6 +6,7 @@
     ├── InputError            what the user gave is not usable: the CLI prints it and exits with 2
     │   └── UnknownNameError  a misspelt name, with the closest one that exists
     ├── EngineError           the engine could not be observed or changed
+    │   ├── EngineGoneError   it has ended for good: there is nothing left to scale
     │   └── UnsupportedEngineError   this session or version cannot be scaled, and what to change
     ├── JournalError          the journal cannot be read or written
     └── StateError            saved state does not fit what it is restored into
@@ -46,6 +47,10 @@ class UnknownNameError(InputError):
 
 class EngineError(HeadgateError):
     """The engine could not be observed or changed just now."""
+
+
+class EngineGoneError(EngineError):
+    """The engine has ended for good: there is nothing left to scale."""
 
 
 class UnsupportedEngineError(EngineError):

@@ -2,7 +2,7 @@
 
 Nothing that fails in a tick ends the loop, and nothing that fails is silent: an engine that cannot be observed, a
 policy that raises, an engine that refuses and a journal that cannot be written each become an event, and the job keeps
-its size. The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
+its size. Only an engine that has ended for good ends the loop as well (``EngineGoneError``). The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from headgate.core.contracts import Engine, Guard, Policy
-from headgate.core.errors import EngineError
+from headgate.core.errors import EngineError, EngineGoneError
 from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
@@ -65,6 +65,8 @@ class ControlLoop:
     def _observe(self, now: Instant) -> Observation | None:
         try:
             observation = self.engine.observe()
+        except EngineGoneError:
+            raise
         except EngineError as error:
             logger.warning("the engine could not be observed: %s", error)
             self.note("observe-failed", str(error), at_s=now)
@@ -96,6 +98,8 @@ class ControlLoop:
         # Holds are applied too: a decision is the desired state, and the engine repairs what deviates from it.
         try:
             return self.engine.apply(decision)
+        except EngineGoneError:
+            raise
         except EngineError as error:
             logger.warning("the engine could not be changed: %s", error)
             return Receipt(now, Outcome.FAILED, {}, str(error))

@@ -1,0 +1,102 @@
+"""A streaming source whose load follows a workload by the clock: no broker, admission control, true lag.
+
+Records are numbered from 0, and how many have arrived is a function of time alone, so the reader needs no state: it may
+be restarted, and read a range again, and will give the same records. Use it as a Structured Streaming format::
+
+    spark.dataSource.register(LoadSource)
+    spark.readStream.format("headgate-load").options(workload="sine:mean=50,amplitude=30,period=1h", …).load()
+
+Options: ``workload`` (as in ``headgate simulate``), ``started_s`` (epoch seconds at which the load starts; now, if not
+given), ``seconds`` (how long records arrive; for ever, if not given), ``partitions`` (tasks per batch) and
+``max_rows_per_batch`` (how many records one batch may take; all, if not given).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
+
+from headgate.core.errors import InputError
+from headgate.workloads import parse_workload
+
+ROWS_PER_ARROW_BATCH = 1000
+
+
+class LoadSource(DataSource):
+    """The data source; Spark makes readers from it, in a process of their own."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headgate-load"
+
+    def schema(self) -> str:
+        return "id long"
+
+    def streamReader(self, schema: StructType) -> LoadReader:
+        return LoadReader(
+            workload=self.options.get("workload", ""),
+            started_s=float(self.options.get("started_s", time.time())),
+            seconds=float(self.options.get("seconds", math.inf)),
+            partitions=_positive("partitions", self.options.get("partitions", "8")),
+            max_rows=_positive("max_rows_per_batch", self.options.get("max_rows_per_batch", "0"), least=0),
+        )
+
+
+@dataclass
+class _Range(InputPartition):
+    """Records ``first`` up to, but without, ``end``."""
+
+    first: int
+    end: int
+
+
+class LoadReader(DataSourceStreamReader):
+    def __init__(self, workload: str, started_s: float, seconds: float, partitions: int, max_rows: int) -> None:
+        self._workload = parse_workload(workload)
+        self._started_s = started_s
+        self._seconds = seconds
+        self._partitions = partitions
+        self._max_rows = max_rows
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"records": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        arrived = max(self._arrived(), start["records"])
+        if isinstance(limit, ReadMaxRows):
+            arrived = min(arrived, start["records"] + limit.max_rows)
+        return {"records": arrived}
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return {"records": self._arrived()}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        first, records = start["records"], end["records"] - start["records"]
+        cuts = [first + records * part // self._partitions for part in range(self._partitions + 1)]
+        return [_Range(one, other) for one, other in zip(cuts, cuts[1:], strict=False) if other > one]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Range)
+        for first in range(partition.first, partition.end, ROWS_PER_ARROW_BATCH):
+            ids = range(first, min(first + ROWS_PER_ARROW_BATCH, partition.end))
+            yield pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
+
+    def _arrived(self) -> int:
+        elapsed_s = min(time.time() - self._started_s, self._seconds)
+        return math.floor(self._workload.arrivals(0.0, elapsed_s)) if elapsed_s > 0 else 0
+
+
+def _positive(name: str, text: str, least: int = 1) -> int:
+    if not text.isdigit() or int(text) < least:
+        raise InputError(f"option {name} {text!r} is not allowed; it must be a whole number of at least {least}.")
+    return int(text)

@@ -1,0 +1,99 @@
+"""A job whose every record costs the same time: load source → an operator that sleeps → a file sink.
+
+Sleeping stands for work that waits on something else (a service, a disk). It lets executors on a small machine behave
+as they would on machines of their own: two of them get through twice as much, although they share two cores.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headgate.apps.load_source import LoadSource
+
+
+@dataclass(frozen=True)
+class SteadyJob:
+    """What to run; ``directory`` gets the output and the checkpoint."""
+
+    directory: Path
+    workload: str
+    seconds: float
+    cost_s: float = 0.02
+    """How long one record keeps one executor core busy."""
+    trigger_interval_s: float = 2.0
+    partitions: int = 8
+    """Tasks per batch: more than there will be executors, so that new ones find work within a running batch."""
+    max_rows_per_batch: int = 0
+
+    @property
+    def output(self) -> str:
+        return str(self.directory / "output")
+
+    def start(self, spark: SparkSession) -> StreamingQuery:
+        spark.dataSource.register(LoadSource)
+        records = (
+            spark.readStream.format(LoadSource.name())
+            .option("workload", self.workload)
+            .option("started_s", str(time.time()))
+            .option("seconds", str(self.seconds))
+            .option("partitions", str(self.partitions))
+            .option("max_rows_per_batch", str(self.max_rows_per_batch))
+            .load()
+        )
+        return (
+            records.mapInArrow(_working(self.cost_s), "id long")
+            .writeStream.format("parquet")
+            .option("path", self.output)
+            .option("checkpointLocation", str(self.directory / "checkpoint"))
+            .trigger(processingTime=f"{round(self.trigger_interval_s * 1000)} milliseconds")
+            .queryName("steady-job")
+            .start()
+        )
+
+    def check(self, spark: SparkSession) -> Output:
+        """What is in the sink, against what was read."""
+        row = (
+            spark.read.parquet(self.output)
+            .agg(F.count("id"), F.countDistinct("id"), F.coalesce(F.max("id") + 1, F.lit(0)))
+            .first()
+        )
+        assert row is not None
+        return Output(records=row[0], distinct=row[1], expected=row[2])
+
+
+@dataclass(frozen=True)
+class Output:
+    """Records are numbered without a gap, so the highest number tells how many there must be."""
+
+    records: int
+    distinct: int
+    expected: int
+
+    @property
+    def missing(self) -> int:
+        return self.expected - self.distinct
+
+    @property
+    def doubled(self) -> int:
+        return self.records - self.distinct
+
+    @property
+    def is_exact(self) -> bool:
+        return self.missing == 0 and self.doubled == 0
+
+
+def _working(cost_s: float):  # type: ignore[no-untyped-def]
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            time.sleep(cost_s * batch.num_rows)
+            yield batch
+
+    return work

@@ -1,0 +1,186 @@
+"""Core values as plain dictionaries and as JSON text, both ways and without loss.
+
+Two layers: ``*_to_dict`` and ``*_from_dict`` give and take plain values; :func:`to_json` and :func:`from_json` write
+and read them. JSON has no infinity and no not-a-number, yet a pressure can be infinite, so such a number is written as
+``{"$float": "inf"}``: valid JSON for every reader, and never taken for a word or a missing value.
+
+>>> from_json(to_json({"pressure": float("inf"), "share": 0.1}))
+{'pressure': inf, 'share': 0.1}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+from headgate.core.errors import JournalError
+from headgate.core.types import (
+    JSON,
+    Decision,
+    Event,
+    GuardNote,
+    Instances,
+    Observation,
+    Outcome,
+    Receipt,
+    Run,
+    Sample,
+    Verdict,
+)
+
+_FLOAT = "$float"
+
+
+# ------------------------------------------------------------------------------------------------------- JSON as text
+
+
+def to_json(value: JSON, *, indent: int | None = None) -> str:
+    """JSON text; mappings, numbers of numpy and numbers that are not finite are all taken."""
+    encoder = _COMPACT if indent is None else json.JSONEncoder(allow_nan=False, default=_plain, indent=indent)
+    try:
+        text = encoder.encode(value)
+        if f'"{_FLOAT}"' in text:
+            _refuse_reserved(value)
+    except ValueError as error:
+        if "JSON compliant" not in str(error):
+            raise JournalError(f"a value of type {type(value).__name__} cannot be written as JSON: {error}.") from error
+        # Rare, so only now is it worth walking through the value.
+        _refuse_reserved(value)
+        text = encoder.encode(_marked(value))
+    except TypeError as error:
+        raise JournalError(f"a value of type {type(value).__name__} cannot be written as JSON: {error}.") from error
+    return text
+
+
+def from_json(text: str) -> JSON:
+    """What :func:`to_json` was given, with plain dictionaries and lists."""
+    try:
+        return json.loads(text, object_hook=_unmarked if _FLOAT in text else None)
+    except ValueError as error:
+        raise JournalError(f"an entry of {len(text)} characters is not JSON: {error}.") from error
+
+
+def _plain(value: object) -> JSON:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _marked(value: JSON) -> JSON:
+    if isinstance(value, Mapping):
+        return {key: _marked(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_marked(item) for item in value]
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and not math.isfinite(value):
+        return {_FLOAT: str(float(value))}
+    return value
+
+
+def _unmarked(value: dict[str, JSON]) -> JSON:
+    return float(value[_FLOAT]) if value.keys() == {_FLOAT} else value
+
+
+def _refuse_reserved(value: JSON) -> None:
+    if isinstance(value, Mapping):
+        if _FLOAT in value:
+            raise JournalError(f"the key {_FLOAT!r} cannot be written: it marks numbers that are not finite.")
+        for item in value.values():
+            _refuse_reserved(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _refuse_reserved(item)
+
+
+_COMPACT = json.JSONEncoder(allow_nan=False, default=_plain, separators=(",", ":"))
+
+
+# ----------------------------------------------------------------------------------------------- values as plain data
+
+
+def observation_to_dict(observation: Observation) -> dict[str, JSON]:
+    return {
+        "at_s": observation.at_s,
+        "samples": {name: sample_to_dict(sample) for name, sample in observation.samples.items()},
+        "instances": {name: _fields(instances) for name, instances in observation.instances.items()},
+    }
+
+
+def observation_from_dict(data: Mapping[str, JSON]) -> Observation:
+    return Observation(
+        data["at_s"],
+        {name: Sample(**sample) for name, sample in data["samples"].items()},
+        {name: Instances(**instances) for name, instances in data["instances"].items()},
+    )
+
+
+def sample_to_dict(sample: Sample) -> dict[str, JSON]:
+    """The fields that say something: most engines leave most metrics out."""
+    known = {name: value for name, value in _fields(sample).items() if value is not None}
+    if sample.metrics:
+        known["metrics"] = dict(sample.metrics)
+    else:
+        del known["metrics"]
+    if not sample.warming:
+        del known["warming"]
+    return known
+
+
+def decision_to_dict(decision: Decision) -> dict[str, JSON]:
+    return {
+        "at_s": decision.at_s,
+        "policy": decision.policy,
+        "verdicts": {name: verdict_to_dict(verdict) for name, verdict in decision.verdicts.items()},
+    }
+
+
+def decision_from_dict(data: Mapping[str, JSON]) -> Decision:
+    verdicts = {
+        name: Verdict(**{**verdict, "notes": tuple(GuardNote(**note) for note in verdict["notes"])})
+        for name, verdict in data["verdicts"].items()
+    }
+    return Decision(data["at_s"], data["policy"], verdicts)
+
+
+def verdict_to_dict(verdict: Verdict) -> dict[str, JSON]:
+    return {
+        **_fields(verdict),
+        "numbers": dict(verdict.numbers),
+        "notes": [_fields(note) for note in verdict.notes],
+    }
+
+
+def receipt_to_dict(receipt: Receipt) -> dict[str, JSON]:
+    return {**_fields(receipt), "outcome": str(receipt.outcome), "requested": dict(receipt.requested)}
+
+
+def receipt_from_dict(data: Mapping[str, JSON]) -> Receipt:
+    return Receipt(data["at_s"], Outcome(data["outcome"]), data["requested"], data["detail"])
+
+
+def event_to_dict(event: Event) -> dict[str, JSON]:
+    return {**_fields(event), "numbers": dict(event.numbers)}
+
+
+def event_from_dict(data: Mapping[str, JSON]) -> Event:
+    return Event(**data)
+
+
+def run_to_dict(run: Run) -> dict[str, JSON]:
+    return {**_fields(run), "settings": dict(run.settings), "operators": list(run.operators)}
+
+
+def run_from_dict(data: Mapping[str, JSON]) -> Run:
+    return Run(**{**data, "operators": tuple(data["operators"])})
+
+
+def _fields(value: Any) -> dict[str, JSON]:
+    """The fields as they are; unlike ``dataclasses.asdict``, nothing inside them is copied."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

@@ -1,0 +1,110 @@
+"""A journal that lives and dies with the process: for simulated runs, tests and short looks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from headgate.core.errors import JournalError
+from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
+from headgate.journal.codec import from_json, to_json
+
+
+class _Timed(Protocol):
+    @property
+    def at_s(self) -> Instant: ...
+
+
+T = TypeVar("T", bound=_Timed)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunEntries:
+    run: Run
+    observations: list[Observation] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    receipts: list[Receipt] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+class MemoryJournal:
+    """Keeps everything, in lists."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: list[_RunEntries] = []
+        self._states: dict[str, str] = {}
+        self._closed = False
+
+    def begin(self, run: Run) -> int:
+        with self._lock:
+            self._refuse_closed()
+            self._runs.append(_RunEntries(run))
+            return len(self._runs)
+
+    def observed(self, observation: Observation) -> None:
+        self._newest().observations.append(observation)
+
+    def decided(self, decision: Decision) -> None:
+        self._newest().decisions.append(decision)
+
+    def received(self, receipt: Receipt) -> None:
+        self._newest().receipts.append(receipt)
+
+    def noted(self, event: Event) -> None:
+        self._newest().events.append(event)
+
+    def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
+        self._refuse_closed()
+        # Kept as text: what the policy changes later must not reach into what was saved.
+        self._states[key] = to_json(state)
+
+    def load_state(self, key: str) -> Mapping[str, JSON] | None:
+        text = self._states.get(key)
+        return None if text is None else dict(from_json(text))
+
+    def runs(self) -> list[tuple[int, Run]]:
+        return [(number, entries.run) for number, entries in enumerate(self._runs, start=1)]
+
+    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
+        entries = self._entries(run)
+        return _since(entries.observations, since_s) if entries else []
+
+    def decisions(
+        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
+    ) -> list[Decision]:
+        entries = self._entries(run)
+        found = _since(entries.decisions, since_s) if entries else []
+        return found if last is None else found[max(0, len(found) - last) :]
+
+    def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]:
+        entries = self._entries(run)
+        return _since(entries.receipts, since_s) if entries else []
+
+    def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]:
+        entries = self._entries(run)
+        return _since(entries.events, since_s) if entries else []
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _newest(self) -> _RunEntries:
+        self._refuse_closed()
+        if not self._runs:
+            raise JournalError("nothing can be written to the journal in memory before a run has begun.")
+        return self._runs[-1]
+
+    def _entries(self, run: int | None) -> _RunEntries | None:
+        """The entries of a run, or of the newest one; ``None`` when there is no such run."""
+        number = len(self._runs) if run is None else run
+        return self._runs[number - 1] if 1 <= number <= len(self._runs) else None
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise JournalError("the journal in memory is closed and takes no more entries.")
+
+
+def _since(entries: list[T], since_s: Instant | None) -> list[T]:
+    return [entry for entry in entries if since_s is None or entry.at_s >= since_s]

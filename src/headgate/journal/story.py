@@ -1,0 +1,202 @@
+"""What happened in a run, told from its entries: each change of size and why, what stopped the others, and the holds.
+
+Nothing is added to what was journalled and nothing is left out; holds that repeat each other are told as one. The
+result is data: the command line, the report and JSON each render it their way.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from headgate.core.types import Decision, Event, GuardNote, Instances, Instant, Number, Observation, Receipt, Verdict
+from headgate.core.units import format_duration
+from headgate.policies.readings import plain
+
+_CLOCKS_AGREE_S = 0.05
+"""The loop and the engine may each have their own clock, so an answer can seem a little older than its question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """A change of size that was decided, what the engine answered, and when it was seen to be done."""
+
+    at_s: Instant
+    verdict: Verdict
+    receipt: Receipt | None = None
+    reached_s: Instant | None = None
+    """When an observation first showed all planned instances ready, and no others."""
+    overtaken_s: Instant | None = None
+    """When the next change of the operator's size was decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Decisions in a row that left an operator's size alone for the same reason."""
+
+    at_s: Instant
+    last_s: Instant
+    count: int
+    verdict: Verdict
+    """The last of them; numbers and wording are its own."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """The policy wanted another size, and a guard stopped it."""
+        return self.verdict.proposed != self.verdict.current
+
+
+Item: TypeAlias = Resize | Hold | Receipt | Event
+"""One thing to tell. A receipt stands on its own where the engine acted in order to keep the size it was at."""
+
+
+def tell(
+    decisions: Sequence[Decision],
+    observations: Sequence[Observation] = (),
+    receipts: Sequence[Receipt] = (),
+    events: Sequence[Event] = (),
+) -> list[Item]:
+    """The story of one run, in the order of time."""
+    answers, unasked = _match(decisions, receipts)
+    items: list[Item] = [*events, *unasked]
+    for operator in dict.fromkeys(name for decision in decisions for name in decision.verdicts):
+        told = list(_of_operator(operator, decisions, answers))
+        items.extend(_with_effects(told, _sizes(operator, observations)))
+    return sorted(items, key=lambda item: item.at_s)
+
+
+def latest(items: Sequence[Item], count: int) -> list[Item]:
+    """The end of a story, from the last ``count`` changes or stopped changes on."""
+    weighty = [
+        index
+        for index, item in enumerate(items)
+        if isinstance(item, Resize) or (isinstance(item, Hold) and item.is_stopped)
+    ]
+    if count <= 0 or len(weighty) <= count:
+        return list(items) if count > 0 else []
+    return list(items[weighty[-count] :])
+
+
+def acting_notes(verdict: Verdict) -> list[GuardNote]:
+    """What the guards had to say; those that let the target pass without a word are left out."""
+    return [note for note in verdict.notes if note.before != note.after or note.why]
+
+
+def note_in_words(note: GuardNote) -> str:
+    """
+    >>> note_in_words(GuardNote("step-limit", 9, 4, "at most 2 more at a time"))
+    'step-limit made it 4 instead of 9: at most 2 more at a time'
+    """
+    if note.before == note.after:
+        return f"{note.guard} let it pass: {note.why}"
+    return f"{note.guard} made it {note.after} instead of {note.before}: {note.why}"
+
+
+def numbers_in_words(numbers: Mapping[str, Number]) -> str:
+    """
+    >>> numbers_in_words({"latency_s": 12.3456, "instances": 4, "trend": None})
+    'latency_s 12.3 · instances 4 · trend unknown'
+    """
+    return " · ".join(f"{name} {_number_in_words(value)}" for name, value in numbers.items())
+
+
+def _number_in_words(value: Number) -> str:
+    if value is None:
+        return "unknown"
+    return plain(value) if isinstance(value, float) else str(value)
+
+
+def effect_in_words(resize: Resize) -> str:
+    """What became of a change of size."""
+    receipt, target = resize.receipt, resize.verdict.target
+    if receipt is None:
+        answer = "no answer of the engine is in the journal"
+    else:
+        detail = f" ({receipt.detail})" if receipt.detail else ""
+        answer = f"{receipt.outcome} after {format_duration(max(0.0, receipt.at_s - resize.at_s))}{detail}"
+    if receipt is not None and receipt.outcome in ("refused", "failed"):
+        return answer
+    if resize.reached_s is not None:
+        return f"{answer}; {target} ready after {format_duration(resize.reached_s - resize.at_s)}"
+    if resize.overtaken_s is not None:
+        return f"{answer}; overtaken after {format_duration(resize.overtaken_s - resize.at_s)} by the next change"
+    return f"{answer}; not seen ready yet"
+
+
+def _match(decisions: Sequence[Decision], receipts: Sequence[Receipt]) -> tuple[dict[Instant, Receipt], list[Receipt]]:
+    """The engine's answers by the time of the decision they answer, and what it did without having been asked to."""
+    times = [decision.at_s for decision in decisions]
+    answers, unasked = {}, []
+    for receipt in receipts:
+        index = bisect_right(times, receipt.at_s + _CLOCKS_AGREE_S) - 1
+        if index < 0:
+            continue  # Its decision lies before what is told.
+        if decisions[index].is_hold:
+            unasked.append(receipt)
+        else:
+            answers[times[index]] = receipt
+    return answers, unasked
+
+
+def _of_operator(
+    operator: str, decisions: Iterable[Decision], answers: Mapping[Instant, Receipt]
+) -> Iterator[Resize | Hold]:
+    held: Hold | None = None
+    for decision in decisions:
+        verdict = decision.verdicts.get(operator)
+        if verdict is None:
+            continue
+        if held is not None and (verdict.change or not _alike(held.verdict, verdict)):
+            yield held
+            held = None
+        if verdict.change:
+            yield Resize(decision.at_s, verdict, answers.get(decision.at_s))
+        elif held is None:
+            held = Hold(decision.at_s, decision.at_s, 1, verdict)
+        else:
+            held = replace(held, last_s=decision.at_s, count=held.count + 1, verdict=verdict)
+    if held is not None:
+        yield held
+
+
+def _alike(one: Verdict, other: Verdict) -> bool:
+    return _kind(one) == _kind(other)
+
+
+def _kind(verdict: Verdict) -> tuple[object, ...]:
+    direction = (verdict.proposed > verdict.current) - (verdict.proposed < verdict.current)
+    return verdict.current, verdict.code, direction, [note.guard for note in verdict.notes if note.before != note.after]
+
+
+def _sizes(operator: str, observations: Iterable[Observation]) -> list[tuple[Instant, Instances]]:
+    return [
+        (observation.at_s, observation.instances[operator])
+        for observation in observations
+        if operator in observation.instances
+    ]
+
+
+def _with_effects(told: Sequence[Resize | Hold], sizes: Sequence[tuple[Instant, Instances]]) -> Iterator[Resize | Hold]:
+    times = [at_s for at_s, _ in sizes]
+    overtaken_s: Instant | None = None
+    done: list[Resize | Hold] = []
+    for item in reversed(told):
+        if isinstance(item, Hold):
+            done.append(item)
+            continue
+        end = len(sizes) if overtaken_s is None else bisect_left(times, overtaken_s)
+        target = item.verdict.target
+        # The plan is compared too: before the engine has it, ready may equal the target by chance.
+        reached_s = next(
+            (
+                at_s
+                for at_s, instances in sizes[bisect_left(times, item.at_s) : end]
+                if instances.planned == target == instances.ready
+            ),
+            None,
+        )
+        done.append(replace(item, reached_s=reached_s, overtaken_s=overtaken_s))
+        overtaken_s = item.at_s
+    return reversed(done)

@@ -1,0 +1,215 @@
+"""reactive: learn what one instance can carry, and size the job by it (giannakopoulos §3.2, Alg. 1 and 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
+from headgate.core.units import format_duration
+from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.policies.base import Context, OperatorPolicy, hold, register
+from headgate.policies.readings import plain, readings_over, told_by
+from headgate.policies.settings import Seconds, Settings
+
+
+class ReactiveSettings(Settings):
+    idle_for_s: Seconds = 150.0
+    """How long one instance fewer must have been enough before it is removed."""
+    headroom: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Share of what instances can carry that may be used up after one is removed."""
+    drain_within_s: Seconds = 60.0
+    """When scaling out, add what it takes to work off the backlog within this time; 0 leaves the backlog out, as the
+    source does."""
+    memory: Annotated[int, Field(ge=1)] = 10
+    """Violated readings that the learned capacity is the mean of; older ones fade, so that records which became heavier
+    are noticed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What one instance carries, as a running mean."""
+
+    rate_per_s: float
+    count: int
+    measured: bool
+    """Made of processed rates; otherwise of offered rates, which say too much when the load jumped."""
+
+    def joined(self, rate_per_s: float, measured: bool, memory: int) -> Capacity:
+        """This mean with one more reading, unless one of the two is only guessed while the other is measured."""
+        if measured != self.measured:
+            return Capacity(rate_per_s, 1, measured=True) if measured else self
+        weight = min(self.count, memory - 1)
+        return Capacity((weight * self.rate_per_s + rate_per_s) / (weight + 1), self.count + 1, measured)
+
+
+@register
+class Reactive(OperatorPolicy[ReactiveSettings]):
+    """Learns at every violation what one instance carries, and goes to the size that the load needs.
+
+    - Violated: go to ``ceil(rate / capacity)``, at least one more than planned.
+    - One instance is removed when ``ceil(rate / (headroom · capacity))`` would have been enough, and the objective
+      would have been kept with the same headroom, throughout ``idle_for_s``.
+
+    The source takes the offered rate per instance for the capacity, which after a jump of the load is far too much;
+    what is meant is what an instance gets through, so the processed rate is taken where it is known. Its counter of
+    idle samples is re-set inside the loop as printed; here it is the time since the condition last broke. As long as
+    nothing was violated, where the source never scales in, the capacity is estimated from how busy the instances are.
+
+    >>> from headgate.core.objective import parse_objective
+    >>> from headgate.core.topology import Topology
+    >>> from headgate.core.types import Instances, Observation, Sample
+    >>> from headgate.core.window import History
+    >>> from headgate.policies.base import Context, make_policy
+    >>> job = Topology.single()
+    >>> policy = make_policy("reactive", Context(parse_objective("latency < 10s"), job))
+    >>> history = History(job)
+    >>> sample = Sample("job", 0, input_rate_per_s=410, processed_rate_per_s=176, latency_s=12.3)
+    >>> history.observe(Observation(0, {"job": sample}, {"job": Instances(2, 2, 2)}))
+    >>> target = policy.decide(0, history).targets["job"]
+    >>> target.instances, target.reason
+    (5, 'latency 12.3 s is over the 10s bound; 410 records/s need 5 instances of 88/s')
+    """
+
+    name = "reactive"
+    summary = "Learns what one instance carries and follows the load with it."
+    Settings = ReactiveSettings
+
+    def __init__(self, settings: ReactiveSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.idle_for_s)
+        self._learned: dict[str, Capacity] = {}
+        self._learned_s: dict[str, Instant] = {}
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        violated = self.objective.slo.violated_by(sample)
+        told, numbers = told_by(self.objective.slo, sample)
+        numbers["rate_per_s"] = sample.input_rate_per_s
+        if violated is None:
+            return hold(instances, "no-data", f"{told}: holding", numbers)
+        change = window.last_change(operator)
+        if change is not None and sample.at_s <= change.at_s:
+            return hold(instances, "no-reading-since-change", "no reading yet since the last change of size", numbers)
+        if violated:
+            self._learn(operator, instances, sample)
+            return self._grow(operator, instances, sample, told, numbers)
+        return self._keep_or_shrink(window, operator, instances, sample, told, numbers)
+
+    def _learn(self, operator: str, instances: Instances, sample: Sample) -> None:
+        """Take one violated reading into the capacity (Alg. 1)."""
+        offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
+        # The loop may look more often than there are readings, and one must not count twice.
+        if sample.warming or instances.ready < 1 or self._learned_s.get(operator) == sample.at_s:
+            return
+        carried = processed
+        if offered is not None and (processed is None or not _is_queueing(sample)):
+            # Without a queue the instances still kept up: less than they got through was too much for the objective.
+            carried = offered if processed is None else min(offered, processed)
+        if not carried:
+            return
+        self._learned_s[operator] = sample.at_s
+        rate_per_s, measured = carried / instances.ready, processed is not None
+        known = self._learned.get(operator)
+        self._learned[operator] = (
+            known.joined(rate_per_s, measured, self.settings.memory) if known else Capacity(rate_per_s, 1, measured)
+        )
+
+    def _grow(
+        self, operator: str, instances: Instances, sample: Sample, told: str, numbers: dict[str, Number]
+    ) -> Target:
+        one_more = instances.planned + 1
+        learned, rate = self._learned.get(operator), sample.input_rate_per_s
+        if learned is None or rate is None:
+            told = f"{told}; what the load needs is not known, so one more"
+            return Target(one_more, "slo-violated", told, numbers)
+        load = f"{plain(rate)} records/s"
+        if self.settings.drain_within_s and sample.backlog:
+            rate += sample.backlog / self.settings.drain_within_s
+            load = f"{load} and {plain(sample.backlog)} waiting, to be done in {format_duration(self.settings.drain_within_s)},"
+            numbers["backlog"] = sample.backlog
+        needed = _needed(rate, learned.rate_per_s)
+        numbers |= {"capacity_per_s": learned.rate_per_s, "needed": needed}
+        told = f"{told}; {load} need {_count(needed)} of {plain(learned.rate_per_s)}/s"
+        if needed < one_more:
+            told = f"{told}, but {instances.planned} are planned already: one more"
+        return Target(max(needed, one_more), "slo-violated", told, numbers)
+
+    def _keep_or_shrink(
+        self, window: Window, operator: str, instances: Instances, sample: Sample, told: str, numbers: dict[str, Number]
+    ) -> Target:
+        idle_for = format_duration(self.settings.idle_for_s)
+        capacity, rate = self._capacity_per_s(operator, instances, sample), sample.input_rate_per_s
+        if rate is None or (capacity is None and rate > 0):
+            what = "the rate of arrivals" if rate is None else "what an instance can carry"
+            return hold(instances, "steady", f"{told}; {what} is not known", numbers)
+        needed = _needed(rate, self.settings.headroom * capacity) if capacity else 1
+        numbers |= {"capacity_per_s": capacity, "needed": needed}
+        each = f" of {plain(capacity)}/s" if capacity else ""
+        told = f"{told}; {plain(rate)} records/s need {_count(needed)}{each} with headroom"
+        if not self._is_idle(operator, instances, sample):
+            return hold(instances, "steady", told, numbers)
+        readings = readings_over(window, operator, self.settings.idle_for_s)
+        if readings and all(self._is_idle(operator, instances, reading) for reading in readings):
+            told = f"{told}, and fewer than {instances.planned} were enough for {idle_for}"
+            return Target(instances.planned - 1, "idle", told, numbers)
+        return hold(instances, "waiting", f"{told}; removing one once that held for {idle_for}", numbers)
+
+    def _is_idle(self, operator: str, instances: Instances, reading: Sample) -> bool:
+        """Whether one instance fewer would have been enough when a reading was made."""
+        planned, rate = instances.planned, reading.input_rate_per_s
+        if planned <= 1 or rate is None or self.objective.slo.violated_by(reading) is not False:
+            return False
+        if rate == 0:
+            return True
+        pressure = self.objective.slo.pressure(reading)
+        capacity = self._capacity_per_s(operator, instances, reading)
+        if pressure is None or capacity is None or pressure * planned / (planned - 1) >= self.settings.headroom:
+            return False
+        return planned > _needed(rate, self.settings.headroom * capacity)
+
+    def _capacity_per_s(self, operator: str, instances: Instances, reading: Sample) -> float | None:
+        """What one instance carries: as learned, or else as one reading without a violation suggests."""
+        if operator in self._learned:
+            return self._learned[operator].rate_per_s
+        if instances.ready < 1 or not reading.input_rate_per_s:
+            return None
+        guesses = []
+        # Batches that follow each other without a pause take as long as they have: only a trigger shows idle time.
+        if reading.trigger_interval_s and reading.processed_rate_per_s:
+            guesses.append(reading.processed_rate_per_s / instances.ready)
+        if reading.utilization:
+            guesses.append(reading.input_rate_per_s / (instances.ready * reading.utilization))
+        return min(guesses, default=None)
+
+    def _state(self) -> dict[str, JSON]:
+        return {
+            "learned": {name: list(astuple(capacity)) for name, capacity in self._learned.items()},
+            "learned_s": dict(self._learned_s),
+        }
+
+    def _restore_state(self, state: Mapping[str, JSON]) -> None:
+        self._learned = {
+            str(name): Capacity(float(rate_per_s), int(count), bool(measured))
+            for name, (rate_per_s, count, measured) in state["learned"].items()
+        }
+        self._learned_s = {str(name): float(at_s) for name, at_s in state["learned_s"].items()}
+
+
+def _is_queueing(sample: Sample) -> bool:
+    """Whether records are late because they waited, so that the instances were busy all the time."""
+    if sample.scheduling_delay_s is not None and sample.latency_s is not None:
+        return sample.scheduling_delay_s >= sample.latency_s / 2
+    return bool(sample.backlog)
+
+
+def _needed(rate_per_s: float, capacity_per_s: float) -> int:
+    # Quotients are not exact in binary: without the rounding a load of exactly three instances might need four.
+    return max(1, math.ceil(round(rate_per_s / capacity_per_s, 9)))
+
+
+def _count(instances: int) -> str:
+    return "1 instance" if instances == 1 else f"{instances} instances"

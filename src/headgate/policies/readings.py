@@ -1,0 +1,90 @@
+"""What several policies ask of an operator's readings, written once."""
+
+from __future__ import annotations
+
+import math
+
+from headgate.core.objective import LatencySlo, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.types import Number, Sample
+from headgate.core.units import format_duration
+from headgate.core.window import Window
+
+BUSY_SHARE = "busy_share"
+"""A metric made of others, for every policy that takes a metric by name; see :func:`busy_share`."""
+
+
+def busy_share(sample: Sample) -> float | None:
+    """Share of its time that an operator needs for what it is given; above 1 it falls behind.
+
+    Processing time over trigger interval where both are known: executors may look half idle while a batch takes longer
+    than its interval. The utilization otherwise, which cannot exceed 1.
+
+    >>> busy_share(Sample("job", 0, processing_time_s=12, trigger_interval_s=10, utilization=0.6))
+    1.2
+    >>> busy_share(Sample("job", 0, utilization=0.6))
+    0.6
+    """
+    if sample.trigger_interval_s and sample.processing_time_s is not None:
+        return sample.processing_time_s / sample.trigger_interval_s
+    return sample.utilization
+
+
+def reading_of(sample: Sample, metric: str) -> float | None:
+    """A metric by name: one every engine knows, ``busy_share``, or one of the user's own."""
+    return busy_share(sample) if metric == BUSY_SHARE else sample.metric(metric)
+
+
+def readings_over(window: Window, operator: str, duration_s: float) -> list[Sample]:
+    """The settled readings of the last ``duration_s`` at the present size, oldest first; none when they do not span it.
+
+    The oldest is the one that was current when the period began, so that readings which are rarer than the period
+    still tell how the operator did throughout it.
+    """
+    newest = window.sample(operator)
+    if newest is None:
+        return []
+    oldest = window.sample_at(operator, newest.at_s - duration_s)
+    change = window.last_change(operator)
+    # A reading taken at the very instant of a decision is one that led to it.
+    if oldest is None or oldest.warming or (change is not None and oldest.at_s <= change.at_s):
+        return []
+    return window.samples(operator, oldest.at_s, settled=True)
+
+
+def told_by(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
+    """How a reading stands to the objective: in words, and as numbers."""
+    match slo:
+        case LatencySlo(bound_s=bound_s):
+            if sample.latency_s is None:
+                return "the latency is not known", {"latency_s": None, "bound_s": bound_s}
+            side = "over" if slo.violated_by(sample) else "within"
+            told = f"latency {plain(sample.latency_s)} s is {side} the {format_duration(bound_s)} bound"
+            return told, {"latency_s": sample.latency_s, "bound_s": bound_s}
+        case SlowShareSlo(share=share):
+            pressure = slo.pressure(sample)
+            if pressure is None:
+                return "the share of slow records is not known", {"slow_share": None, "slow_share_bound": share}
+            side = "over" if slo.violated_by(sample) else "within"
+            if not math.isfinite(pressure):
+                told = f"{plain(sample.backlog or 0)} records wait although none arrive"
+                return told, {"slow_share": None, "slow_share_bound": share, "backlog": sample.backlog}
+            told = f"{plain(100 * pressure * share)}% slow records are {side} the {plain(100 * share)}% bound"
+            return told, {"slow_share": pressure * share, "slow_share_bound": share}
+        case ThroughputSlo():
+            numbers: dict[str, Number] = {"processed_rate_per_s": sample.processed_rate_per_s, "backlog": sample.backlog}
+            if slo.violated_by(sample) is None:
+                return "it is not known whether the job gets through what arrives", numbers
+            if slo.violated_by(sample):
+                return f"only {plain(sample.processed_rate_per_s or 0)} records/s are processed of those that arrive", numbers
+            return "the job gets through what arrives", numbers
+
+
+def plain(number: float) -> str:
+    """Three significant digits, never with an exponent.
+
+    >>> plain(1234.5), plain(88.14), plain(0.01234)
+    ('1234', '88.1', '0.0123')
+    """
+    if abs(number) >= 1000:
+        return f"{number:.0f}"
+    return f"{float(f'{number:.3g}'):f}".rstrip("0").rstrip(".")

@@ -1,0 +1,111 @@
+"""spark-streaming-dra: what Spark's own dynamic allocation does for DStreams, as a baseline.
+
+Source: ``org.apache.spark.streaming.scheduler.ExecutorAllocationManager`` of Apache Spark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
+from headgate.core.units import format_duration
+from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.policies.base import Context, OperatorPolicy, hold, register
+from headgate.policies.readings import busy_share, plain
+from headgate.policies.settings import Seconds, Settings
+from headgate.policies.stabilisers import GuardSettings
+
+Ratio = Annotated[float, Field(gt=0)]
+
+
+class SparkStreamingDraSettings(Settings):
+    interval_s: Seconds = 60.0
+    """Time between two looks at the ratio (``spark.streaming.dynamicAllocation.scalingInterval``)."""
+    up_ratio: Ratio = 0.9
+    """Scale out from this ratio upwards (``….scalingUpRatio``)."""
+    down_ratio: Ratio = 0.3
+    """Scale in from this ratio downwards (``….scalingDownRatio``)."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.down_ratio < self.up_ratio:
+            raise ValueError(f"down_ratio {self.down_ratio:g} must be below up_ratio {self.up_ratio:g}")
+        return self
+
+
+@register
+class SparkStreamingDra(OperatorPolicy[SparkStreamingDraSettings]):
+    """Once per interval, compares the mean processing time of the batches since the last look to the batch interval.
+
+    A ratio of ``up_ratio`` or more adds as many instances as the rounded ratio says, at least one; ``down_ratio`` or
+    less removes one. Where there is no trigger interval, the mean utilization is the ratio. Readings that tell neither
+    are left out of the mean, and forbid a scale-in. Spark adds to the executors that live, here it is to those planned:
+    otherwise a slow start of executors would turn a scale-out into a smaller target.
+
+    >>> from headgate.core.objective import parse_objective
+    >>> from headgate.core.topology import Topology
+    >>> from headgate.core.types import Instances, Observation, Sample
+    >>> from headgate.core.window import History
+    >>> from headgate.policies.base import Context, make_policy
+    >>> job = Topology.single()
+    >>> policy = make_policy("spark-streaming-dra", Context(parse_objective("latency < 10s"), job))
+    >>> history = History(job)
+    >>> for at_s in (0, 30, 60):
+    ...     sample = Sample("job", at_s, processing_time_s=16, trigger_interval_s=10)
+    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(2, 2, 2)}))
+    ...     target = policy.decide(at_s, history).targets["job"]
+    >>> target.instances, target.reason
+    (4, 'batches took 1.6 of their interval, from 0.9 on it grows by 2')
+    """
+
+    name = "spark-streaming-dra"
+    summary = "Spark's dynamic allocation for DStreams: batch processing time over batch interval."
+    Settings = SparkStreamingDraSettings
+    # Spark's own waits for nothing but its interval.
+    guards = GuardSettings(pending_timeout_s=0, recovery_timeout_s=0)
+
+    def __init__(self, settings: SparkStreamingDraSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.interval_s)
+        self._looked_s: dict[str, Instant] = {}
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        # State that was saved on another clock may lie ahead of this one.
+        looked_s = min(self._looked_s.setdefault(operator, now), now)
+        self._looked_s[operator] = looked_s
+        interval_s = self.settings.interval_s
+        if now - looked_s < interval_s:
+            told = f"it looks every {format_duration(interval_s)}, next in {format_duration(looked_s + interval_s - now)}"
+            return hold(instances, "between-looks", told)
+        self._looked_s[operator] = now
+        shares = [busy_share(reading) for reading in window.samples(operator, looked_s) if reading.at_s > looked_s]
+        known = [share for share in shares if share is not None]
+        if not known:
+            return hold(instances, "no-data", "neither processing time nor utilization is known: holding")
+        return self._by_ratio(instances, sum(known) / len(known), partial=len(known) < len(shares))
+
+    def _by_ratio(self, instances: Instances, ratio: float, *, partial: bool) -> Target:
+        up, down = self.settings.up_ratio, self.settings.down_ratio
+        numbers: dict[str, Number] = {"ratio": ratio, "up_ratio": up, "down_ratio": down}
+        told = f"batches took {plain(ratio)} of their interval"
+        if ratio >= up:
+            # Halves go up, as in Java; Python's round would go to the even one.
+            more = max(math.floor(ratio + 0.5), 1)
+            told = f"{told}, from {plain(up)} on it grows by {more}"
+            return Target(instances.planned + more, "ratio-high", told, {**numbers, "add": more})
+        if ratio <= down:
+            if partial:
+                told = f"{told}, but some readings are missing: no scale-in"
+                return hold(instances, "partial-data", told, numbers)
+            return Target(instances.planned - 1, "ratio-low", f"{told}, up to {plain(down)} one is removed", numbers)
+        return hold(instances, "steady", f"{told}, between {plain(down)} and {plain(up)}", numbers)
+
+    def _state(self) -> dict[str, JSON]:
+        return {"looked_s": dict(self._looked_s)}
+
+    def _restore_state(self, state: Mapping[str, JSON]) -> None:
+        self._looked_s = {str(operator): float(at_s) for operator, at_s in state["looked_s"].items()}

@@ -1,0 +1,108 @@
+"""threshold: act when a metric stays beyond a bound for a while (azimi §2.4.4.1, Alg. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from headgate.core.types import Instances, Instant, Number, Sample, Target
+from headgate.core.units import format_duration
+from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.policies.base import Context, OperatorPolicy, hold, register
+from headgate.policies.readings import BUSY_SHARE, plain, reading_of, readings_over
+from headgate.policies.settings import Seconds, Settings
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class ThresholdSettings(Settings):
+    metric: str = BUSY_SHARE
+    """What is compared: ``busy_share`` (processing time over trigger interval, else utilization), another metric of a
+    sample such as ``latency_s`` or ``backlog``, or one of your own."""
+    upper: float = 0.8
+    """Scale out when the metric stays above this."""
+    lower: float = 0.3
+    """Scale in when the metric stays below this."""
+    upper_for_s: Seconds = 30.0
+    """How long the metric must have been above the upper bound."""
+    lower_for_s: Seconds = 120.0
+    """How long the metric must have been below the lower bound."""
+    add: Count = 1
+    """Instances to add at a time."""
+    remove: Count = 1
+    """Instances to remove at a time."""
+    grace_period_s: Seconds = 60.0
+    """How long to do nothing after a change of size."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError(f"lower {self.lower:g} must be below upper {self.upper:g}")
+        return self
+
+
+@register
+class Threshold(OperatorPolicy[ThresholdSettings]):
+    """Adds instances when a metric stays above a bound for a time, and removes some when it stays below another.
+
+    A bound counts as held when every reading of the period is beyond it, the readings span the period, and all were
+    taken at the present size. A reading without the metric is skipped when growing; when shrinking it breaks the period.
+
+    >>> from headgate.core.objective import parse_objective
+    >>> from headgate.core.topology import Topology
+    >>> from headgate.core.types import Instances, Observation, Sample
+    >>> from headgate.core.window import History
+    >>> from headgate.policies.base import Context, make_policy
+    >>> job = Topology.single()
+    >>> policy = make_policy("threshold", Context(parse_objective("latency < 10s"), job), {"upper_for_s": "20s"})
+    >>> history = History(job)
+    >>> for at_s in (0, 10, 20):
+    ...     sample = Sample("job", at_s, utilization=0.95)
+    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(2, 2, 2)}))
+    >>> target = policy.decide(20, history).targets["job"]
+    >>> target.instances, target.reason
+    (3, 'busy_share 0.95 has been above 0.8 for 20s')
+    """
+
+    name = "threshold"
+    summary = "Adds or removes instances when a metric stays beyond a bound for a time."
+    Settings = ThresholdSettings
+
+    def __init__(self, settings: ThresholdSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.upper_for_s, 2 * settings.lower_for_s)
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        bounds = self.settings
+        value = reading_of(sample, bounds.metric)
+        numbers: dict[str, Number] = {bounds.metric: value, "upper": bounds.upper, "lower": bounds.lower}
+        if value is None:
+            return hold(instances, "no-data", f"the newest reading has no {bounds.metric}: holding", numbers)
+        change = window.last_change(operator)
+        if change is not None and now - change.at_s < bounds.grace_period_s:
+            told = f"the size changed {format_duration(now - change.at_s)} ago"
+            told = f"{told}: doing nothing for a grace period of {format_duration(bounds.grace_period_s)}"
+            return hold(instances, "grace-period", told, numbers)
+        told = f"{bounds.metric} {plain(value)}"
+        if value > bounds.upper:
+            if self._held(window, operator, bounds.upper_for_s, lambda v: v is None or v > bounds.upper):
+                told = f"{told} has been above {plain(bounds.upper)} for {format_duration(bounds.upper_for_s)}"
+                return Target(instances.planned + bounds.add, "above-upper", told, numbers)
+            told = f"{told} is above {plain(bounds.upper)}, not yet for {format_duration(bounds.upper_for_s)}"
+            return hold(instances, "waiting", told, numbers)
+        if value < bounds.lower:
+            if self._held(window, operator, bounds.lower_for_s, lambda v: v is not None and v < bounds.lower):
+                told = f"{told} has been below {plain(bounds.lower)} for {format_duration(bounds.lower_for_s)}"
+                return Target(instances.planned - bounds.remove, "below-lower", told, numbers)
+            told = f"{told} is below {plain(bounds.lower)}, not yet for {format_duration(bounds.lower_for_s)}"
+            return hold(instances, "waiting", told, numbers)
+        told = f"{told} lies between {plain(bounds.lower)} and {plain(bounds.upper)}"
+        return hold(instances, "steady", told, numbers)
+
+    def _held(
+        self, window: Window, operator: str, duration_s: float, beyond: Callable[[float | None], bool]
+    ) -> bool:
+        readings = readings_over(window, operator, duration_s)
+        return bool(readings) and all(beyond(reading_of(reading, self.settings.metric)) for reading in readings)

@@ -1,0 +1,202 @@
+"""The live autoscaler: a control loop on a daemon thread, beside a job that goes on without it.
+
+    with headgate.autoscale(spark, objective="latency p95 < 10s", executors=(1, 8)):
+        query.awaitTermination()
+
+Whatever happens to the autoscaler, the job keeps running at the size it has.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from headgate.core.contracts import Engine
+from headgate.core.errors import EngineGoneError, InputError
+from headgate.core.objective import Objective, parse_objective
+from headgate.core.topology import Topology
+from headgate.core.types import Run
+from headgate.core.units import parse_duration_s
+from headgate.core.window import DEFAULT_RETENTION_S
+from headgate.journal.contract import Journal
+from headgate.journal.sqlite import SqliteJournal
+from headgate.policies.base import AnyPolicy, Context, make_policy
+from headgate.policies.settings import make_settings
+from headgate.policies.stabilisers import GuardSettings
+from headgate.runtime.clock import Clock, SystemClock
+from headgate.runtime.loop import ControlLoop, Watcher
+
+if TYPE_CHECKING:
+    from headgate.engines.spark import SparkSession
+
+logger = logging.getLogger("headgate")
+
+DEFAULT_POLICY = "reactive"
+DEFAULT_INTERVAL_S = 5.0
+
+
+class Autoscaler:
+    """Runs a control loop on a thread until it is stopped or the engine is gone."""
+
+    def __init__(self, loop: ControlLoop, interval_s: float, journal: Journal | None = None) -> None:
+        if not interval_s > 0:
+            raise InputError(f"interval {interval_s:g} s is not allowed; it must be above 0.")
+        self.loop = loop
+        self.interval_s = interval_s
+        self._journal = journal
+        self._stop = threading.Event()
+        self._closing = threading.Lock()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="headgate-autoscaler", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still looks after the job."""
+        return self._thread.is_alive()
+
+    @property
+    def thread(self) -> threading.Thread:
+        return self._thread
+
+    def watch(self, watcher: Watcher) -> None:
+        """Be shown every observation and decision from now on."""
+        self.loop.watchers.append(watcher)
+
+    def start(self) -> Autoscaler:
+        self.loop.note("started", f"policy {self.loop.policy.name}, every {self.interval_s:g} s")
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop scaling and let go of the job, which keeps its size. Calling it twice is fine."""
+        self._stop.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+        with self._closing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self.loop.note("stopped", "the job keeps its size")
+            self.loop.save_state()
+            try:
+                self.loop.engine.close()
+            except EngineGoneError:
+                logger.info("the engine was gone before the autoscaler")
+            finally:
+                if self._journal is not None:
+                    self._journal.close()
+
+    def __enter__(self) -> Autoscaler:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        clock = self.loop.clock
+        due_s = clock.now()
+        while not self._stop.is_set():
+            try:
+                self.loop.tick()
+            except EngineGoneError as error:
+                logger.info("nothing left to scale: %s", error)
+                self.loop.note("engine-gone", str(error))
+                return
+            # A tick that took too long is not made up for: the next one comes at its regular time.
+            due_s += self.interval_s * max(1, -((due_s - clock.now()) // self.interval_s))
+            clock.wait_until(due_s, self._stop)
+
+
+def autoscale(
+    spark: SparkSession,
+    objective: str | Objective = "latency p95 < 10s",
+    policy: str = DEFAULT_POLICY,
+    executors: tuple[int, int] | None = None,
+    *,
+    settings: Mapping[str, object] | None = None,
+    guards: Mapping[str, object] | None = None,
+    interval: str | float = DEFAULT_INTERVAL_S,
+    journal: str | Path | Journal | None = None,
+    take_over: bool = False,
+    drain_timeout: str | float = 30.0,
+    seed: int = 0,
+) -> Autoscaler:
+    """Keep the streaming job of this Spark session at the size its objective needs.
+
+    Starts at once and goes on until ``stop()``; as a context manager, until the block ends.
+
+    - ``objective``: ``"latency p95 < 10s"``, ``"slow records < 5%"``, ``"throughput >= 95%"``, or an ``Objective``
+    - ``policy``: a name from ``headgate policies``; ``settings`` are its settings, ``guards`` those of the stabilisers
+    - ``executors``: fewest and most executors
+    - ``interval``: time between decisions
+    - ``journal``: a file that keeps what was seen, decided and learned (``headgate explain FILE``), or a journal
+    - ``take_over``: stop Spark's own dynamic allocation if it is running, instead of refusing the session
+    - ``drain_timeout``: how long an executor may take to leave before it is killed
+    """
+    from headgate.engines.spark import SparkEngine
+
+    goal = parse_objective(objective) if isinstance(objective, str) else objective
+    if executors is not None:
+        goal = goal.within(*executors)
+    clock = SystemClock()
+    # Everything that can be wrong with the arguments is found out before the session is touched.
+    chosen = make_policy(policy, Context(goal, Topology.single(), seed), settings)
+    guard_settings = chosen_guards(chosen, guards)
+    interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
+    opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
+    try:
+        engine = SparkEngine(spark, take_over=take_over, drain_timeout_s=drain_timeout_s, now=clock.now)
+    except BaseException:
+        if opened is not None and opened is not journal:
+            opened.close()
+        raise
+    loop = wire(engine, chosen, guard_settings, clock, journal=opened, engine_name="spark")
+    return Autoscaler(loop, interval_s, opened if opened is not journal else None).start()
+
+
+def chosen_guards(policy: AnyPolicy, guards: Mapping[str, object] | None) -> GuardSettings:
+    """The guards that suit the policy, with what the user set instead."""
+    return make_settings(GuardSettings, "guards", policy.guards.model_dump() | dict(guards or {}))
+
+
+def wire(
+    engine: Engine,
+    policy: AnyPolicy,
+    guards: GuardSettings,
+    clock: Clock,
+    *,
+    journal: Journal | None = None,
+    engine_name: str,
+) -> ControlLoop:
+    """A loop over an engine whose policy goes on from what it learned in an earlier run of the same journal."""
+    state_key = f"policy/{policy.name}"
+    if journal is not None:
+        state = journal.load_state(state_key)
+        journal.begin(
+            Run(
+                started_s=clock.now(),
+                policy=policy.name,
+                settings=policy.settings.model_dump(mode="json"),
+                objective=str(policy.objective),
+                engine=engine_name,
+                operators=engine.topology().operators,
+                seed=policy.seed,
+            )
+        )
+        if state is not None:
+            policy.restore(state)
+    return ControlLoop(
+        engine,
+        policy,
+        guards.build(policy.objective),
+        clock,
+        journal=journal,
+        retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
+        state_key=state_key if journal is not None else None,
+    )

@@ -1,0 +1,111 @@
+"""The simulated engine: any kernel behind the contract that real engines keep, in virtual time.
+
+It is its own clock: a loop that waits for a time makes the job run until then.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from headgate.core.errors import EngineError, InputError
+from headgate.core.topology import Topology
+from headgate.core.types import Decision, Instant, Observation, Outcome, Receipt
+from headgate.simulation.contract import Kernel
+from headgate.simulation.fleet import Fleet
+
+
+class SimulatedEngine:
+    """Runs a kernel and gives it the instances that decisions ask for.
+
+    The instances that the kernel starts with are ready at time 0; others take ``startup_s``.
+
+    >>> from headgate.simulation.queue import QueueNetwork
+    >>> from headgate.workloads import parse_workload
+    >>> engine = SimulatedEngine(QueueNetwork(parse_workload("constant:10"), 5.0), startup_s=30.0)
+    >>> engine.advance(60.0)
+    >>> engine.observe().samples["job"].backlog
+    300.0
+    """
+
+    name = "simulated"
+
+    def __init__(self, kernel: Kernel, *, startup_s: float = 0.0) -> None:
+        if not 0 <= startup_s < float("inf"):
+            raise InputError(f"start-up time {startup_s} s is not allowed; it must be finite and not negative.")
+        self._kernel = kernel
+        self._fleets = {name: Fleet(kernel.ready(name), startup_s) for name in kernel.topology.operators}
+        self._lock = threading.RLock()
+        self._closed = False
+        self.reporting = True
+        """Set to ``False`` to simulate metrics that stop while the job goes on."""
+
+    def topology(self) -> Topology:
+        return self._kernel.topology
+
+    def now(self) -> Instant:
+        return self._kernel.now_s
+
+    def wait_until(self, at_s: Instant, stop: threading.Event) -> None:
+        """Let time pass until then, as a clock does."""
+        if not stop.is_set():
+            self.advance(at_s)
+
+    def advance(self, to_s: Instant) -> None:
+        """Run the job until a time; instances become ready on the way."""
+        with self._lock:
+            if to_s < self._kernel.now_s:
+                raise InputError(f"time cannot go back from {self._kernel.now_s} s to {to_s} s.")
+            while (next_s := min(fleet.next_ready_s for fleet in self._fleets.values())) <= to_s:
+                self._kernel.advance(next_s)
+                for name, fleet in self._fleets.items():
+                    fleet.join(next_s)
+                    self._tell_kernel(name)
+            self._kernel.advance(to_s)
+
+    def observe(self) -> Observation:
+        with self._lock:
+            self._require_open()
+            instances = {name: fleet.instances for name, fleet in self._fleets.items()}
+            samples = self._kernel.samples() if self.reporting else {}
+            return Observation(self._kernel.now_s, samples, instances)
+
+    def apply(self, decision: Decision) -> Receipt:
+        with self._lock:
+            self._require_open()
+            now, targets = self._kernel.now_s, decision.targets
+            for name, target in targets.items():
+                if name not in self._fleets or target < 0:
+                    known = ", ".join(self._fleets)
+                    detail = (
+                        f"{target} instances of {name!r} are not possible; operators: {known}, at least 0 instances."
+                    )
+                    return Receipt(now, Outcome.REFUSED, self._requested(), detail)
+            changed = False
+            for name, target in targets.items():
+                changed |= self._fleets[name].bring_to(target, now)
+                self._tell_kernel(name)
+            return Receipt(now, Outcome.ACCEPTED if changed else Outcome.UNCHANGED, self._requested())
+
+    def lose_instance(self, operator: str) -> None:
+        """Simulate the death of a ready instance. The next decision that is applied, a hold too, replaces it."""
+        with self._lock:
+            fleet = self._fleets[operator]
+            fleet.ready = max(0, fleet.ready - 1)
+            self._tell_kernel(operator)
+
+    def close(self) -> None:
+        """Let go of the job. Calling it twice is fine."""
+        with self._lock:
+            self._closed = True
+
+    def _tell_kernel(self, operator: str) -> None:
+        ready = self._fleets[operator].ready
+        if ready != self._kernel.ready(operator):
+            self._kernel.resize(operator, ready)
+
+    def _requested(self) -> dict[str, int]:
+        return {name: fleet.instances.requested for name, fleet in self._fleets.items()}
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise EngineError("the simulated engine is closed.")

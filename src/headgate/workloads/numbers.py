@@ -1,0 +1,32 @@
+"""Checks and plain forms of the numbers in a workload."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from headgate.core.errors import InputError
+
+
+def require_rate(key: str, rate_per_s: float) -> None:
+    """Refuse a rate that is negative, infinite or not a number."""
+    if not (math.isfinite(rate_per_s) and rate_per_s >= 0):
+        raise InputError(f"{key}={plain(rate_per_s)} is not allowed; a rate must be finite and not negative.")
+
+
+def require_time(key: str, at_s: float) -> None:
+    """Refuse a time before the start."""
+    if not (math.isfinite(at_s) and at_s >= 0):
+        raise InputError(f"{key}={plain(at_s)}s is not allowed; a time must be finite and not negative.")
+
+
+def require_length(key: str, length_s: float) -> None:
+    """Refuse a duration of nothing."""
+    if not (math.isfinite(length_s) and length_s > 0):
+        raise InputError(f"{key}={plain(length_s)}s is not allowed; a duration must be finite and above 0.")
+
+
+def plain(value: float) -> str:
+    """The shortest text that gives the same number again, without an exponent: ``20``, ``0.05``."""
+    return np.format_float_positional(value, trim="-")

@@ -1,0 +1,104 @@
+"""Workloads as people write them: a shape, a colon, and what the shape needs.
+
+>>> parse_workload("constant:10").rate_per_s(0.0)
+10.0
+>>> parse_workload("spike:base=10,peak=70,at=5m,width=300s").rate_per_s(400.0)
+70.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.units import parse_duration_s
+from headgate.workloads.contract import Workload
+from headgate.workloads.csv_file import read_csv
+from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InputError(f"rate {text!r} is not a number; write for example 10 or 2.5.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One shape: how it is made, the key of each argument in order, and an example."""
+
+    make: Callable[..., Workload]
+    keys: Mapping[str, Callable[[str], float]]
+    example: str
+
+
+_SHAPES = {
+    "constant": _Shape(Constant, {"rate": _rate}, "constant:10"),
+    "periodic": _Shape(
+        Periodic,
+        {"base": _rate, "peak": _rate, "high": parse_duration_s, "low": parse_duration_s},
+        "periodic:base=10,peak=20,high=20s,low=40s",
+    ),
+    "sine": _Shape(
+        Sine, {"mean": _rate, "amplitude": _rate, "period": parse_duration_s}, "sine:mean=50,amplitude=30,period=1h"
+    ),
+    "gaussian": _Shape(
+        Gaussian,
+        {"base": _rate, "peak": _rate, "center": parse_duration_s, "sigma": parse_duration_s},
+        "gaussian:base=0,peak=100,center=30m,sigma=8m",
+    ),
+    "ramp": _Shape(Ramp, {"from": _rate, "to": _rate, "over": parse_duration_s}, "ramp:from=10,to=100,over=10m"),
+    "spike": _Shape(
+        Spike,
+        {"base": _rate, "peak": _rate, "at": parse_duration_s, "width": parse_duration_s},
+        "spike:base=10,peak=70,at=300s,width=300s",
+    ),
+}
+_CSV = "csv"
+
+WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), "csv:PATH")
+"""One specification of each shape, for help texts."""
+
+
+def parse_workload(spec: str) -> Workload:
+    """A workload from its specification, or one sentence that says what is wrong with it."""
+    name, colon, rest = (part.strip() for part in spec.partition(":"))
+    name = name.lower()
+    if name == _CSV:
+        if not rest:
+            raise InputError(f"workload {spec!r} names no file; write csv:PATH.")
+        return read_csv(rest)
+    if name not in _SHAPES:
+        raise UnknownNameError("workload", name, (*_SHAPES, _CSV))
+    shape = _SHAPES[name]
+    if not colon or not rest:
+        raise InputError(f"workload {spec!r} says no more than its shape; write for example {shape.example}.")
+    values = _values(spec, name, shape, rest)
+    missing = [key for key in shape.keys if key not in values]
+    if missing:
+        raise InputError(f"workload {spec!r} lacks {', '.join(missing)}; write for example {shape.example}.")
+    try:
+        return shape.make(*(convert(values[key]) for key, convert in shape.keys.items()))
+    except InputError as error:
+        raise InputError(f"workload {spec!r} is not usable: {error}") from error
+
+
+def _values(spec: str, name: str, shape: _Shape, rest: str) -> dict[str, str]:
+    """The text given for each key; a shape with one key may leave it out."""
+    if len(shape.keys) == 1 and "=" not in rest:
+        return dict.fromkeys(shape.keys, rest)
+    values: dict[str, str] = {}
+    for part in rest.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value:
+            raise InputError(
+                f"workload {spec!r} has {part!r}, which is not key=value; write for example {shape.example}."
+            )
+        if key not in shape.keys:
+            raise UnknownNameError(f"key of workload {name}", key, shape.keys)
+        if key in values:
+            raise InputError(f"workload {spec!r} gives {key} twice; once is allowed.")
+        values[key] = value
+    return values

@@ -1,0 +1,256 @@
+"""Synthetic shapes. Each knows its rate and the closed form of its integral.
+
+The names of the fields' keys in a specification stand in ``parse.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from headgate.workloads.numbers import plain, require_length, require_rate, require_time
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same rate for ever.
+
+    >>> Constant(10.0).arrivals(0.0, 60.0)
+    600.0
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        require_rate("rate", self.rate)
+
+    def rate_per_s(self, at_s: float) -> float:
+        return self.rate
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        return self.rate * (to_s - from_s)
+
+    def next_turn_s(self, at_s: float) -> float:
+        return math.inf
+
+    def describe(self) -> str:
+        return f"constant:{plain(self.rate)}"
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """Peaks on top of a base rate: the base for ``low_s``, the peak for ``high_s``, and again.
+
+    A period begins with the base (rouaux §5.2.5 puts the peaks on top of it and leaves the order open).
+
+    >>> source = Periodic(base=10.0, peak=20.0, high_s=20.0, low_s=40.0)
+    >>> source.rate_per_s(39.9), source.rate_per_s(40.0), source.arrivals(0.0, 60.0)
+    (10.0, 20.0, 800.0)
+    """
+
+    base: float
+    peak: float
+    high_s: float
+    low_s: float
+
+    def __post_init__(self) -> None:
+        require_rate("base", self.base)
+        require_rate("peak", self.peak)
+        require_length("high", self.high_s)
+        require_length("low", self.low_s)
+
+    def rate_per_s(self, at_s: float) -> float:
+        return self.base if at_s % (self.high_s + self.low_s) < self.low_s else self.peak
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        return self.base * (to_s - from_s) + (self.peak - self.base) * (self._high_s(to_s) - self._high_s(from_s))
+
+    def _high_s(self, until_s: float) -> float:
+        """The time spent at the peak until now."""
+        periods, rest_s = divmod(until_s, self.high_s + self.low_s)
+        return periods * self.high_s + max(0.0, rest_s - self.low_s)
+
+    def next_turn_s(self, at_s: float) -> float:
+        period_s = self.high_s + self.low_s
+        start_s = at_s // period_s * period_s
+        return _first_after(at_s, start_s + self.low_s, start_s + period_s, start_s + period_s + self.low_s)
+
+    def describe(self) -> str:
+        rates = f"base={plain(self.base)},peak={plain(self.peak)}"
+        return f"periodic:{rates},high={plain(self.high_s)}s,low={plain(self.low_s)}s"
+
+
+@dataclass(frozen=True)
+class Sine:
+    """A wave around its mean that starts at the mean and rises; what would be below 0 is 0.
+
+    >>> wave = Sine(mean=50.0, amplitude=30.0, period_s=3600.0)
+    >>> wave.rate_per_s(900.0), round(wave.arrivals(0.0, 3600.0))
+    (80.0, 180000)
+    """
+
+    mean: float
+    amplitude: float
+    period_s: float
+
+    def __post_init__(self) -> None:
+        require_rate("mean", self.mean)
+        require_rate("amplitude", self.amplitude)
+        require_length("period", self.period_s)
+
+    def rate_per_s(self, at_s: float) -> float:
+        return max(0.0, self.mean + self.amplitude * math.sin(2 * math.pi * (at_s % self.period_s) / self.period_s))
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        return self._until(to_s) - self._until(from_s)
+
+    @cached_property
+    def _dry(self) -> tuple[float, float]:
+        """The angles between which the wave would be below 0; the same angle twice when it never is."""
+        if self.amplitude <= self.mean:
+            return 1.5 * math.pi, 1.5 * math.pi
+        dip = math.asin(self.mean / self.amplitude)
+        return math.pi + dip, 2 * math.pi - dip
+
+    @cached_property
+    def _turns(self) -> tuple[float, ...]:
+        """The times in one period where the rate turns, its end included."""
+        angles = sorted({math.pi / 2, *self._dry, 2 * math.pi})
+        return tuple(angle / (2 * math.pi) * self.period_s for angle in angles)
+
+    def _until(self, at_s: float) -> float:
+        periods, rest_s = divmod(at_s, self.period_s)
+        per_angle = self.period_s / (2 * math.pi)
+        return per_angle * (periods * self._area(2 * math.pi) + self._area(rest_s / per_angle))
+
+    def _area(self, angle: float) -> float:
+        """The area under the clipped wave from 0 to an angle of at most one period."""
+        falls, rises = self._dry
+        area = self._unclipped(min(angle, falls))
+        return area + self._unclipped(angle) - self._unclipped(rises) if angle > rises else area
+
+    def _unclipped(self, angle: float) -> float:
+        return self.mean * angle + self.amplitude * (1 - math.cos(angle))
+
+    def next_turn_s(self, at_s: float) -> float:
+        start_s = at_s // self.period_s * self.period_s
+        next_s = start_s + self.period_s + self._turns[0]
+        return _first_after(at_s, *(start_s + turn_s for turn_s in self._turns), next_s)
+
+    def describe(self) -> str:
+        return f"sine:mean={plain(self.mean)},amplitude={plain(self.amplitude)},period={plain(self.period_s)}s"
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """One bell: ``base`` far away from the centre, ``peak`` (not base + peak) at the centre.
+
+    >>> bell = Gaussian(base=10.0, peak=100.0, center_s=1800.0, sigma_s=480.0)
+    >>> bell.rate_per_s(1800.0), bell.rate_per_s(100_000.0)
+    (100.0, 10.0)
+    """
+
+    base: float
+    peak: float
+    center_s: float
+    sigma_s: float
+
+    def __post_init__(self) -> None:
+        require_rate("base", self.base)
+        require_rate("peak", self.peak)
+        require_time("center", self.center_s)
+        require_length("sigma", self.sigma_s)
+
+    def rate_per_s(self, at_s: float) -> float:
+        return self.base + (self.peak - self.base) * math.exp(-0.5 * ((at_s - self.center_s) / self.sigma_s) ** 2)
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        bell_s = self.sigma_s * math.sqrt(math.pi / 2) * (self._erf(to_s) - self._erf(from_s))
+        return self.base * (to_s - from_s) + (self.peak - self.base) * bell_s
+
+    def _erf(self, at_s: float) -> float:
+        return math.erf((at_s - self.center_s) / (self.sigma_s * math.sqrt(2)))
+
+    def next_turn_s(self, at_s: float) -> float:
+        return _first_after(at_s, self.center_s)
+
+    def describe(self) -> str:
+        rates = f"base={plain(self.base)},peak={plain(self.peak)}"
+        return f"gaussian:{rates},center={plain(self.center_s)}s,sigma={plain(self.sigma_s)}s"
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """From one rate to another in a straight line, and then the second for ever.
+
+    >>> slope = Ramp(start=10.0, end=100.0, over_s=600.0)
+    >>> slope.rate_per_s(300.0), slope.rate_per_s(900.0)
+    (55.0, 100.0)
+    """
+
+    start: float
+    end: float
+    over_s: float
+
+    def __post_init__(self) -> None:
+        require_rate("from", self.start)
+        require_rate("to", self.end)
+        require_length("over", self.over_s)
+
+    def rate_per_s(self, at_s: float) -> float:
+        return self.start + (self.end - self.start) * min(1.0, at_s / self.over_s)
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        sloping_s = max(0.0, min(to_s, self.over_s) - from_s)
+        flat_s = to_s - from_s - sloping_s
+        # The mean of a straight line is its value in the middle.
+        return sloping_s * self.rate_per_s(from_s + sloping_s / 2) + flat_s * self.end
+
+    def next_turn_s(self, at_s: float) -> float:
+        return _first_after(at_s, self.over_s)
+
+    def describe(self) -> str:
+        return f"ramp:from={plain(self.start)},to={plain(self.end)},over={plain(self.over_s)}s"
+
+
+@dataclass(frozen=True)
+class Spike:
+    """A base rate with one peak of a width.
+
+    >>> Spike(base=10.0, peak=70.0, at_s=300.0, width_s=300.0).arrivals(0.0, 900.0)
+    27000.0
+    """
+
+    base: float
+    peak: float
+    at_s: float
+    width_s: float
+
+    def __post_init__(self) -> None:
+        require_rate("base", self.base)
+        require_rate("peak", self.peak)
+        require_time("at", self.at_s)
+        require_length("width", self.width_s)
+
+    def rate_per_s(self, at_s: float) -> float:
+        return self.peak if self.at_s <= at_s < self.at_s + self.width_s else self.base
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        spike_s = max(0.0, min(to_s, self.at_s + self.width_s) - max(from_s, self.at_s))
+        return self.base * (to_s - from_s) + (self.peak - self.base) * spike_s
+
+    def next_turn_s(self, at_s: float) -> float:
+        return _first_after(at_s, self.at_s, self.at_s + self.width_s)
+
+    def describe(self) -> str:
+        rates = f"base={plain(self.base)},peak={plain(self.peak)}"
+        return f"spike:{rates},at={plain(self.at_s)}s,width={plain(self.width_s)}s"
+
+
+def _first_after(at_s: float, *times_s: float) -> float:
+    """The first of some sorted times that is after this one.
+
+    Shapes that repeat give a time of the next period too: rounding may put the end of this one at ``at_s`` itself.
+    """
+    return next((time_s for time_s in times_s if time_s > at_s), math.inf)

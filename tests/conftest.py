@@ -1,0 +1,22 @@
+"""Settings that hold for every test."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+TESTS = Path(__file__).parent
+
+# A slow example on a busy machine is no failure, and CI must give the same answer to the same code.
+hypothesis.settings.register_profile("headgate", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("headgate")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark by folder, so that a test which needs a cluster or a browser can't slip into the fast ones."""
+    for item in items:
+        for marker in ("live", "browser"):
+            if item.path.is_relative_to(TESTS / marker):
+                item.add_marker(marker)

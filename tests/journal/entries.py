@@ -1,0 +1,82 @@
+"""Entries for the tests of journals: plain ones, and any that Hypothesis can think of."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from headgate.core.types import (
+    METRIC_FIELDS,
+    Decision,
+    Event,
+    GuardNote,
+    Instances,
+    Observation,
+    Outcome,
+    Receipt,
+    Run,
+    Sample,
+    Verdict,
+)
+
+RUN = Run(0.0, "reactive", {"target": 0.8}, "latency p95 < 10s", "simulated", ("job",))
+
+
+def observation(at_s: float, planned: int = 1, ready: int | None = None) -> Observation:
+    sizes = Instances(planned, planned, planned if ready is None else ready)
+    return Observation(at_s, {"job": Sample("job", at_s, latency_s=1.5)}, {"job": sizes})
+
+
+def decision(
+    at_s: float, current: int = 1, target: int = 1, *, code: str = "steady", proposed: int | None = None
+) -> Decision:
+    wanted = target if proposed is None else proposed
+    why = "" if wanted == target else "the test said so"
+    notes = (GuardNote("bounds", wanted, wanted), GuardNote("step-limit", wanted, target, why))
+    verdict = Verdict("job", current, wanted, target, code, f"{code} at {at_s:g} s", {"latency_s": 1.5}, notes)
+    return Decision(at_s, "reactive", {"job": verdict})
+
+
+def event(at_s: float, kind: str = "started") -> Event:
+    return Event(at_s, kind, f"{kind} in a test")
+
+
+def receipt(at_s: float, outcome: Outcome = Outcome.ACCEPTED, requested: int = 1) -> Receipt:
+    return Receipt(at_s, outcome, {"job": requested})
+
+
+# Any text that Python can hold, half of a surrogate pair included: names and messages come from outside.
+# The one key that is reserved has a test of its own.
+texts = st.text(st.characters(exclude_categories=()), max_size=20).filter(lambda text: text != "$float")
+instants = st.floats(allow_nan=False, allow_infinity=False)
+floats = st.floats(allow_nan=False)  # A number that is not equal to itself has a test of its own.
+counts = st.integers(min_value=0, max_value=10**6)
+numbers = st.dictionaries(texts, st.none() | floats | st.integers() | texts, max_size=4)
+
+samples = st.builds(
+    Sample,
+    operator=texts,
+    at_s=instants,
+    warming=st.booleans(),
+    metrics=st.dictionaries(texts, st.none() | floats, max_size=3),
+    **{name: st.none() | floats for name in METRIC_FIELDS},
+)
+observations = st.builds(
+    Observation,
+    at_s=instants,
+    samples=st.dictionaries(texts, samples, max_size=3),
+    instances=st.dictionaries(texts, st.builds(Instances, counts, counts, counts), max_size=3),
+)
+notes = st.builds(GuardNote, texts, counts, counts, texts)
+verdicts = st.builds(
+    Verdict, texts, counts, counts, counts, texts, texts, numbers, st.lists(notes, max_size=3).map(tuple)
+)
+decisions = st.builds(Decision, instants, texts, st.dictionaries(texts, verdicts, max_size=3))
+receipts = st.builds(Receipt, instants, st.sampled_from(Outcome), st.dictionaries(texts, counts, max_size=3), texts)
+events = st.builds(Event, instants, texts, texts, numbers)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | floats | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+states = st.dictionaries(texts, json_values, max_size=4)
+runs = st.builds(Run, instants, texts, states, texts, texts, st.lists(texts, max_size=3).map(tuple), st.integers())
