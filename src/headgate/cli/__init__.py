@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line: one file per command, put together in ``app.py``."""
 
 from headgate.cli.app import main
 

@@ -1,28 +1,41 @@
-"""The `headgate` command and its subcommands."""
+"""The ``headgate`` command, put together from one file per command."""
+
+from __future__ import annotations
 
 import typer
 
-from headgate import __version__
+from headgate.cli.common import HeadgateGroup
+from headgate.cli.explain import explain
+from headgate.cli.policies import policies
+from headgate.cli.simulate import simulate
+from headgate.cli.version import version
 
 app = typer.Typer(
     name="headgate",
-    help="Keep a streaming job at the size its service-level objective needs, and no larger.",
+    cls=HeadgateGroup,
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="rich",
+    # A defect is shown as Python shows it; what users can cause is told in a sentence (see HeadgateGroup).
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 
 @app.callback()
 def _root() -> None:
-    """Keep a streaming job at the size its service-level objective needs, and no larger."""
+    """Keep a streaming job at the size its service-level objective needs, and no larger.
+
+    Durations are written 90s, 5m, 2h or as a number of seconds. Commands that print results take --json.
+    """
 
 
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
+app.command()(simulate)
+app.command()(policies)
+app.command()(explain)
+app.command()(version)
 
 
 def main() -> None:
-    """Run the command line; the entry point of the `headgate` script."""
+    """Run the command line; the entry point of the ``headgate`` script."""
     app()

@@ -238,20 +238,27 @@ class HoldWhilePending(_EachOperator):
 
 @dataclass(frozen=True, slots=True)
 class HoldWhileRecovering(_EachOperator):
-    """Discards what is measured until the operator has settled after a change of size (giannakopoulos "discard")."""
+    """Discards what is measured until the operator has settled after a change of size (giannakopoulos "discard").
+
+    A start counts as a change: the first batches of a job are slow whatever its size.
+    """
 
     name: ClassVar[str] = "recovering"
     timeout_s: float
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
-        last = window.last_change(verdict.operator)
-        if verdict.change == 0 or last is None or now - last.at_s >= self.timeout_s:
+        if verdict.change == 0:
+            return verdict.target, ""
+        settled_s = window.settled_since_s(verdict.operator)
+        since_s = window.observations[0].at_s if settled_s is None else settled_s
+        if now - since_s >= self.timeout_s:
             return verdict.target, ""
         sample = window.sample(verdict.operator)
-        if sample is None or sample.at_s < last.at_s:
-            return verdict.current, "no reading yet since the last change of size"
-        if sample.warming:
-            return verdict.current, "the newest reading was made while instances were joining or leaving"
+        # A reading taken at the very instant of the change is one that led to it.
+        if settled_s is not None and (sample is None or sample.at_s <= settled_s):
+            return verdict.current, "no reading yet of the size that the job has now"
+        if sample is not None and sample.warming:
+            return verdict.current, "the newest reading was made while instances were starting, joining or leaving"
         return verdict.target, ""
 
 

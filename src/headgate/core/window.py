@@ -31,7 +31,7 @@ class Change:
 class Window:
     """A read-only view of what happened until now, newest last."""
 
-    __slots__ = ("_decisions", "_last_in", "_last_out", "_observations", "_samples", "_streaks", "topology")
+    __slots__ = ("_decisions", "_last_in", "_last_out", "_observations", "_ready_since_s", "_samples", "_streaks", "topology")
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -42,6 +42,7 @@ class Window:
         self._last_out: dict[str, Change] = {}
         self._last_in: dict[str, Change] = {}
         self._streaks: dict[str, int] = {}
+        self._ready_since_s: dict[str, Instant] = {}
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -79,6 +80,16 @@ class Window:
         found.reverse()
         return found
 
+    def settled_since_s(self, operator: str) -> Instant | None:
+        """Since when the size has been what it is: no later decision changed it, and no instance came or went.
+
+        A reading that is not newer than this tells of another size.
+        """
+        change, ready_since_s = self.last_change(operator), self._ready_since_s.get(operator)
+        if change is None or ready_since_s is None:
+            return ready_since_s if change is None else change.at_s
+        return max(change.at_s, ready_since_s)
+
     def last_change(self, operator: str) -> Change | None:
         """The newest change of size in either direction."""
         out, in_ = self._last_out.get(operator), self._last_in.get(operator)
@@ -108,7 +119,12 @@ class History(Window):
 
     def observe(self, observation: Observation) -> None:
         """Add what the engine saw; a reading that was reported before is not counted twice."""
+        before = self._observations[-1] if self._observations else None
         self._observations.append(observation)
+        for name, instances in observation.instances.items():
+            seen = before.instances.get(name) if before is not None else None
+            if seen is not None and seen.ready != instances.ready:
+                self._ready_since_s[name] = observation.at_s
         for name, sample in observation.samples.items():
             samples = self._samples[name]
             if not samples or sample.at_s > samples[-1].at_s:

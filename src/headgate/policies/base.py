@@ -68,7 +68,10 @@ class PolicyBase(ABC, Generic[S]):
                 f"saved state is of policy {received[0]!r} version {received[1]!r}; "
                 f"{expected[0]!r} version {expected[1]!r} is needed."
             )
-        self._restore_state(state)
+        try:
+            self._restore_state(state)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise StateError(f"saved state of policy {self.name!r} is damaged: {error!r}.") from error
 
     def _state(self) -> dict[str, JSON]:
         """The learned state beyond name and version; policies that learn override both of these."""

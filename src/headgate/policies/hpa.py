@@ -103,7 +103,7 @@ class Hpa(OperatorPolicy[HpaSettings]):
             ratio = usage / (instances.ready + unready)
             if ratio < 1:
                 return instances.planned
-        # Ratios such as 0.98 / 0.7 are not exact in binary: without the rounding they could miss 1.4 and ask for one more.
+        # Ratios such as 0.98 / 0.7 are not exact in binary: without the rounding 1.4 · 5 might ask for 8.
         if round(abs(1 - ratio), 9) <= self.settings.tolerance:
             return instances.planned
         wanted = math.ceil(round(usage, 9))

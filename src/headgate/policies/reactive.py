@@ -91,9 +91,10 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         numbers["rate_per_s"] = sample.input_rate_per_s
         if violated is None:
             return hold(instances, "no-data", f"{told}: holding", numbers)
-        change = window.last_change(operator)
-        if change is not None and sample.at_s <= change.at_s:
-            return hold(instances, "no-reading-since-change", "no reading yet since the last change of size", numbers)
+        settled_s = window.settled_since_s(operator)
+        if settled_s is not None and sample.at_s <= settled_s:
+            reason = "no reading yet of the size that the job has now"
+            return hold(instances, "no-reading-since-change", reason, numbers)
         if violated:
             self._learn(operator, instances, sample)
             return self._grow(operator, instances, sample, told, numbers)
@@ -127,9 +128,10 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
             told = f"{told}; what the load needs is not known, so one more"
             return Target(one_more, "slo-violated", told, numbers)
         load = f"{plain(rate)} records/s"
-        if self.settings.drain_within_s and sample.backlog:
-            rate += sample.backlog / self.settings.drain_within_s
-            load = f"{load} and {plain(sample.backlog)} waiting, to be done in {format_duration(self.settings.drain_within_s)},"
+        drain_within_s = self.settings.drain_within_s
+        if drain_within_s and sample.backlog:
+            rate += sample.backlog / drain_within_s
+            load = f"{load} and {plain(sample.backlog)} waiting, to be done in {format_duration(drain_within_s)},"
             numbers["backlog"] = sample.backlog
         needed = _needed(rate, learned.rate_per_s)
         numbers |= {"capacity_per_s": learned.rate_per_s, "needed": needed}
@@ -192,11 +194,12 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        self._learned = {
+        learned = {
             str(name): Capacity(float(rate_per_s), int(count), bool(measured))
             for name, (rate_per_s, count, measured) in state["learned"].items()
         }
         self._learned_s = {str(name): float(at_s) for name, at_s in state["learned_s"].items()}
+        self._learned = learned
 
 
 def _is_queueing(sample: Sample) -> bool:

@@ -71,11 +71,12 @@ def told_by(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
             told = f"{plain(100 * pressure * share)}% slow records are {side} the {plain(100 * share)}% bound"
             return told, {"slow_share": pressure * share, "slow_share_bound": share}
         case ThroughputSlo():
-            numbers: dict[str, Number] = {"processed_rate_per_s": sample.processed_rate_per_s, "backlog": sample.backlog}
+            processed = sample.processed_rate_per_s
+            numbers: dict[str, Number] = {"processed_rate_per_s": processed, "backlog": sample.backlog}
             if slo.violated_by(sample) is None:
                 return "it is not known whether the job gets through what arrives", numbers
             if slo.violated_by(sample):
-                return f"only {plain(sample.processed_rate_per_s or 0)} records/s are processed of those that arrive", numbers
+                return f"the job gets through {plain(processed or 0)} records/s, which is less than arrive", numbers
             return "the job gets through what arrives", numbers
 
 

@@ -49,10 +49,13 @@ def make_settings(kind: type[S], owner: str, values: Mapping[str, object]) -> S:
         return kind(**values)
     except ValidationError as error:
         problem = error.errors()[0]
-        name = ".".join(str(part) for part in problem["loc"]) or "settings"
-        message = problem["msg"].removeprefix("Value error, ")
-        received = "" if not problem["loc"] else f" {values.get(str(problem['loc'][0]), problem['input'])!r}"
-        raise InputError(f"{owner} setting {name}{received} is not allowed: {_lower_first(message)}.") from error
+        message = _lower_first(problem["msg"].removeprefix("Value error, "))
+        if not problem["loc"]:
+            # Each value may be fine, but not beside the others; such a message names them itself.
+            raise InputError(f"{owner} settings do not go together: {message}.") from error
+        name = ".".join(str(part) for part in problem["loc"])
+        received = values.get(str(problem["loc"][0]), problem["input"])
+        raise InputError(f"{owner} setting {name} {received!r} is not allowed: {message}.") from error
 
 
 def _lower_first(message: str) -> str:

@@ -79,8 +79,8 @@ class SparkStreamingDra(OperatorPolicy[SparkStreamingDraSettings]):
         self._looked_s[operator] = looked_s
         interval_s = self.settings.interval_s
         if now - looked_s < interval_s:
-            told = f"it looks every {format_duration(interval_s)}, next in {format_duration(looked_s + interval_s - now)}"
-            return hold(instances, "between-looks", told)
+            next_in = format_duration(looked_s + interval_s - now)
+            return hold(instances, "between-looks", f"looks every {format_duration(interval_s)}, next in {next_in}")
         self._looked_s[operator] = now
         shares = [busy_share(reading) for reading in window.samples(operator, looked_s) if reading.at_s > looked_s]
         known = [share for share in shares if share is not None]

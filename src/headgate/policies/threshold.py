@@ -48,7 +48,7 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
     """Adds instances when a metric stays above a bound for a time, and removes some when it stays below another.
 
     A bound counts as held when every reading of the period is beyond it, the readings span the period, and all were
-    taken at the present size. A reading without the metric is skipped when growing; when shrinking it breaks the period.
+    taken at the present size. A reading without the metric is skipped when growing; it breaks a period of shrinking.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
@@ -101,8 +101,6 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
         told = f"{told} lies between {plain(bounds.lower)} and {plain(bounds.upper)}"
         return hold(instances, "steady", told, numbers)
 
-    def _held(
-        self, window: Window, operator: str, duration_s: float, beyond: Callable[[float | None], bool]
-    ) -> bool:
+    def _held(self, window: Window, operator: str, duration_s: float, beyond: Callable[[float | None], bool]) -> bool:
         readings = readings_over(window, operator, duration_s)
         return bool(readings) and all(beyond(reading_of(reading, self.settings.metric)) for reading in readings)

@@ -104,7 +104,7 @@ class SimulatedEngine:
             self._kernel.resize(operator, ready)
 
     def _requested(self) -> dict[str, int]:
-        return {name: fleet.instances.requested for name, fleet in self._fleets.items()}
+        return {name: fleet.planned for name, fleet in self._fleets.items()}
 
     def _require_open(self) -> None:
         if self._closed:

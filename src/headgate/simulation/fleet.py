@@ -13,14 +13,14 @@ class Fleet:
 
     def __init__(self, ready: int, startup_s: float) -> None:
         self.ready = ready
-        self._planned = ready
+        self.planned = ready
         self._startup_s = startup_s
         self._starting: deque[Instant] = deque()
         """When each instance that is starting will be ready, soonest first."""
 
     @property
     def instances(self) -> Instances:
-        return Instances(planned=self._planned, requested=self._planned, ready=self.ready)
+        return Instances(planned=self.planned, requested=self.planned, ready=self.ready)
 
     @property
     def next_ready_s(self) -> Instant:
@@ -29,8 +29,8 @@ class Fleet:
 
     def bring_to(self, planned: int, now: Instant) -> bool:
         """Ask for a size, replacing instances that were lost; whether there was anything to do."""
-        before = self._planned
-        self._planned = planned
+        before = self.planned
+        self.planned = planned
         missing = planned - self.ready - len(self._starting)
         if missing > 0:
             self._starting.extend([now + self._startup_s] * missing)

@@ -1,7 +1,7 @@
 """Small closed loops that drive a policy through load that rises and falls, without any engine.
 
-Each operator is a fluid queue: what arrives and is not processed waits, ``ready`` instances process ``service_rate_per_s``
-each, and instances that were asked for come after ``startup_s``.
+Each operator is a fluid queue: what arrives and is not processed waits, each ready instance processes
+``service_rate_per_s``, and instances that were asked for come after ``startup_s``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.topology import Topology
@@ -48,7 +49,7 @@ class Scenario:
     @property
     def topology(self) -> Topology:
         names = tuple(self.loads)
-        return Topology(names, tuple(zip(names, names[1:], strict=False)))
+        return Topology(names, tuple(pairwise(names)))
 
     def times(self) -> Iterator[Instant]:
         return (index * self.interval_s for index in range(1, int(self.duration_s / self.interval_s) + 1))
@@ -115,8 +116,8 @@ class FluidQueue:
 class ScenarioRun:
     """A scenario under way: it observes and resizes, whoever decides."""
 
-    def __init__(self, scenario: Scenario, alter: Callable[[Sample], Sample | None] | None = None) -> None:
-        """``alter`` may spoil a reading before anybody sees it, or withhold it with ``None``."""
+    def __init__(self, scenario: Scenario, alter: Callable[[Sample], Sample] | None = None) -> None:
+        """``alter`` may spoil a reading before anybody sees it."""
         self.scenario = scenario
         self.history = History(scenario.topology)
         self._alter = alter or (lambda sample: sample)
@@ -126,8 +127,7 @@ class ScenarioRun:
         samples, instances = {}, {}
         for name, queue in self._queues.items():
             sample, instances[name] = queue.advance(now)
-            if (seen := self._alter(sample)) is not None:
-                samples[name] = seen
+            samples[name] = self._alter(sample)
         observation = Observation(now, samples, instances)
         self.history.observe(observation)
         return observation

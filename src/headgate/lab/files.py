@@ -1,0 +1,25 @@
+"""Writing results to files."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from headgate.core.errors import InputError
+
+
+def write_file(path: Path, text: str) -> None:
+    """All of the text or nothing: a reader never sees half a file, and a failure leaves the old one."""
+    path = path.resolve()
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")  # A device or a pipe: not to be replaced by a file.
+            return
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}.") from error

@@ -1,0 +1,277 @@
+"""A run as one HTML file that needs no network: figures, plots, what was decided and why, and how fixed sizes would do.
+
+It is made from core values only, so a simulated run, a live one and one read back from a journal look the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from headgate._version import __version__
+from headgate.core.errors import InputError
+from headgate.core.objective import LatencySlo, Objective
+from headgate.core.types import Decision, Event, Instant, Observation, Receipt, Verdict
+from headgate.core.units import format_duration
+from headgate.journal.codec import to_json
+from headgate.journal.story import (
+    Hold,
+    Item,
+    Resize,
+    acting_notes,
+    effect_in_words,
+    note_in_words,
+    numbers_in_words,
+    tell,
+)
+from headgate.lab.figures import figure
+from headgate.lab.files import write_file
+from headgate.policies.readings import plain
+from headgate.runtime.summary import Summary
+
+MAX_ROWS = 500
+"""Decisions shown in the table; a journal and ``headgate explain`` tell them all."""
+
+UNKNOWN = "–"
+
+
+def require_plotly() -> str:
+    """Plotly's script, or one sentence on how to get it."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise InputError("a report needs plotly, which is not installed: pip install 'headgate[reports]'.") from error
+    script: str = get_plotlyjs()
+    return script
+
+
+def write_report(  # noqa: PLR0913 - one keyword per part of the report
+    path: Path | str,
+    *,
+    title: str,
+    observations: Sequence[Observation],
+    decisions: Sequence[Decision],
+    objective: Objective,
+    summary: Summary,
+    receipts: Sequence[Receipt] = (),
+    events: Sequence[Event] = (),
+    comparison: Mapping[str, Summary] | None = None,
+    notes: Sequence[str] = (),
+) -> Path:
+    """Write the report of one run and give its path.
+
+    Args:
+        path: The file to write; one that exists is replaced.
+        title: The heading.
+        observations: What was seen, oldest first.
+        decisions: What was decided; holds may be left out.
+        objective: What was asked for.
+        summary: The figures of the run.
+        receipts: What the engine answered, where that is known.
+        events: What happened to the loop itself.
+        comparison: The figures of other runs under the same load, such as fixed sizes, by name.
+        notes: Sentences under the heading: the workload, the settings, where numbers come from.
+    """
+    script = require_plotly()
+    items = tell(decisions, observations, receipts, events)
+    start_s = observations[0].at_s if observations else 0.0
+    operators = list(dict.fromkeys(name for observation in observations for name in observation.instances))
+    figures = [figure(observations, items, objective, operator) for operator in operators]
+    sections = [_plots(operators), _comparison(summary, comparison) if comparison else "", _story(items, start_s)]
+    page = Template(files("headgate.lab").joinpath("report.html").read_text(encoding="utf-8")).substitute(
+        title=escape(title),
+        head=_head(observations, objective, notes),
+        cards=_cards(summary, objective),
+        sections="\n".join(section for section in sections if section),
+        footer=f"Made by Headgate {escape(__version__)}.",
+        plotly=script,
+        # Inside a script element nothing is unescaped, so its end must not be found in the data.
+        figures=to_json(figures).replace("<", "\\u003c"),
+    )
+    target = Path(path)
+    write_file(target, page)
+    return target
+
+
+def _head(observations: Sequence[Observation], objective: Objective, notes: Sequence[str]) -> str:
+    run_s = observations[-1].at_s - observations[0].at_s if observations else 0.0
+    asked = f"Objective: {objective}, with {objective.min_instances} to {objective.max_instances} instances"
+    lines = [f"{asked}, for {format_duration(run_s)}.", *notes]
+    return "\n".join(f'<p class="sub">{escape(line)}</p>' for line in lines)
+
+
+# -------------------------------------------------------------------------------------------------------------- figures
+
+
+def _cards(summary: Summary, objective: Objective) -> str:
+    allowed_pct = 100 - objective.slo.percentile if isinstance(objective.slo, LatencySlo) else None
+    violated_pct = summary.slo_violation_pct
+    verdict = ""
+    if violated_pct is not None and allowed_pct is not None:
+        verdict = "good" if violated_pct <= allowed_pct else "bad"
+    kept = None if violated_pct is None else 100 - violated_pct
+    asked = "" if allowed_pct is None else f"{plain(100 - allowed_pct)}% is asked for"
+    cards = [
+        ("Objective met", _percent(kept), f"of the time; {asked}" if asked else "of the time", verdict),
+        ("Latency p95", _seconds(summary.latency_p95_s), f"median {_seconds(summary.latency_p50_s)}", ""),
+        ("Latency p99", _seconds(summary.latency_p99_s), "", ""),
+        ("Largest backlog", _count(summary.max_backlog), "records", ""),
+        ("Kept up", _percent(summary.qos_pct), "of the time", ""),
+        ("Instances", plain(summary.mean_instances), "ready on average", ""),
+        ("Paid for", plain(summary.instance_seconds / 3600), "instance hours", ""),
+        ("Changes of size", str(summary.rescales), "", ""),
+    ]
+    return '<div class="cards">' + "".join(_card(*card) for card in cards) + "</div>"
+
+
+def _card(name: str, value: str, more: str, verdict: str) -> str:
+    return (
+        f'<div class="card {verdict}"><div class="name">{escape(name)}</div>'
+        f'<div class="value">{escape(value)}</div><div class="more">{escape(more)}</div></div>'
+    )
+
+
+def _plots(operators: Sequence[str]) -> str:
+    if not operators:
+        return "<h2>What happened</h2><p>Nothing was observed.</p>"
+    parts = []
+    for index, operator in enumerate(operators):
+        of = f" to {escape(operator)}" if len(operators) > 1 else ""
+        parts.append(f'<h2>What happened{of}</h2><div class="panel"><div id="figure-{index}"></div>')
+        key = "Shaded: the objective was violated. Triangles: decisions; point at one for its reason."
+        parts.append(f'<p class="key">{key}</p></div>')
+    return "".join(parts)
+
+
+# ----------------------------------------------------------------------------------------------------------- comparison
+
+
+def _comparison(summary: Summary, comparison: Mapping[str, Summary]) -> str:
+    headings = (
+        "",
+        "Violated",
+        "Latency p95",
+        "Largest backlog",
+        "Mean instances",
+        "Instance hours",
+        "Against this run",
+    )
+    head = "".join(f'<th class="{"number" if heading else ""}">{escape(heading)}</th>' for heading in headings)
+    rows = [_comparison_row("this run", summary, summary, "this")]
+    rows += [_comparison_row(name, other, summary, "") for name, other in comparison.items()]
+    return (
+        f"<h2>Against fixed sizes</h2>{_comparison_in_words(summary, comparison)}"
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    )
+
+
+def _comparison_row(name: str, row: Summary, this: Summary, kind: str) -> str:
+    cells = [
+        _percent(row.slo_violation_pct),
+        _seconds(row.latency_p95_s),
+        _count(row.max_backlog),
+        plain(row.mean_instances),
+        plain(row.instance_seconds / 3600),
+        "" if row is this else _difference(row.instance_seconds, this.instance_seconds),
+    ]
+    numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+    return f'<tr class="{kind}"><td class="nowrap">{escape(name)}</td>{numbers}</tr>'
+
+
+def _comparison_in_words(summary: Summary, comparison: Mapping[str, Summary]) -> str:
+    violated_pct = summary.slo_violation_pct
+    if violated_pct is None:
+        return ""
+    as_good = {
+        name: other
+        for name, other in comparison.items()
+        if other.slo_violation_pct is not None and other.slo_violation_pct <= violated_pct
+    }
+    if not as_good:
+        return "<p>None of these sizes would have violated the objective as little as this run did.</p>"
+    name, cheapest = min(as_good.items(), key=lambda found: found[1].instance_seconds)
+    difference = _difference(cheapest.instance_seconds, summary.instance_seconds)
+    return (
+        f"<p>To violate the objective as little as this run did takes {escape(name)}, "
+        f"at {escape(difference)} instance hours.</p>"
+    )
+
+
+def _difference(value: float, base: float) -> str:
+    if base <= 0:
+        return UNKNOWN
+    change_pct = 100 * (value / base - 1)
+    return "as many" if abs(change_pct) < 0.5 else f"{abs(change_pct):.0f}% {'more' if change_pct > 0 else 'fewer'}"
+
+
+# ----------------------------------------------------------------------------------------------------- what was decided
+
+
+def _story(items: Sequence[Item], start_s: Instant) -> str:
+    told = [item for item in items if not isinstance(item, Hold) or item.is_stopped]
+    shown = told[-MAX_ROWS:]
+    left_out = (
+        f"<p>The last {MAX_ROWS} of {len(told)} are shown; headgate explain tells them all.</p>"
+        if len(told) > len(shown)
+        else ""
+    )
+    if not shown:
+        return "<h2>What was decided</h2><p>The size was never changed.</p>"
+    rows = "".join(_story_row(item, start_s) for item in shown)
+    head = '<tr><th class="number">After</th><th>Change</th><th>Why</th></tr>'
+    return (
+        f"<h2>What was decided, and why</h2>{left_out}"
+        f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _story_row(item: Item, start_s: Instant) -> str:
+    kind, change, why = _cells(item)
+    after = escape(format_duration(max(0.0, item.at_s - start_s)))
+    cells = f'<td class="number">{after}</td><td class="change {kind}">{escape(change)}</td><td>{"".join(why)}</td>'
+    return f"<tr>{cells}</tr>"
+
+
+def _cells(item: Item) -> tuple[str, str, list[str]]:
+    """The kind of a row, what changed, and why."""
+    match item:
+        case Resize(verdict=verdict):
+            why = [*_why(verdict), _line("detail", effect_in_words(item))]
+            return ("out" if verdict.change > 0 else "in"), f"{verdict.current} → {verdict.target}", why
+        case Hold(verdict=verdict, count=count):
+            times = f" ×{count}" if count > 1 else ""
+            return "stopped", f"{verdict.current}, not {verdict.proposed}{times}", list(_why(verdict))
+        case Receipt():
+            return "event", f"engine {item.outcome}", [_line("", item.detail or "it acted to keep the size")]
+        case Event():
+            return ("failed" if item.kind.endswith("failed") else "event"), item.kind, [_line("", item.detail)]
+
+
+def _why(verdict: Verdict) -> Iterator[str]:
+    yield _line("", verdict.reason)
+    if verdict.numbers:
+        yield _line("detail", numbers_in_words(verdict.numbers))
+    for note in acting_notes(verdict):
+        yield _line("note", note_in_words(note))
+
+
+def _line(kind: str, text: str) -> str:
+    return f'<div class="{kind}">{escape(text)}</div>'
+
+
+# ----------------------------------------------------------------------------------------------------- numbers in words
+
+
+def _percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.1f}%"
+
+
+def _seconds(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{plain(value)} s"
+
+
+def _count(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}"

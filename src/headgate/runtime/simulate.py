@@ -1,0 +1,219 @@
+"""A policy on a simulated job: the same loop as live, in virtual time.
+
+>>> from headgate.core.objective import parse_objective
+>>> from headgate.workloads import parse_workload
+>>> result = simulate(
+...     "static", parse_workload("constant:10"), objective=parse_objective("latency p95 < 10s"),
+...     service_rate_per_s=5.0, seconds=60.0,
+... )
+>>> result.summary.max_backlog
+300.0
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from headgate._version import __version__
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.objective import Objective
+from headgate.core.types import JSON, Decision, Observation, Run
+from headgate.core.window import DEFAULT_RETENTION_S
+from headgate.journal.contract import Journal
+from headgate.policies.base import Context, make_policy
+from headgate.policies.settings import make_settings
+from headgate.policies.stabilisers import GuardSettings
+from headgate.runtime.loop import ControlLoop
+from headgate.runtime.summary import RunRecord, Summary
+from headgate.simulation.contract import Kernel
+from headgate.simulation.engine import SimulatedEngine
+from headgate.simulation.micro_batch import MicroBatch, MicroBatchJob
+from headgate.simulation.queue import QueueNetwork
+from headgate.workloads.contract import Workload
+from headgate.workloads.steps import Steps
+
+Model: TypeAlias = Literal["queue", "micro-batch"] | MicroBatch
+"""How the job works: a plain queue, micro-batches with the usual behaviour, or micro-batches with a given one."""
+
+MODELS = ("queue", "micro-batch")
+DEFAULT_INTERVAL_S = 5.0
+Progress: TypeAlias = Callable[[float], None]
+"""Is told now and then what share of the run is done, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """What a simulated run saw, decided and came to."""
+
+    run: Mapping[str, JSON]
+    """What was run, with what."""
+    record: RunRecord
+
+    @property
+    def observations(self) -> list[Observation]:
+        return self.record.observations
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """The decisions that changed the size or were altered by a guard."""
+        return self.record.decisions
+
+    @cached_property
+    def summary(self) -> Summary:
+        return self.record.summary()
+
+    def to_json(self) -> dict[str, JSON]:
+        """Plain data, the same for the same arguments and seed."""
+        return self.record.to_json(self.run)
+
+
+def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about a run
+    policy_name: str,
+    workload: Workload,
+    *,
+    objective: Objective,
+    settings: Mapping[str, object] | None = None,
+    guards: Mapping[str, object] | None = None,
+    service_rate_per_s: float,
+    model: Model = "queue",
+    start: int = 1,
+    startup_s: float = 0.0,
+    interval_s: float = DEFAULT_INTERVAL_S,
+    seconds: float,
+    seed: int = 0,
+    journal: Journal | None = None,
+    progress: Progress | None = None,
+) -> SimulationResult:
+    """Run a policy on a simulated job from time 0, with a decision at every multiple of the interval.
+
+    - ``service_rate_per_s``: records per second that one instance processes
+    - ``start``: instances that are ready at time 0; others take ``startup_s`` seconds to become so
+    - ``interval_s``: seconds between decisions; ``seconds``: how long the run is
+    - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
+    - ``seed``: of the policy's randomness and the model's noise
+    - ``journal``: keeps everything that was seen and decided
+    """
+    _require_positive("seconds", seconds)
+    _require_positive("interval_s", interval_s)
+    if not objective.min_instances <= start <= objective.max_instances:
+        raise InputError(
+            f"start {start} is not allowed; it must lie between min {objective.min_instances} "
+            f"and max {objective.max_instances}."
+        )
+    kernel = _kernel(model, workload, service_rate_per_s, start, seed)
+    engine = SimulatedEngine(kernel, startup_s=startup_s)
+    policy = make_policy(policy_name, Context(objective, engine.topology(), seed), settings)
+    guard_settings = make_settings(GuardSettings, "guards", policy.guards.model_dump() | dict(guards or {}))
+    run = {
+        "engine": engine.name,
+        "headgate": __version__,
+        "policy": policy.name,
+        "settings": policy.settings.model_dump(mode="json"),
+        "guards": guard_settings.model_dump(mode="json"),
+        "objective": str(objective),
+        "min_instances": objective.min_instances,
+        "max_instances": objective.max_instances,
+        "workload": workload.describe(),
+        "model": "micro-batch" if isinstance(model, MicroBatch) else model,
+        "micro_batch": None if model == "queue" else dataclasses.asdict(_micro_batch(model)),
+        "service_rate_per_s": service_rate_per_s,
+        "start": start,
+        "startup_s": startup_s,
+        "interval_s": interval_s,
+        "seconds": seconds,
+        "seed": seed,
+    }
+    loop = ControlLoop(
+        engine,
+        policy,
+        guard_settings.build(objective),
+        engine,
+        journal=journal,
+        retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
+    )
+    record = RunRecord(objective)
+    loop.watchers.append(record)
+    if journal is not None:
+        operators = engine.topology().operators
+        journal.begin(Run(0.0, policy.name, run["settings"], str(objective), engine.name, operators, seed))
+    loop.note("started", f"policy {policy.name} on {workload.describe()}, every {interval_s:g} s")
+    _run(loop, engine, interval_s, seconds, progress)
+    # The end is seen, but nothing is decided there: it could have no effect.
+    final = engine.observe()
+    record(final, None)
+    if journal is not None:
+        journal.observed(final)
+    loop.note("stopped", f"after {seconds:g} simulated seconds")
+    return SimulationResult(run, record)
+
+
+def fixed_size_comparison(
+    readings: Sequence[tuple[float, float]],
+    sizes: Iterable[int],
+    *,
+    objective: Objective,
+    service_rate_per_s: float,
+    model: Model = "queue",
+    interval_s: float = DEFAULT_INTERVAL_S,
+) -> dict[int, Summary]:
+    """What a recorded load would have come to on fixed sizes, simulated with a measured service rate.
+
+    ``readings`` are pairs of the seconds from the start and the records per second since the reading before it.
+    """
+    measured = [(at_s, rate) for at_s, rate in readings if at_s > 0]
+    if not measured:
+        raise InputError(f"{len(readings)} readings of the load are not enough; one after the start is needed.")
+    workload = Steps([0.0, *(at_s for at_s, _ in measured)], [rate for _, rate in measured], "recorded load")
+    return {
+        size: simulate(
+            "static",
+            workload,
+            objective=objective.within(size, size),
+            service_rate_per_s=service_rate_per_s,
+            model=model,
+            start=size,
+            interval_s=interval_s,
+            seconds=workload.end_s,
+        ).summary
+        for size in sizes
+    }
+
+
+def _run(
+    loop: ControlLoop, engine: SimulatedEngine, interval_s: float, seconds: float, progress: Progress | None
+) -> None:
+    # Rounded, because 1.1 / 0.1 is a little more than 11.
+    cycles = math.ceil(round(seconds / interval_s, 9))
+    told_every = max(1, cycles // 100)
+    for cycle in range(cycles):
+        engine.advance(cycle * interval_s)
+        loop.tick()
+        if progress is not None and cycle % told_every == 0:
+            progress(cycle / cycles)
+    engine.advance(seconds)
+    if progress is not None:
+        progress(1.0)
+
+
+def _kernel(model: Model, workload: Workload, service_rate_per_s: float, ready: int, seed: int) -> Kernel:
+    if model == "queue":
+        return QueueNetwork(workload, service_rate_per_s, ready=ready)
+    return MicroBatchJob(workload, service_rate_per_s, _micro_batch(model), ready=ready, seed=seed)
+
+
+def _micro_batch(model: Model) -> MicroBatch:
+    if isinstance(model, MicroBatch):
+        return model
+    if model != "micro-batch":
+        raise UnknownNameError("model", model, MODELS)
+    return MicroBatch()
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name} {value} is not allowed; it must be finite and above 0.")

@@ -1,0 +1,19 @@
+"""For tests, ours and yours: a clock that waits for nobody, and contracts as checks that can be run."""
+
+from headgate.testing.clock import FakeClock
+from headgate.testing.contract import ContractViolation
+from headgate.testing.engines import ENGINE_CHECKS, check_engine
+from headgate.testing.journals import JOURNAL_CHECKS, check_journal
+from headgate.testing.policies import POLICY_CHECKS, check_policy, named_policy
+
+__all__ = [
+    "ENGINE_CHECKS",
+    "JOURNAL_CHECKS",
+    "POLICY_CHECKS",
+    "ContractViolation",
+    "FakeClock",
+    "check_engine",
+    "check_journal",
+    "check_policy",
+    "named_policy",
+]
