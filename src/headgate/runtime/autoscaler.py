@@ -27,6 +27,7 @@ from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.base import AnyPolicy, Context, guards_for, make_policy
 from headgate.policies.stabilisers import GuardSettings
 from headgate.runtime.clock import Clock, SystemClock
+from headgate.runtime.learned import read_state, state_key
 from headgate.runtime.loop import ControlLoop, Watcher
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def autoscale(
     guards: Mapping[str, object] | None = None,
     interval: str | float = DEFAULT_INTERVAL_S,
     journal: str | Path | Journal | None = None,
+    state: str | Path | None = None,
     take_over: bool = False,
     drain_timeout: str | float = 30.0,
     seed: int = 0,
@@ -135,6 +137,8 @@ def autoscale(
     - ``executors``: fewest and most executors
     - ``interval``: time between decisions
     - ``journal``: a file that keeps what was seen, decided and learned (``headgate explain FILE``), or a journal
+    - ``state``: a file with what the policy has learned elsewhere, a snapshot or the journal of another run; what this
+      job's own journal holds is newer and comes first
     - ``take_over``: stop Spark's own dynamic allocation if it is running, instead of refusing the session
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
@@ -147,6 +151,8 @@ def autoscale(
     # Everything that can be wrong with the arguments is found out before the session is touched.
     chosen = preview_policy(policy, goal, settings, seed)
     guard_settings = guards_for(chosen, guards)
+    if state is not None:
+        chosen.restore(read_state(state, chosen.name))
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
     opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
     try:
@@ -176,9 +182,9 @@ def wire(
     engine_name: str,
 ) -> ControlLoop:
     """A loop over an engine whose policy goes on from what it learned in an earlier run of the same journal."""
-    state_key = f"policy/{policy.name}"
+    key = state_key(policy.name)
     if journal is not None:
-        state = journal.load_state(state_key)
+        state = journal.load_state(key)
         journal.begin(
             Run(
                 started_s=clock.now(),
@@ -199,5 +205,5 @@ def wire(
         clock,
         journal=journal,
         retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
-        state_key=state_key if journal is not None else None,
+        state_key=key if journal is not None else None,
     )

@@ -26,6 +26,7 @@ from headgate.core.types import JSON, Decision, Observation, Run
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
 from headgate.policies.base import Context, guards_for, make_policy
+from headgate.runtime.learned import state_key
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.simulation.contract import Kernel
@@ -51,6 +52,8 @@ class SimulationResult:
     run: Mapping[str, JSON]
     """What was run, with what."""
     record: RunRecord
+    state: Mapping[str, JSON]
+    """What the policy had learned by the end."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -78,23 +81,27 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     settings: Mapping[str, object] | None = None,
     guards: Mapping[str, object] | None = None,
     service_rate_per_s: float,
+    work: Workload | None = None,
     model: Model = "queue",
     start: int = 1,
     startup_s: float = 0.0,
     interval_s: float = DEFAULT_INTERVAL_S,
     seconds: float,
     seed: int = 0,
+    state: Mapping[str, JSON] | None = None,
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Run a policy on a simulated job from time 0, with a decision at every multiple of the interval.
 
     - ``service_rate_per_s``: records per second that one instance processes
+    - ``work``: what arrives in records' worth of service, where records are not all the same (micro-batches only)
     - ``start``: instances that are ready at time 0; others take ``startup_s`` seconds to become so
     - ``interval_s``: seconds between decisions; ``seconds``: how long the run is
     - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
     - ``seed``: of the policy's randomness and the model's noise
-    - ``journal``: keeps everything that was seen and decided
+    - ``state``: what the policy has learned before, a snapshot of it
+    - ``journal``: keeps everything that was seen, decided and learned
     """
     _require_positive("seconds", seconds)
     _require_positive("interval_s", interval_s)
@@ -103,9 +110,11 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
             f"start {start} is not allowed; it must lie between min {objective.min_instances} "
             f"and max {objective.max_instances}."
         )
-    kernel = _kernel(model, workload, service_rate_per_s, start, seed)
+    kernel = _kernel(model, workload, service_rate_per_s, start, seed, work)
     engine = SimulatedEngine(kernel, startup_s=startup_s)
     policy = make_policy(policy_name, Context(objective, engine.topology(), seed), settings)
+    if state is not None:
+        policy.restore(state)
     guard_settings = guards_for(policy, guards)
     run = {
         "engine": engine.name,
@@ -133,6 +142,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         engine,
         journal=journal,
         retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
+        state_key=None if journal is None else state_key(policy.name),
     )
     record = RunRecord(objective)
     loop.watchers.append(record)
@@ -146,8 +156,9 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     record(final, None)
     if journal is not None:
         journal.observed(final)
+    loop.save_state()
     loop.note("stopped", f"after {seconds:g} simulated seconds")
-    return SimulationResult(run, record)
+    return SimulationResult(run, record, policy.snapshot())
 
 
 def fixed_size_comparison(
@@ -198,10 +209,14 @@ def _run(
         progress(1.0)
 
 
-def _kernel(model: Model, workload: Workload, service_rate_per_s: float, ready: int, seed: int) -> Kernel:
+def _kernel(
+    model: Model, workload: Workload, service_rate_per_s: float, ready: int, seed: int, work: Workload | None
+) -> Kernel:
     if model == "queue":
+        if work is not None:
+            raise InputError("work of its own is not possible in the queue model; use micro-batch.")
         return QueueNetwork(workload, service_rate_per_s, ready=ready)
-    return MicroBatchJob(workload, service_rate_per_s, _micro_batch(model), ready=ready, seed=seed)
+    return MicroBatchJob(workload, service_rate_per_s, _micro_batch(model), ready=ready, seed=seed, work=work)
 
 
 def _micro_batch(model: Model) -> MicroBatch:
