@@ -36,7 +36,7 @@ def _root() -> None:
 
 app.command()(demo)
 app.command()(simulate)
-app.command()(policies)
+app.add_typer(policies, name="policies")
 app.command()(explain)
 app.command()(report)
 app.add_typer(lab, name="lab")

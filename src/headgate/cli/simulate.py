@@ -66,6 +66,16 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         Path | None,
         typer.Option(metavar="FILE", help="Keep everything in a journal, for headgate explain.", show_default=False),
     ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Begin with what the policy has learned: a snapshot or a journal.", show_default=False
+        ),
+    ] = None,
+    save_state: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep what the policy has learned, as a snapshot.", show_default=False),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
     ] = None,
@@ -90,11 +100,13 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     """
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.report import require_plotly
+    from headgate.runtime.learned import read_state
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
 
     check_target(json_file, journal=journal)
     check_target(report, journal=journal)
+    check_target(save_state, journal=journal)
     if report is not None:
         require_plotly()
     asked = parse_objective(objective).within(min_instances, max_instances)
@@ -116,10 +128,13 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             settings=key_values("--set", setting or []),
             guards=key_values("--guard", guard or []),
             start=min_instances if start is None else start,
+            state=None if state is None else read_state(state, policy),
             journal=open_journal,
             progress=progress,
             **options,
         )
+    if save_state is not None:
+        write_json(result.state, str(save_state))
     if report is not None:
         _write_report(report, result, asked, offered.describe(), _fixed_sizes(asked, offered, options))
     if json_file is not None:

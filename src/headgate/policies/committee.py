@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
@@ -13,7 +13,7 @@ from pydantic import model_validator
 from headgate.core.errors import InputError
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Target
 from headgate.core.window import Window
-from headgate.policies.base import AnyPolicy, Context, PolicyBase, hold, make_policy, policy_class, register
+from headgate.policies.base import AnyPolicy, Context, PolicyBase, StateTable, hold, make_policy, policy_class, register
 from headgate.policies.settings import Settings
 
 NAME = "committee"
@@ -184,6 +184,15 @@ class Committee(PolicyBase[CommitteeSettings]):
             raise ValueError(f"it has the members {', '.join(saved)} instead of {', '.join(self._members)}")
         for name, member in self._members.items():
             member.restore(saved[name])
+
+    @classmethod
+    def state_tables(cls, state: Mapping[str, JSON]) -> list[StateTable]:
+        """The tables of its members, each with the member's name before it."""
+        return [
+            replace(table, title=f"{name}: {table.title}")
+            for name, saved in state["members"].items()
+            for table in policy_class(saved["policy"]).state_tables(saved)
+        ]
 
 
 def _largest(planned: int, voters: Sequence[Wish]) -> tuple[int, str]:

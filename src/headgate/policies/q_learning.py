@@ -48,7 +48,7 @@ class QLearningSettings(Settings):
     target_latency_s: Seconds | None = None
     """The latency that is acceptable; without it, the bound of the objective."""
     max_latency_s: Seconds | None = None
-    """Longer latencies are all the same state; without it, ten times the target."""
+    """Longer latencies are all the same state; without it, twice the target."""
     latency_granularity_s: Seconds | None = None
     """The width of a bucket of latencies; without it, a third of the target."""
     incoming_message_granularity: Positive = 1.0
@@ -143,7 +143,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
                 )
             target_s = self.objective.slo.bound_s
         return Grid(
-            target_s, self.settings.latency_granularity_s or target_s / 3, self.settings.max_latency_s or 10 * target_s
+            target_s, self.settings.latency_granularity_s or target_s / 3, self.settings.max_latency_s or 2 * target_s
         )
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:

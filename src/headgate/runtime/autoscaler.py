@@ -31,12 +31,15 @@ from headgate.runtime.learned import read_state, state_key
 from headgate.runtime.loop import ControlLoop, Watcher
 
 if TYPE_CHECKING:
+    from headgate.engines.dstream import StreamingContext
     from headgate.engines.spark import SparkSession
 
 logger = logging.getLogger("headgate")
 
 DEFAULT_POLICY = "reactive"
 DEFAULT_INTERVAL_S = 5.0
+LONGEST_BREAK_S = 60.0
+"""A loop that comes back within this time goes on as if it had not been away."""
 
 
 class Autoscaler:
@@ -114,7 +117,7 @@ class Autoscaler:
 
 
 def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
-    spark: SparkSession,
+    spark: SparkSession | StreamingContext,
     objective: str | Objective = "latency p95 < 10s",
     policy: str = DEFAULT_POLICY,
     executors: tuple[int, int] | None = None,
@@ -128,7 +131,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     drain_timeout: str | float = 30.0,
     seed: int = 0,
 ) -> Autoscaler:
-    """Keep the streaming job of this Spark session at the size its objective needs.
+    """Keep a streaming job at the size its objective needs: a session's streaming queries, or a ``StreamingContext``.
 
     Starts at once and goes on until ``stop()``; as a context manager, until the block ends.
 
@@ -142,7 +145,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``take_over``: stop Spark's own dynamic allocation if it is running, instead of refusing the session
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
-    from headgate.engines.spark import SparkEngine
+    from headgate.engines.dstream import open_engine
 
     goal = parse_objective(objective) if isinstance(objective, str) else objective
     if executors is not None:
@@ -156,7 +159,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
     opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
     try:
-        engine = SparkEngine(spark, take_over=take_over, drain_timeout_s=drain_timeout_s, now=clock.now)
+        engine = open_engine(spark, take_over=take_over, drain_timeout_s=drain_timeout_s, now=clock.now)
     except BaseException:
         if opened is not None and opened is not journal:
             opened.close()
@@ -181,24 +184,12 @@ def wire(
     journal: Journal | None = None,
     engine_name: str,
 ) -> ControlLoop:
-    """A loop over an engine whose policy goes on from what it learned in an earlier run of the same journal."""
+    """A loop over an engine that goes on where an earlier run of the same journal stopped.
+
+    Its policy begins with what it had learned. After a short break the loop also recalls what was seen and decided.
+    """
     key = state_key(policy.name)
-    if journal is not None:
-        state = journal.load_state(key)
-        journal.begin(
-            Run(
-                started_s=clock.now(),
-                policy=policy.name,
-                settings=policy.settings.model_dump(mode="json"),
-                objective=str(policy.objective),
-                engine=engine_name,
-                operators=engine.topology().operators,
-                seed=policy.seed,
-            )
-        )
-        if state is not None:
-            policy.restore(state)
-    return ControlLoop(
+    loop = ControlLoop(
         engine,
         policy,
         guards.build(policy.objective),
@@ -207,3 +198,33 @@ def wire(
         retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
         state_key=key if journal is not None else None,
     )
+    if journal is None:
+        return loop
+    state = journal.load_state(key)
+    if state is not None:
+        policy.restore(state)
+    _recall(loop, journal, engine_name)
+    journal.begin(
+        Run(
+            started_s=clock.now(),
+            policy=policy.name,
+            settings=policy.settings.model_dump(mode="json"),
+            objective=str(policy.objective),
+            engine=engine_name,
+            operators=engine.topology().operators,
+            seed=policy.seed,
+        )
+    )
+    return loop
+
+
+def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
+    runs = journal.runs()
+    if not runs or (runs[-1][1].engine, runs[-1][1].operators) != (engine_name, loop.engine.topology().operators):
+        return
+    now = loop.clock.now()
+    since_s = now - loop.history.retention_s
+    seen = journal.observations(since_s=since_s)
+    # After a longer break the job may be another one, and its readings would tell of the old one.
+    if seen and 0 <= now - seen[-1].at_s <= LONGEST_BREAK_S:
+        loop.recall(seen, journal.decisions(since_s=since_s))

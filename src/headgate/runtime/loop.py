@@ -10,7 +10,7 @@ The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineGoneError, HeadgateError
@@ -61,6 +61,13 @@ class ControlLoop:
             except Exception:
                 logger.exception("a watcher failed; it goes on being told")
         return decision
+
+    def recall(self, observations: Iterable[Observation], decisions: Iterable[Decision]) -> None:
+        """Begin with what an earlier loop saw and decided, as if this one had been there."""
+        for observation in observations:
+            self.history.observe(observation)
+        for decision in decisions:
+            self.history.record(decision)
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""
