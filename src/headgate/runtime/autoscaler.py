@@ -219,12 +219,17 @@ def wire(
 
 
 def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
-    runs = journal.runs()
-    if not runs or (runs[-1][1].engine, runs[-1][1].operators) != (engine_name, loop.engine.topology().operators):
-        return
-    now = loop.clock.now()
-    since_s = now - loop.history.retention_s
-    seen = journal.observations(since_s=since_s)
-    # After a longer break the job may be another one, and its readings would tell of the old one.
-    if seen and 0 <= now - seen[-1].at_s <= LONGEST_BREAK_S:
-        loop.recall(seen, journal.decisions(since_s=since_s))
+    """Go back through the runs of a journal, as long as one followed the other without a longer break."""
+    same_job = (engine_name, loop.engine.topology().operators)
+    next_s = loop.clock.now()
+    since_s = next_s - loop.history.retention_s
+    runs: list[int] = []
+    for number, run in reversed(journal.runs()):
+        seen = journal.observations(run=number, since_s=since_s)
+        # After a longer break the job may be another one, and its readings would tell of the old one.
+        if (run.engine, run.operators) != same_job or not seen or not 0 <= next_s - seen[-1].at_s <= LONGEST_BREAK_S:
+            break
+        runs.append(number)
+        next_s = seen[0].at_s
+    for number in reversed(runs):
+        loop.recall(journal.observations(run=number, since_s=since_s), journal.decisions(run=number, since_s=since_s))
