@@ -82,7 +82,9 @@ def run(chosen: AnyPolicy, rates: list[float], resume_at: int | None = None) -> 
     return chosen, targets
 
 
-STEADY_THEN_DOUBLE = [20.0 + 0.1 * (index % 3) for index in range(60)] + [40.0 + 0.1 * (index % 3) for index in range(60)]
+STEADY_THEN_DOUBLE = [20.0 + 0.1 * (index % 3) for index in range(60)] + [
+    40.0 + 0.1 * (index % 3) for index in range(60)
+]
 
 
 def test_thresholds_are_searched_when_the_load_changes_and_only_then() -> None:

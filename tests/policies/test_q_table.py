@@ -27,7 +27,15 @@ GRID = Grid(target_s=30, granularity_s=10, max_s=60)
 
 @pytest.mark.parametrize(
     ("share", "rising", "region"),
-    [(0.0, True, 1), (0.99, True, 1), (1.0, True, 2), (4.0, True, 2), (1.0, False, 3), (4.0, False, 3), (0.99, False, 4)],
+    [
+        (0.0, True, 1),
+        (0.99, True, 1),
+        (1.0, True, 2),
+        (4.0, True, 2),
+        (1.0, False, 3),
+        (4.0, False, 3),
+        (0.99, False, 4),
+    ],
 )
 def test_the_four_regions(share: float, rising: bool, region: int) -> None:
     assert Region.of(share, rising=rising) == region
@@ -96,9 +104,7 @@ def test_equation_4_4_by_hand() -> None:
         ((0.0, 0.0, 0.0), Action.NONE),
     ],
 )
-def test_ties_go_to_no_action_and_then_to_the_safer_side(
-    values: tuple[float, float, float], action: Action
-) -> None:
+def test_ties_go_to_no_action_and_then_to_the_safer_side(values: tuple[float, float, float], action: Action) -> None:
     assert best_action(values) is action
 
 
@@ -117,7 +123,9 @@ def test_ties_go_to_no_action_and_then_to_the_safer_side(
     ],
 )
 def test_monotonicity(last: Action | None, before_s: float | None, now_s: float, ruled_out: Action | None) -> None:
-    assert set(Action) - set(feasible_actions(last, before_s, now_s)) == ({ruled_out} if ruled_out is not None else set())
+    assert set(Action) - set(feasible_actions(last, before_s, now_s)) == (
+        {ruled_out} if ruled_out is not None else set()
+    )
 
 
 @given(st.floats(0, 500), st.booleans(), st.sampled_from(Action), st.floats(-10, 10))

@@ -29,7 +29,7 @@ def rewards(kind: Reward, share: float, *, rising: bool, rose: bool) -> tuple[fl
         # Region 3: no action (rule 3).
         (ABOVE, False, True, (-1, 1, -1)),
         (ABOVE, False, False, (0, 1, -1)),
-        # Region 4: scale-in, even if latency rises; doing nothing is punished the more, the farther the target (rule 4).
+        # Region 4: scale-in, even if latency rises; doing nothing is the worse, the farther the target (rule 4).
         (BELOW, False, True, (-1, -0.75, 0.75)),
         (BELOW, False, False, (0, -0.75, 0.75)),
     ],

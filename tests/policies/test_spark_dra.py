@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def made(**settings: object) -> AnyPolicy:
     return policy("spark-dra", parse_objective("latency < 10s").within(1, 40), **settings)
 
 
-def run(chosen: AnyPolicy, readings: list[tuple[float, dict[str, Any]]], planned: int = 2) -> list[int]:
+def run(chosen: AnyPolicy, readings: Sequence[tuple[float, dict[str, Any]]], planned: int = 2) -> list[int]:
     window = History(JOB)
     sizes = []
     for at_s, reading in readings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headgate.core.types import Sample
@@ -72,6 +74,7 @@ def test_it_collects_then_solves_then_learns_on() -> None:
     )
     window = History(JOB)
     reasons = []
+    collected: Any = None
     for at_s in range(0, 1200, 60):
         sample = Sample("job", at_s, latency_s=25, input_rate_per_s=100)
         window.observe(observation(at_s, 4, sample=sample))

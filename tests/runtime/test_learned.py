@@ -89,11 +89,9 @@ def test_a_run_begins_with_the_state_it_is_given() -> None:
         state=state,
     )
     assert again.state["agents"]["job"]["table"] == state["agents"]["job"]["table"]
-    with pytest.raises(StateError):
-        learned_elsewhere = {**state, "policy": "hpa"}
-        simulate(
-            "q-learning", WORKLOAD, objective=OBJECTIVE, service_rate_per_s=10.0, seconds=5, state=learned_elsewhere
-        )
+    strange = {**state, "policy": "hpa"}
+    with pytest.raises(StateError, match="policy 'hpa'"):
+        simulate("q-learning", WORKLOAD, objective=OBJECTIVE, service_rate_per_s=10.0, seconds=5, state=strange)
 
 
 def ticked(policy_name: str, stops: tuple[int, ...], ticks: int = 150) -> list[Decision]:
