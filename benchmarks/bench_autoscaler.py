@@ -1,7 +1,7 @@
 """What the autoscaler costs the driver it runs in: time per decision, share of a core, memory.
 
-A real job runs on a real local cluster with one executor. Its driver (this Python process and its JVM) is measured for a
-while without the autoscaler, then as long with it, in the same run; then single cycles are timed.
+A real job runs on a real local cluster with one executor. Its driver (this Python process and its JVM) is measured for
+a while without the autoscaler, then as long with it, in the same run; then single cycles are timed.
 """
 
 from __future__ import annotations
@@ -68,28 +68,18 @@ def bench_autoscaler() -> None:
         autoscaler.stop()
         query.stop()
         spark.stop()
-    deciles = statistics.quantiles(timings_ms, n=20)
-    rows: list[Row] = [
-        {
-            "what": "a cycle: observe, decide, apply, journal (median)",
-            "unit": "ms",
-            "value": statistics.median(timings_ms),
-        },
-        {"what": "a cycle (95 % are faster)", "unit": "ms", "value": deciles[-1]},
-        {"what": "a cycle, CPU time in Python (median)", "unit": "ms", "value": statistics.median(cpu_ms)},
-        {"what": "driver without the autoscaler", "unit": "share of a core", "value": without},
-        {
-            "what": f"driver with it, a cycle every {DEFAULT_INTERVAL_S:g} s",
-            "unit": "share of a core",
-            "value": with_it,
-        },
-        {
-            "what": f"share of a core for cycles alone, every {DEFAULT_INTERVAL_S:g} s",
-            "unit": "share of a core",
-            "value": statistics.median(timings_ms) / 1000 / DEFAULT_INTERVAL_S,
-        },
-        {"what": "memory added to the driver's Python", "unit": "MiB", "value": memory / 2**20},
+    median_ms = statistics.median(timings_ms)
+    every = f"every {DEFAULT_INTERVAL_S:g} s"
+    measured = [
+        ("a cycle: observe, decide, apply, journal (median)", "ms", median_ms),
+        ("a cycle (95 % are faster)", "ms", statistics.quantiles(timings_ms, n=20)[-1]),
+        ("a cycle, CPU time in Python (median)", "ms", statistics.median(cpu_ms)),
+        ("driver without the autoscaler", "% of a core", 100 * without),
+        (f"driver with it, a cycle {every}", "% of a core", 100 * with_it),
+        (f"cycles alone, {every}", "% of a core", 100 * median_ms / 1000 / DEFAULT_INTERVAL_S),
+        ("memory added to the driver's Python", "MiB", memory / 2**20),
     ]
+    rows: list[Row] = [{"what": what, "unit": unit, "value": value} for what, unit, value in measured]
     report("autoscaler", rows)
 
 

@@ -1,14 +1,19 @@
-"""Fill in what the documentation takes from the code: settings tables, and the plot of every policy.
+"""Fill in what the documentation takes from the code: settings tables, measurements, and the plot of every policy.
 
-``python scripts/make_docs.py`` rewrites ``docs/`` in place; with ``--check`` it only says what is out of date (the plots
-are left out of that, as they take a while). A page asks for a table by the line ``<!-- settings -->``, or
+``python scripts/make_docs.py`` rewrites ``docs/`` in place; with ``--check`` it only says what is out of date (without
+the plots, which take a while). A page asks for a table by the line ``<!-- settings -->``, or
 ``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers.
+``<!-- benchmark: NAME -->`` asks for what a benchmark measured; ``--benchmarks`` first takes over what the last
+``make bench`` measured.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from headgate.core.objective import parse_objective
@@ -19,8 +24,11 @@ from headgate.policies.stabilisers import GuardSettings
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.workloads import parse_workload
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+MEASURED = DOCS / "benchmarks"
 BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
+BENCHMARK = re.compile(r"<!-- benchmark: (?P<name>[\w-]+) -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL)
 
 # The run that every policy's plot shows: a load that swings between an instance and a half and ten and a half.
 WORKLOAD = "sine:mean=60,amplitude=45,period=1h"
@@ -33,14 +41,29 @@ SECONDS = 2 * 3600.0
 def settings_table(name: str) -> str:
     """A Markdown table of the settings of a policy, or of the guards."""
     kind = GuardSettings if name == "guards" else policy_class(name).Settings
-    rows = describe_settings(kind)
-    if not rows:
-        return "It has no settings.\n"
-    lines = ["| setting | default | allowed | what it is |", "| --- | --- | --- | --- |"]
-    for row in rows:
-        cells = (f"`{row['name']}`", _default(row["name"], row["default"]), row["allowed"] or row["type"], row["help"])
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("``", "`") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+    rows = [
+        (f"`{row['name']}`", _default(row["name"], row["default"]), row["allowed"] or row["type"], row["help"])
+        for row in describe_settings(kind)
+    ]
+    return _table(("setting", "default", "allowed", "what it is"), rows) if rows else "It has no settings.\n"
+
+
+def benchmark_table(name: str) -> str:
+    """A Markdown table of what a benchmark measured when its results were last taken over."""
+    rows = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+    return _table(
+        [key.replace("_", " ") for key in rows[0]], [[_number(value) for value in row.values()] for row in rows]
+    )
+
+
+def _number(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    told = (" | ".join(str(cell).replace("|", "\\|").replace("``", "`") for cell in line) for line in lines)
+    return "".join(f"| {line} |\n" for line in told)
 
 
 def _default(name: str, value: object) -> str:
@@ -59,7 +82,10 @@ def with_tables(page: Path) -> str:
         marker = f"<!-- settings: {match['name']} -->" if match["name"] else "<!-- settings -->"
         return f"{marker}\n\n{settings_table(name)}\n<!-- /settings -->\n"
 
-    return BLOCK.sub(fill, page.read_text(encoding="utf-8"))
+    def fill_benchmark(match: re.Match[str]) -> str:
+        return f"<!-- benchmark: {match['name']} -->\n\n{benchmark_table(match['name'])}\n<!-- /benchmark -->\n"
+
+    return BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8")))
 
 
 def standard_run(policy: str) -> SimulationResult:
@@ -106,6 +132,10 @@ def draw(policy: str, path: Path) -> None:
 
 
 def main() -> int:
+    if "--benchmarks" in sys.argv[1:]:
+        MEASURED.mkdir(exist_ok=True)
+        for result in (ROOT / "artifacts" / "benchmarks").glob("*.json"):
+            shutil.copy(result, MEASURED)
     pages = sorted(DOCS.rglob("*.md"))
     stale = [page for page in pages if with_tables(page) != page.read_text(encoding="utf-8")]
     if "--check" in sys.argv[1:]:

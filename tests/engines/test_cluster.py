@@ -116,7 +116,7 @@ def test_a_missing_java_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch,
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
 
 
 def _answers(master_url: str) -> bool:

@@ -36,7 +36,8 @@ def await_line(process: subprocess.Popen[str], text: str) -> None:
 
 def spark_processes(process: subprocess.Popen[str]) -> list[psutil.Process]:
     """The JVMs of driver, master, worker and executors, and the Python workers."""
-    return psutil.Process(process.pid).children(recursive=True)
+    children: list[psutil.Process] = psutil.Process(process.pid).children(recursive=True)
+    return children
 
 
 def all_gone(processes: list[psutil.Process]) -> bool:
