@@ -20,7 +20,7 @@ from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, OperatorPolicy, register
 from headgate.policies.random_search import Point, recursive_random_search
-from headgate.policies.settings import Seconds, Settings, Share
+from headgate.policies.settings import PositiveSeconds, Seconds, Settings
 from headgate.policies.threshold import Threshold, ThresholdSettings
 from headgate.policies.threshold_replay import Terms, Thresholds, recorded_load, replay_cost
 
@@ -44,11 +44,11 @@ class OnlineParameterOptimizationSettings(Settings):
     """The shortest time that a bound may have to be exceeded: 2 batches of 10 s in the document."""
     longest_s: Seconds = 1280.0
     """The longest such time: 128 batches in the document."""
-    step_s: Annotated[Seconds, Field(gt=0)] = 40.0
+    step_s: PositiveSeconds = 40.0
     """The steps between the two: 4 batches in the document."""
-    history_s: Annotated[Seconds, Field(gt=0)] = 1800.0
+    history_s: PositiveSeconds = 1800.0
     """The history that is replayed."""
-    delta: Annotated[Share, Field(gt=0, lt=1)] = 0.002
+    delta: Annotated[float, Field(gt=0, lt=1)] = 0.002
     """The significance at which the adaptive window reports a change; a smaller one reports fewer."""
     evaluations: Annotated[int, Field(ge=1)] = 150
     """Replays that one optimisation may take."""

@@ -22,7 +22,7 @@ from headgate.policies.q_agent import Agent, Experience, region_table
 from headgate.policies.q_table import Action, Grid, Initialiser, QTable, Region, State, best_action, feasible_actions
 from headgate.policies.readings import plain
 from headgate.policies.rewards import Reward, reward_of
-from headgate.policies.settings import Seconds, Settings, Share
+from headgate.policies.settings import PositiveSeconds, Settings, Share
 from headgate.policies.stabilisers import GuardSettings
 
 Positive = Annotated[float, Field(gt=0)]
@@ -45,18 +45,18 @@ class Exploration(StrEnum):
 
 
 class QLearningSettings(Settings):
-    target_latency_s: Seconds | None = None
+    target_latency_s: PositiveSeconds | None = None
     """The latency that is acceptable; without it, the bound of the objective."""
-    max_latency_s: Seconds | None = None
+    max_latency_s: PositiveSeconds | None = None
     """Longer latencies are all the same state; without it, twice the target."""
-    latency_granularity_s: Seconds | None = None
+    latency_granularity_s: PositiveSeconds | None = None
     """The width of a bucket of latencies; without it, a third of the target."""
     incoming_message_granularity: Positive = 1.0
     """Loads that differ by less than this many records per second count as equal; the load then goes on rising or
     falling, as it did before."""
-    window_size_s: Annotated[Seconds, Field(gt=0)] = 120.0
+    window_size_s: PositiveSeconds = 120.0
     """The history whose mean latency and mean load make a state."""
-    decision_interval_s: Annotated[Seconds, Field(gt=0)] = 60.0
+    decision_interval_s: PositiveSeconds = 60.0
     """Time between two decisions of the agent."""
     learning_factor: Factor = 0.7
     """α: how much a new experience counts against what is known."""
@@ -78,8 +78,6 @@ class QLearningSettings(Settings):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         longest_s, granule_s = self.max_latency_s, self.latency_granularity_s
-        if granule_s == 0:
-            raise ValueError("latency_granularity_s 0 must be above 0")
         if longest_s is not None and granule_s is not None and longest_s < granule_s:
             raise ValueError(f"max_latency_s {longest_s:g} must be at least latency_granularity_s {granule_s:g}")
         return self
@@ -316,5 +314,6 @@ def _told(
     others = ", ".join(f"{other} {plain(values[other])}" for other in Action if other is not action)
     worth = f"{action} is worth {plain(values[action])}, {others}"
     told = f"{told}: {action} by chance; {worth}" if explored else f"{told}: {worth}"
-    barred = [str(other) for other in Action if other not in feasible]
-    return f"{told}; {barred[0]} is ruled out by what the last action brought" if barred else told
+    barred = " and ".join(str(other) for other in Action if other not in feasible)
+    why = "by what the last action brought" if seen.rate_per_s is not None else "as long as the load is not known"
+    return f"{told}; {barred} ruled out {why}" if barred else told

@@ -23,18 +23,16 @@ from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, OperatorPolicy, hold, register
-from headgate.policies.settings import Seconds, Settings
+from headgate.policies.settings import PositiveSeconds, Settings
 from headgate.policies.stabilisers import GuardSettings
-
-Timeout = Annotated[Seconds, Field(gt=0)]
 
 
 class SparkDraSettings(Settings):
-    scheduler_backlog_timeout_s: Timeout = 1.0
+    scheduler_backlog_timeout_s: PositiveSeconds = 1.0
     """How long work must have waited before the first request."""
-    sustained_scheduler_backlog_timeout_s: Timeout = 1.0
+    sustained_scheduler_backlog_timeout_s: PositiveSeconds = 1.0
     """Time until each next request, which is twice as large."""
-    executor_idle_timeout_s: Timeout = 60.0
+    executor_idle_timeout_s: PositiveSeconds = 60.0
     """How long an instance must have been idle before it is removed."""
     tasks_per_batch: Annotated[int, Field(ge=1)] | None = None
     """Tasks (partitions) of a batch, if they are known: more instances than they have slots for are never needed."""

@@ -15,7 +15,7 @@ from headgate.policies.base import Context, register
 from headgate.policies.q_agent import Experience
 from headgate.policies.q_learning import Exploration, QLearning, QLearningSettings, Seen
 from headgate.policies.q_table import Action, Initialiser, QTable, State
-from headgate.policies.settings import Seconds
+from headgate.policies.settings import PositiveSeconds
 
 Pair = tuple[State, Action]
 
@@ -92,7 +92,7 @@ def solve(
 class ValueIterationSettings(QLearningSettings):
     initialization_mode: Initialiser = Initialiser.ZERO
     """What the table holds at first, and afterwards for actions that were never taken."""
-    value_iteration_initialization_time_s: Annotated[Seconds, Field(gt=0)] = 300.0
+    value_iteration_initialization_time_s: PositiveSeconds = 300.0
     """How long experiences are collected; meanwhile actions are chosen by ``decreasing-one-minus-epsilon``."""
     value_iteration_initialization_count: Annotated[int, Field(ge=1)] = 1000
     """The most sweeps over all states."""
