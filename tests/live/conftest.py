@@ -11,6 +11,9 @@ from headgate.engines.cluster import LocalCluster
 from headgate.engines.spark import SparkEngine
 from tests.live.support import resize
 
+# Blocks of a receiver lie on its executor, whose core it keeps: tasks must not wait for a place there.
+SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.locality.wait": "0s"}
+
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
@@ -20,7 +23,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def spark(cluster: LocalCluster) -> Iterator[SparkSession]:
-    session = cluster.session("live tests", executors=1, settings={"spark.sql.shuffle.partitions": "2"})
+    session = cluster.session("live tests", executors=1, settings=SETTINGS)
     yield session
     session.stop()
 
