@@ -11,8 +11,13 @@ from headgate.engines.cluster import LocalCluster
 from headgate.engines.spark import SparkEngine
 from tests.live.support import resize
 
-# Blocks of a receiver lie on its executor, whose core it keeps: tasks must not wait for a place there.
-SETTINGS = {"spark.sql.shuffle.partitions": "2", "spark.locality.wait": "0s"}
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    # Blocks of a receiver lie on its executor, whose core it keeps: tasks must not wait for a place there.
+    "spark.locality.wait": "0s",
+    # A block is a task, and tasks are dear on a small machine too.
+    "spark.streaming.blockInterval": "2s",
+}
 
 
 @pytest.fixture(scope="session")
