@@ -1,5 +1,54 @@
-"""Headgate keeps a streaming job at the size its service-level objective needs, and no larger."""
+"""Headgate keeps a streaming job at the size its service-level objective needs, and no larger.
+
+    import headgate
+
+    with headgate.autoscale(spark, objective="latency p95 < 10s", executors=(1, 8)):
+        query.awaitTermination()
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from headgate._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from headgate.core.errors import HeadgateError
+    from headgate.core.objective import LatencySlo, Objective, SlowShareSlo, ThroughputSlo, parse_objective
+    from headgate.engines.cluster import LocalCluster
+    from headgate.runtime.autoscaler import Autoscaler, autoscale
+
+__all__ = [
+    "Autoscaler",
+    "HeadgateError",
+    "LatencySlo",
+    "LocalCluster",
+    "Objective",
+    "SlowShareSlo",
+    "ThroughputSlo",
+    "__version__",
+    "autoscale",
+    "parse_objective",
+]
+
+# Looked up when first used: `import headgate` costs next to nothing, and never imports Spark.
+_HOMES = {
+    "Autoscaler": "headgate.runtime.autoscaler",
+    "HeadgateError": "headgate.core.errors",
+    "LatencySlo": "headgate.core.objective",
+    "LocalCluster": "headgate.engines.cluster",
+    "Objective": "headgate.core.objective",
+    "SlowShareSlo": "headgate.core.objective",
+    "ThroughputSlo": "headgate.core.objective",
+    "autoscale": "headgate.runtime.autoscaler",
+    "parse_objective": "headgate.core.objective",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headgate' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

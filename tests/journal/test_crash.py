@@ -45,6 +45,9 @@ def test_a_killed_writer_leaves_everything_it_had_acknowledged(tmp_path: Path, a
     # A last line that was cut short is one whose sample had been written all the same.
     whole = acknowledged + len(rest)
 
+    # Whoever wants to know what happened reads first, and finds the file as the crash left it.
+    with closing(SqliteJournal.read(path)) as reader:
+        assert len(reader.observations()) >= whole
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with closing(SqliteJournal(path)) as journal:

@@ -83,10 +83,10 @@ OBSERVED = [
         (
             [decision(20, 4, 6), decision(28, 6, 7)],
             [receipt(20)],
-            "accepted after 0s; overtaken after 8s by the next change",
+            "accepted after 0s; overtaken by the next change after 8s",
         ),
         ([decision(20, 4, 8)], [receipt(20)], "accepted after 0s; not seen ready yet"),
-        ([decision(20, 4, 6)], [], "no answer of the engine is in the journal; 6 ready after 10s"),
+        ([decision(20, 4, 6)], [], "6 ready after 10s"),
         (
             [decision(20, 4, 6)],
             [replace(receipt(20.5, Outcome.REFUSED), detail="no cores left")],

@@ -37,6 +37,10 @@ class SteadyJob:
     def output(self) -> str:
         return str(self.directory / "output")
 
+    def warm_up(self, spark: SparkSession) -> None:
+        """Load what a first batch would otherwise wait for: classes, and the Python worker of an executor."""
+        spark.range(1).mapInArrow(_working(0.0), "id long").count()
+
     def start(self, spark: SparkSession) -> StreamingQuery:
         spark.dataSource.register(LoadSource)
         records = (

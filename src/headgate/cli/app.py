@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from headgate.cli.cluster import cluster
 from headgate.cli.common import HeadgateGroup
+from headgate.cli.demo import demo
 from headgate.cli.explain import explain
 from headgate.cli.policies import policies
+from headgate.cli.report import report
 from headgate.cli.simulate import simulate
 from headgate.cli.version import version
 
@@ -30,9 +33,12 @@ def _root() -> None:
     """
 
 
+app.command()(demo)
 app.command()(simulate)
 app.command()(policies)
 app.command()(explain)
+app.command()(report)
+app.add_typer(cluster, name="cluster")
 app.command()(version)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,14 +44,12 @@ class HeadgateGroup(TyperGroup):
 
     def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
         try:
-            # Outside of its standalone mode, Typer raises its errors and returns exit codes.
+            # Outside of its standalone mode, Typer raises its errors and returns exit codes: 130 after Ctrl-C.
             code = super().main(args, *others, **{**options, "standalone_mode": False})
         except HeadgateError as error:
             code = _tell(str(error), 2 if isinstance(error, InputError) else 1)
         except typer.TyperException as error:
             code = _tell_usage(error)
-        except (typer.Abort, KeyboardInterrupt):
-            code = _tell("interrupted.", 130)
         sys.exit(code if isinstance(code, int) else 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -68,6 +66,9 @@ def _tell_usage(error: typer.TyperException) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         return error.exit_code  # The help has been printed instead.
     message = error.format_message().rstrip(".")
+    problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
+    if problems:  # Typer tells what is allowed, but not what it got.
+        message = message.replace("Invalid value for", f"Invalid value {problems[0]['input']!r} for", 1)
     hint = f" See '{context.command_path} --help'." if context is not None else ""
     # A question ends by itself: "Did you mean 'version'?"
     end = "" if message.endswith("?") else "."
@@ -107,8 +108,8 @@ def write_json(value: JSON, target: str) -> None:
         write_file(Path(target), text)
 
 
-def check_target(target: str | None, *, inputs: Iterable[Path] = ()) -> None:
-    """Refuse, before any work is done, a file that cannot be written, or that is one of the inputs."""
+def check_target(target: Path | str | None, *, journal: Path | None = None) -> None:
+    """Refuse, before any work is done, a file that cannot be written, or that is the journal itself."""
     if target is None or target == STANDARD_OUTPUT:
         return
     path = Path(target)
@@ -118,8 +119,8 @@ def check_target(target: str | None, *, inputs: Iterable[Path] = ()) -> None:
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InputError(f"{path} cannot be written: permission denied.")
-    if any(path.exists() and source.exists() and path.samefile(source) for source in inputs):
-        raise InputError(f"{path} is what is read; another file is needed to write to.")
+    if journal is not None and path.resolve() == journal.resolve():
+        raise InputError(f"{path} is the journal; another file is needed to write to.")
 
 
 # -------------------------------------------------------------------------------------------------------------- input

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from headgate.journal.reader import JournalReader
-    from headgate.journal.story import Hold, Item, Resize
+    from headgate.journal.story import Item
 
 SIMULATED_BEFORE_S = 1e9
 """Instants below this (2001) are not of a wall clock: they count from the start of a simulated run."""
+
+FIRST_LOOK = 1000
+"""Decisions read at first; four times as many at a time if they do not hold enough changes."""
 
 JournalArgument = Annotated[Path, typer.Argument(metavar="JOURNAL", help="The journal's file.", show_default=False)]
 RunOption = Annotated[
@@ -55,7 +58,7 @@ def explain(
 
     from headgate.journal.sqlite import SqliteJournal
 
-    check_target(json_file, inputs=[journal])
+    check_target(json_file, journal=journal)
     with closing(SqliteJournal.read(journal)) as reader:
         number, of_run = pick_run(reader, run)
         items = _read_story(reader, number, None if tell_all else last)
@@ -81,7 +84,7 @@ def _read_story(reader: JournalReader, run: int, last: int | None) -> list[Item]
     """The story, or its end: of a long run only as much is read as that takes."""
     from headgate.journal.story import latest, tell
 
-    size, enough = 1000, last is None
+    size, enough = FIRST_LOOK, last is None
     decisions = reader.decisions(run=run, last=None if enough else size)
     while last is not None and not enough and len(decisions) == size:
         told = tell(decisions)
@@ -153,8 +156,8 @@ def _print(number: int, known: Sequence[int], run: Run, items: Sequence[Item]) -
         clock = [Text(_local(item.at_s).strftime(clock_format))] if is_live else []
         since = Text(f"+{format_duration(item.at_s - run.started_s)}", style="dim")
         operator = [Text(_operator(item), style="cyan")] if several else []
-        lines = list(_lines(item))
-        table.add_row(*clock, since, *operator, Text("\n").join(lines))
+        what, why = _cells(item)
+        table.add_row(*clock, since, *operator, what, Text("\n").join(why))
     console.print(table)
 
 
@@ -185,55 +188,35 @@ def _operator(item: Item) -> str:
     return "" if verdict is None else verdict.operator
 
 
-def _lines(item: Item) -> Iterator[Text]:
+def _cells(item: Item) -> tuple[Text, list[Text]]:
+    """What happened, and the lines that say why."""
     from rich.text import Text
 
-    from headgate.journal.story import Hold, Resize
+    from headgate.journal.story import Hold, Resize, effect_in_words
 
     match item:
-        case Resize():
-            yield from _resize_lines(item)
-        case Hold():
-            yield from _hold_lines(item)
+        case Resize(verdict=verdict):
+            style = "bold green" if verdict.change > 0 else "bold yellow"
+            effect = Text(effect_in_words(item), style="dim")
+            return Text(f"{verdict.current} → {verdict.target}", style=style), [*_why(verdict), effect]
+        case Hold(verdict=verdict):
+            often = f" ({item.count} times in {format_duration(item.last_s - item.at_s)})" if item.count > 1 else ""
+            if item.is_stopped:
+                what = Text(f"{verdict.current}, not {verdict.proposed}", style="magenta")
+                return what, _why(verdict, often)
+            return Text(f"hold {verdict.current}", style="dim"), [Text(verdict.reason + often, style="dim")]
         case Receipt():
-            yield Text(f"engine {item.outcome}: {item.detail or 'it acted to keep the size'}", style="blue")
+            return Text("engine", style="blue"), [Text(f"{item.outcome}: {item.detail or 'acted to keep the size'}")]
         case Event():
-            style = "bold red" if item.kind.endswith("failed") else "blue"
-            yield Text.assemble((item.kind, style), f": {item.detail}")
+            return Text(item.kind, style="bold red" if item.kind.endswith("failed") else "blue"), [Text(item.detail)]
 
 
-def _resize_lines(item: Resize) -> Iterator[Text]:
-    from rich.text import Text
-
-    from headgate.journal.story import effect_in_words
-
-    verdict = item.verdict
-    style, way = ("bold green", "scale out") if verdict.change > 0 else ("bold yellow", "scale in")
-    yield Text.assemble((f"{verdict.current} → {verdict.target}  {way}", style), f"  {verdict.reason}")
-    yield from _evidence(verdict)
-    yield Text(f"  {effect_in_words(item)}", style="dim")
-
-
-def _hold_lines(item: Hold) -> Iterator[Text]:
-    from rich.text import Text
-
-    verdict = item.verdict
-    times = "" if item.count == 1 else f" ×{item.count} over {format_duration(item.last_s - item.at_s)}"
-    if not item.is_stopped:
-        yield Text(f"{verdict.current}{times}  hold  {verdict.reason}", style="dim")
-        return
-    yield Text.assemble(
-        (f"{verdict.current}{times}  stopped, {verdict.proposed} proposed", "magenta"), f"  {verdict.reason}"
-    )
-    yield from _evidence(verdict)
-
-
-def _evidence(verdict: Verdict) -> Iterator[Text]:
+def _why(verdict: Verdict, more: str = "") -> list[Text]:
     from rich.text import Text
 
     from headgate.journal.story import acting_notes, note_in_words, numbers_in_words
 
+    lines = [Text(verdict.reason + more)]
     if verdict.numbers:
-        yield Text(f"  {numbers_in_words(verdict.numbers)}", style="dim")
-    for note in acting_notes(verdict):
-        yield Text(f"  {note_in_words(note)}", style="magenta")
+        lines.append(Text(numbers_in_words(verdict.numbers), style="dim"))
+    return [*lines, *(Text(note_in_words(note), style="magenta") for note in acting_notes(verdict))]

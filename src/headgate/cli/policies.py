@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def policies(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show one policy with all its settings.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Show one policy with all its settings.", show_default=False)
     ] = None,
     json_file: JsonOption = None,
 ) -> None:

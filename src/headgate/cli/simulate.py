@@ -21,19 +21,16 @@ from headgate.core.objective import Objective, parse_objective
 from headgate.core.units import format_duration
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from headgate.runtime.simulate import SimulationResult
     from headgate.runtime.summary import Summary
 
-SHOWN_CHANGES = 20
 COMPARED_SIZES = 10
 
 
 def simulate(  # noqa: PLR0913 - one parameter per option
+    *,
     workload: Annotated[
-        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, or csv:PATH; see below.")
+        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, or csv:PATH.")
     ],
     service_rate: Annotated[
         float, typer.Option(metavar="RATE", help="Records per second that one instance processes.")
@@ -87,17 +84,18 @@ def simulate(  # noqa: PLR0913 - one parameter per option
 
     [bold]Examples[/bold]
       [cyan]headgate simulate --workload constant:25 --service-rate 10 --seconds 10m[/cyan]
-      [cyan]headgate simulate --policy threshold --set upper=0.9 --workload sine:mean=50,amplitude=30,period=1h \\\\
-        --service-rate 10 --startup 30s --seconds 2h --report run.html[/cyan]
+      [cyan]headgate simulate --policy threshold --set upper=0.9 --startup 30s \\
+        --workload sine:mean=50,amplitude=30,period=1h --service-rate 10 \\
+        --seconds 2h --report run.html[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.report import require_plotly
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
 
-    check_target(json_file)
+    check_target(json_file, journal=journal)
+    check_target(report, journal=journal)
     if report is not None:
-        check_target(str(report))
         require_plotly()
     asked = parse_objective(objective).within(min_instances, max_instances)
     offered = parse_workload(workload)
@@ -163,7 +161,8 @@ def _write_report(
         notes=[
             f"Load: {workload}; one instance processes {run['service_rate_per_s']:g} records/s "
             f"and takes {format_duration(run['startup_s'])} to start.",
-            f"Model: {run['model']}, a decision every {format_duration(run['interval_s'])}, seed {run['seed']}.",
+            f"Model: {run['model']}, {run['min_instances']} to {run['max_instances']} instances, "
+            f"a decision every {format_duration(run['interval_s'])}, seed {run['seed']}.",
         ],
     )
 
@@ -171,99 +170,17 @@ def _write_report(
 def _print(result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None) -> None:
     from rich.text import Text
 
+    from headgate.cli.run_view import figures, plots, print_changes
+
     console = make_console()
     run = result.run
-    console.print(
-        Text.assemble(
-            (str(run["policy"]), "bold cyan"),
-            f" on {run['workload']} for {format_duration(run['seconds'])}, objective {objective}\n",
-        )
-    )
-    console.print(_plots(result, console))
+    told = f" on {run['workload']} for {format_duration(run['seconds'])}, objective {objective}\n"
+    console.print(Text.assemble((str(run["policy"]), "bold cyan"), told))
+    console.print(plots(result.record.series(), console))
     console.print()
-    console.print(_figures(result.summary, objective))
-    _print_changes(result, console)
-    for what, path in (("report", report), ("journal", journal)):
-        if path is not None:
-            console.print(Text(f"\n{what}: {path}", style="dim"), soft_wrap=True)
-
-
-def _plots(result: SimulationResult, console: Console) -> Table:
-    from rich.table import Table
-
-    from headgate.cli.sparklines import sparkline
-    from headgate.policies.readings import plain
-
-    series = result.record.series()
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    width = max(20, min(72, console.width - 44))
-    for name, key, style, unit in (
-        ("input rate", "input_rate", "blue", "records/s"),
-        ("backlog", "backlog", "yellow", "records"),
-        ("latency", "latency_s", "magenta", "s"),
-        ("instances ready", "ready", "green", ""),
-    ):
-        values = [point[key] for point in series]
-        largest = max((value for value in values if value is not None), default=None)
-        told = "unknown" if largest is None else f"max {plain(largest)} {unit}".rstrip()
-        table.add_row(name, f"[{style}]{sparkline(values, width)}[/{style}]", told)
-    return table
-
-
-def _figures(summary: Summary, objective: Objective) -> Table:
-    from rich.table import Table
-
-    from headgate.policies.readings import plain
-
-    def told(value: float | None, unit: str = "") -> str:
-        return "unknown" if value is None else f"{plain(value)}{unit}"
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(2):
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(justify="right", no_wrap=True, style="bold")
-    latency = " / ".join(told(value) for value in (summary.latency_p50_s, summary.latency_p95_s, summary.latency_p99_s))
-    table.add_row(
-        "objective violated", told(summary.slo_violation_pct, " %"), "mean instances", told(summary.mean_instances)
-    )
-    table.add_row("kept up", told(summary.qos_pct, " %"), "instance hours", told(summary.instance_seconds / 3600))
-    table.add_row("latency p50 / p95 / p99", f"{latency} s", "changes of size", str(summary.rescales))
-    table.add_row(
-        "largest backlog",
-        told(summary.max_backlog),
-        "bounds",
-        f"{objective.min_instances} to {objective.max_instances}",
-    )
-    return table
-
-
-def _print_changes(result: SimulationResult, console: Console) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from headgate.journal.story import Resize, note_in_words, tell
-
-    changes = [item for item in tell(result.decisions, result.observations) if isinstance(item, Resize)]
-    if not changes:
-        console.print("\nThe size was never changed.")
-        return
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for change in changes[:SHOWN_CHANGES]:
-        verdict = change.verdict
-        style = "bold green" if verdict.change > 0 else "bold yellow"
-        altered = [f"\n{note_in_words(note)}" for note in verdict.notes if note.before != note.after]
-        table.add_row(
-            Text(f"+{format_duration(change.at_s)}", style="dim"),
-            Text(f"{verdict.current} → {verdict.target}", style=style),
-            Text.assemble(verdict.reason, ("".join(altered), "magenta")),
-        )
-    console.print("\n[bold]Changes of size[/bold]")
-    console.print(table)
-    if len(changes) > SHOWN_CHANGES:
-        more = len(changes) - SHOWN_CHANGES
-        console.print(
-            f"[dim]and {more} more: --journal FILE keeps them all, and headgate explain FILE tells them.[/dim]"
-        )
+    console.print(figures(result.summary, objective))
+    print_changes(result.decisions, result.observations, console)
+    if report is not None:
+        console.print(Text(f"\nreport: {report}", style="dim"), soft_wrap=True)
+    if journal is not None:
+        console.print(Text(f"\nwhy: headgate explain {journal}", style="dim"), soft_wrap=True)

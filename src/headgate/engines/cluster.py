@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -116,7 +116,10 @@ class LocalCluster:
         # Spark starts Python sources and workers by this name; they must find what this process finds.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.appName(name).master(self.master_url)
-        session = builder.config(map=self.settings(executors) | dict(settings or {})).getOrCreate()
+        for key, value in (self.settings(executors) | dict(settings or {})).items():
+            builder = builder.config(key, value)
+        with _stderr_to(self.directory / "driver.log"):
+            session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
         return session
 
@@ -141,6 +144,20 @@ class LocalCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+@contextlib.contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Processes started meanwhile write their errors to a file: a driver's log has no place in a live view."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(log, "ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def starting_size(executors: int) -> dict[str, str]:

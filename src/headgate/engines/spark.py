@@ -76,9 +76,9 @@ class SparkEngine:
     def observe(self) -> Observation:
         with self._lock:
             self._refuse_if_closed()
-            now = self._now()
             executors = self._backend.executors()
-            self._take_in(now, executors)
+            self._take_in(self._now(), executors)
+            now = self._now()
             sample = self._readings.sample(self._operator, now, self._utilization(now, executors))
             samples = {} if sample is None else {self._operator: sample}
             return Observation(now, samples, {self._operator: self._instances(executors)})

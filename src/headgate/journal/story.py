@@ -11,7 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from headgate.core.types import Decision, Event, GuardNote, Instances, Instant, Number, Observation, Receipt, Verdict
+from headgate.core.types import (
+    Decision,
+    Event,
+    GuardNote,
+    Instances,
+    Instant,
+    Number,
+    Observation,
+    Outcome,
+    Receipt,
+    Verdict,
+)
 from headgate.core.units import format_duration
 from headgate.policies.readings import plain
 
@@ -109,20 +120,20 @@ def _number_in_words(value: Number) -> str:
 
 
 def effect_in_words(resize: Resize) -> str:
-    """What became of a change of size."""
-    receipt, target = resize.receipt, resize.verdict.target
-    if receipt is None:
-        answer = "no answer of the engine is in the journal"
-    else:
+    """What became of a change of size, as far as it is known."""
+    parts = []
+    if (receipt := resize.receipt) is not None:
         detail = f" ({receipt.detail})" if receipt.detail else ""
-        answer = f"{receipt.outcome} after {format_duration(max(0.0, receipt.at_s - resize.at_s))}{detail}"
-    if receipt is not None and receipt.outcome in ("refused", "failed"):
-        return answer
+        parts.append(f"{receipt.outcome} after {format_duration(max(0.0, receipt.at_s - resize.at_s))}{detail}")
+        if receipt.outcome in (Outcome.REFUSED, Outcome.FAILED):
+            return parts[0]
     if resize.reached_s is not None:
-        return f"{answer}; {target} ready after {format_duration(resize.reached_s - resize.at_s)}"
-    if resize.overtaken_s is not None:
-        return f"{answer}; overtaken after {format_duration(resize.overtaken_s - resize.at_s)} by the next change"
-    return f"{answer}; not seen ready yet"
+        parts.append(f"{resize.verdict.target} ready after {format_duration(resize.reached_s - resize.at_s)}")
+    elif resize.overtaken_s is not None:
+        parts.append(f"overtaken by the next change after {format_duration(resize.overtaken_s - resize.at_s)}")
+    else:
+        parts.append("not seen ready yet")
+    return "; ".join(parts)
 
 
 def _match(decisions: Sequence[Decision], receipts: Sequence[Receipt]) -> tuple[dict[Instant, Receipt], list[Receipt]]:

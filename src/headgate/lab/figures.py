@@ -187,7 +187,11 @@ def _layout(
         "margin": {"l": 56, "r": 16, "t": 28, "b": 44},
         "height": 860,
         "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": height, "yanchor": "bottom"},
-        "xaxis": {"title": {"text": f"{axis.unit.name} from the start"}, "anchor": _y(4), "showspikes": False},
+        "xaxis": {
+            "title": {"text": f"{axis.unit.name} from the start", "font": {"size": 13}},
+            "anchor": _y(4),
+            "range": [0, axis.at(sizes[-1][0]) if sizes else 1],
+        },
         "annotations": [],
         "shapes": list(_violations(axis, samples, objective)),
     }

@@ -98,8 +98,7 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
 
 def _head(observations: Sequence[Observation], objective: Objective, notes: Sequence[str]) -> str:
     run_s = observations[-1].at_s - observations[0].at_s if observations else 0.0
-    asked = f"Objective: {objective}, with {objective.min_instances} to {objective.max_instances} instances"
-    lines = [f"{asked}, for {format_duration(run_s)}.", *notes]
+    lines = [f"Objective: {objective}, for {format_duration(run_s)}.", *notes]
     return "\n".join(f'<p class="sub">{escape(line)}</p>' for line in lines)
 
 
@@ -120,8 +119,8 @@ def _cards(summary: Summary, objective: Objective) -> str:
         ("Latency p99", _seconds(summary.latency_p99_s), "", ""),
         ("Largest backlog", _count(summary.max_backlog), "records", ""),
         ("Kept up", _percent(summary.qos_pct), "of the time", ""),
-        ("Instances", plain(summary.mean_instances), "ready on average", ""),
-        ("Paid for", plain(summary.instance_seconds / 3600), "instance hours", ""),
+        ("Instances", f"{summary.mean_instances:.2f}", "ready on average", ""),
+        ("Paid for", f"{summary.instance_seconds / 3600:.2f}", "instance hours", ""),
         ("Changes of size", str(summary.rescales), "", ""),
     ]
     return '<div class="cards">' + "".join(_card(*card) for card in cards) + "</div>"
@@ -173,8 +172,8 @@ def _comparison_row(name: str, row: Summary, this: Summary, kind: str) -> str:
         _percent(row.slo_violation_pct),
         _seconds(row.latency_p95_s),
         _count(row.max_backlog),
-        plain(row.mean_instances),
-        plain(row.instance_seconds / 3600),
+        f"{row.mean_instances:.2f}",
+        f"{row.instance_seconds / 3600:.2f}",
         "" if row is this else _difference(row.instance_seconds, this.instance_seconds),
     ]
     numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
@@ -195,8 +194,8 @@ def _comparison_in_words(summary: Summary, comparison: Mapping[str, Summary]) ->
     name, cheapest = min(as_good.items(), key=lambda found: found[1].instance_seconds)
     difference = _difference(cheapest.instance_seconds, summary.instance_seconds)
     return (
-        f"<p>To violate the objective as little as this run did takes {escape(name)}, "
-        f"at {escape(difference)} instance hours.</p>"
+        f"<p>The cheapest of these that violates the objective as little as this run is {escape(name)}, "
+        f"with {escape(difference)} instance hours.</p>"
     )
 
 

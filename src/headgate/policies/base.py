@@ -148,3 +148,8 @@ def make_policy(name: str, context: Context, settings: Mapping[str, object] | No
     """A policy by name, with settings as plain values."""
     kind = policy_class(name)
     return kind(make_settings(kind.Settings, name, settings or {}), context)
+
+
+def guards_for(policy: AnyPolicy, changes: Mapping[str, object] | None = None) -> GuardSettings:
+    """The guards that suit a policy, with what the user set instead, as plain values."""
+    return make_settings(GuardSettings, "guards", policy.guards.model_dump() | dict(changes or {}))

@@ -111,12 +111,11 @@ class Hpa(OperatorPolicy[HpaSettings]):
         return instances.planned if turned else wanted
 
     def _highest_recommendation(self, now: Instant, operator: str, instances: Instances, newest: int) -> int:
-        # The size found at the start counts as recommended, or the first quiet reading would undo it.
-        past = self._recommended.get(operator, [(now, instances.planned)])
         oldest_s = now - self.settings.scale_in_window_s
         # State that was saved on another clock may lie ahead of this one.
-        kept = [(at_s, count) for at_s, count in past if oldest_s < at_s <= now]
-        self._recommended[operator] = [*kept, (now, newest)]
+        kept = [(at_s, count) for at_s, count in self._recommended.get(operator, ()) if oldest_s < at_s <= now]
+        # The size found at the start counts as recommended, or the first quiet reading would undo it.
+        self._recommended[operator] = [*(kept or [(now, instances.planned)]), (now, newest)]
         return max(count for _, count in self._recommended[operator])
 
     def _grow(self, now: Instant, window: Window, operator: str, instances: Instances, wanted: Target) -> Target:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
+from enum import IntEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -24,27 +25,37 @@ class ReactiveSettings(Settings):
     """Share of what instances can carry that may be used up after one is removed."""
     drain_within_s: Seconds = 60.0
     """When scaling out, add what it takes to work off the backlog within this time; 0 leaves the backlog out, as the
-    source does."""
+    document does."""
     memory: Annotated[int, Field(ge=1)] = 10
-    """Violated readings that the learned capacity is the mean of; older ones fade, so that records which became heavier
+    """Readings that the learned capacity is the mean of; older ones fade, so that records which became heavier
     are noticed."""
+
+
+class Source(IntEnum):
+    """What a capacity was learned from; the better source has the higher number."""
+
+    OFFERED = 0
+    """The offered rate at a violation: far too much when the load has jumped."""
+    BUSYNESS = 1
+    """How busy the instances were while the objective was kept."""
+    PROCESSED = 2
+    """What the instances got through at a violation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one instance carries, as a running mean."""
+    """What one instance carries: a running mean over readings of one source."""
 
     rate_per_s: float
     count: int
-    measured: bool
-    """Made of processed rates; otherwise of offered rates, which say too much when the load jumped."""
+    source: Source
 
-    def joined(self, rate_per_s: float, measured: bool, memory: int) -> Capacity:
-        """This mean with one more reading, unless one of the two is only guessed while the other is measured."""
-        if measured != self.measured:
-            return Capacity(rate_per_s, 1, measured=True) if measured else self
+    def joined(self, rate_per_s: float, source: Source, memory: int) -> Capacity:
+        """This mean with one more reading; a better source replaces it, a worse one is ignored."""
+        if source != self.source:
+            return Capacity(rate_per_s, 1, source) if source > self.source else self
         weight = min(self.count, memory - 1)
-        return Capacity((weight * self.rate_per_s + rate_per_s) / (weight + 1), self.count + 1, measured)
+        return Capacity((weight * self.rate_per_s + rate_per_s) / (weight + 1), self.count + 1, source)
 
 
 @register
@@ -55,10 +66,10 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
     - One instance is removed when ``ceil(rate / (headroom · capacity))`` would have been enough, and the objective
       would have been kept with the same headroom, throughout ``idle_for_s``.
 
-    The source takes the offered rate per instance for the capacity, which after a jump of the load is far too much;
+    The document takes the offered rate per instance for the capacity, which after a jump of the load is far too much;
     what is meant is what an instance gets through, so the processed rate is taken where it is known. Its counter of
     idle samples is re-set inside the loop as printed; here it is the time since the condition last broke. As long as
-    nothing was violated, where the source never scales in, the capacity is estimated from how busy the instances are.
+    nothing was violated, where the document never scales in, capacity is estimated from how busy the instances are.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
@@ -95,28 +106,23 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         if settled_s is not None and sample.at_s <= settled_s:
             reason = "no reading yet of the size that the job has now"
             return hold(instances, "no-reading-since-change", reason, numbers)
+        self._learn(operator, instances, sample, violated=violated)
         if violated:
-            self._learn(operator, instances, sample)
             return self._grow(operator, instances, sample, told, numbers)
         return self._keep_or_shrink(window, operator, instances, sample, told, numbers)
 
-    def _learn(self, operator: str, instances: Instances, sample: Sample) -> None:
-        """Take one violated reading into the capacity (Alg. 1)."""
-        offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
+    def _learn(self, operator: str, instances: Instances, sample: Sample, *, violated: bool) -> None:
+        """Take one reading into the capacity (Alg. 1, which does so at violations only)."""
         # The loop may look more often than there are readings, and one must not count twice.
         if sample.warming or instances.ready < 1 or self._learned_s.get(operator) == sample.at_s:
             return
-        carried = processed
-        if offered is not None and (processed is None or not _is_queueing(sample)):
-            # Without a queue the instances still kept up: less than they got through was too much for the objective.
-            carried = offered if processed is None else min(offered, processed)
+        carried, source = _carried_at_violation(sample) if violated else (_carried_when_kept(sample), Source.BUSYNESS)
         if not carried:
             return
         self._learned_s[operator] = sample.at_s
-        rate_per_s, measured = carried / instances.ready, processed is not None
-        known = self._learned.get(operator)
+        rate_per_s, known = carried / instances.ready, self._learned.get(operator)
         self._learned[operator] = (
-            known.joined(rate_per_s, measured, self.settings.memory) if known else Capacity(rate_per_s, 1, measured)
+            known.joined(rate_per_s, source, self.settings.memory) if known else Capacity(rate_per_s, 1, source)
         )
 
     def _grow(
@@ -144,10 +150,11 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         self, window: Window, operator: str, instances: Instances, sample: Sample, told: str, numbers: dict[str, Number]
     ) -> Target:
         idle_for = format_duration(self.settings.idle_for_s)
-        capacity, rate = self._capacity_per_s(operator, instances, sample), sample.input_rate_per_s
-        if rate is None or (capacity is None and rate > 0):
+        learned, rate = self._learned.get(operator), sample.input_rate_per_s
+        if rate is None or (learned is None and rate > 0):
             what = "the rate of arrivals" if rate is None else "what an instance can carry"
             return hold(instances, "steady", f"{told}; {what} is not known", numbers)
+        capacity = learned.rate_per_s if learned else None
         needed = _needed(rate, self.settings.headroom * capacity) if capacity else 1
         numbers |= {"capacity_per_s": capacity, "needed": needed}
         each = f" of {plain(capacity)}/s" if capacity else ""
@@ -167,25 +174,10 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
             return False
         if rate == 0:
             return True
-        pressure = self.objective.slo.pressure(reading)
-        capacity = self._capacity_per_s(operator, instances, reading)
-        if pressure is None or capacity is None or pressure * planned / (planned - 1) >= self.settings.headroom:
+        pressure, learned = self.objective.slo.pressure(reading), self._learned.get(operator)
+        if pressure is None or learned is None or pressure * planned / (planned - 1) >= self.settings.headroom:
             return False
-        return planned > _needed(rate, self.settings.headroom * capacity)
-
-    def _capacity_per_s(self, operator: str, instances: Instances, reading: Sample) -> float | None:
-        """What one instance carries: as learned, or else as one reading without a violation suggests."""
-        if operator in self._learned:
-            return self._learned[operator].rate_per_s
-        if instances.ready < 1 or not reading.input_rate_per_s:
-            return None
-        guesses = []
-        # Batches that follow each other without a pause take as long as they have: only a trigger shows idle time.
-        if reading.trigger_interval_s and reading.processed_rate_per_s:
-            guesses.append(reading.processed_rate_per_s / instances.ready)
-        if reading.utilization:
-            guesses.append(reading.input_rate_per_s / (instances.ready * reading.utilization))
-        return min(guesses, default=None)
+        return planned > _needed(rate, self.settings.headroom * learned.rate_per_s)
 
     def _state(self) -> dict[str, JSON]:
         return {
@@ -195,11 +187,32 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         learned = {
-            str(name): Capacity(float(rate_per_s), int(count), bool(measured))
-            for name, (rate_per_s, count, measured) in state["learned"].items()
+            str(name): Capacity(float(rate_per_s), int(count), Source(source))
+            for name, (rate_per_s, count, source) in state["learned"].items()
         }
         self._learned_s = {str(name): float(at_s) for name, at_s in state["learned_s"].items()}
         self._learned = learned
+
+
+def _carried_at_violation(sample: Sample) -> tuple[float | None, Source]:
+    """Records per second that all instances together carried, when that was too much for the objective."""
+    offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
+    if processed is None:
+        return offered, Source.OFFERED
+    # Without a queue the instances still kept up: less than they got through was too much for the objective.
+    carried = processed if offered is None or _is_queueing(sample) else min(offered, processed)
+    return carried, Source.PROCESSED
+
+
+def _carried_when_kept(sample: Sample) -> float | None:
+    """Records per second that all instances together could carry, by how busy they were: the more cautious guess."""
+    guesses = []
+    # Batches that follow each other without a pause take as long as they have: only a trigger shows idle time.
+    if sample.trigger_interval_s and sample.processed_rate_per_s:
+        guesses.append(sample.processed_rate_per_s)
+    if sample.utilization and sample.input_rate_per_s:
+        guesses.append(sample.input_rate_per_s / sample.utilization)
+    return min(guesses, default=None)
 
 
 def _is_queueing(sample: Sample) -> bool:

@@ -44,9 +44,8 @@ def readings_over(window: Window, operator: str, duration_s: float) -> list[Samp
     if newest is None:
         return []
     oldest = window.sample_at(operator, newest.at_s - duration_s)
-    change = window.last_change(operator)
-    # A reading taken at the very instant of a decision is one that led to it.
-    if oldest is None or oldest.warming or (change is not None and oldest.at_s <= change.at_s):
+    settled_s = window.settled_since_s(operator)
+    if oldest is None or oldest.warming or (settled_s is not None and oldest.at_s <= settled_s):
         return []
     return window.samples(operator, oldest.at_s, settled=True)
 

@@ -59,16 +59,21 @@ class GuardSettings(Settings):
     """A newest reading older than this forbids scaling in."""
 
     def build(self, objective: Objective) -> tuple[Guard, ...]:
-        """The guards, in their order."""
+        """The guards that are in use, in their order; one that is switched off is left out."""
         lowest, highest = objective.min_instances, objective.max_instances
-        return (
+        guards: tuple[Guard | None, ...] = (
             Bounds(lowest, highest),
-            Strategy(self.strategy, self.granularity, lowest, highest),
-            StepLimit(self.max_out, self.max_in),
-            Hysteresis(self.gain_out, self.gain_in),
-            GuardTimes(self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s),
-            *((Monotonicity(),) if self.monotonicity else ()),
-            HoldWhilePending(self.pending_timeout_s),
-            HoldWhileRecovering(self.recovery_timeout_s),
+            None
+            if self.strategy is StrategyKind.AS_PROPOSED
+            else Strategy(self.strategy, self.granularity, lowest, highest),
+            StepLimit(self.max_out, self.max_in) if self.max_out or self.max_in else None,
+            Hysteresis(self.gain_out, self.gain_in) if min(self.gain_out, self.gain_in) < 1 else None,
+            GuardTimes(self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s)
+            if any((self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s))
+            else None,
+            Monotonicity() if self.monotonicity else None,
+            HoldWhilePending(self.pending_timeout_s) if self.pending_timeout_s else None,
+            HoldWhileRecovering(self.recovery_timeout_s) if self.recovery_timeout_s else None,
             NeverInBlind(self.stale_after_s),
         )
+        return tuple(guard for guard in guards if guard is not None)

@@ -24,8 +24,7 @@ from headgate.core.units import parse_duration_s
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.base import AnyPolicy, Context, make_policy
-from headgate.policies.settings import make_settings
+from headgate.policies.base import AnyPolicy, Context, guards_for, make_policy
 from headgate.policies.stabilisers import GuardSettings
 from headgate.runtime.clock import Clock, SystemClock
 from headgate.runtime.loop import ControlLoop, Watcher
@@ -146,8 +145,8 @@ def autoscale(
         goal = goal.within(*executors)
     clock = SystemClock()
     # Everything that can be wrong with the arguments is found out before the session is touched.
-    chosen = make_policy(policy, Context(goal, Topology.single(), seed), settings)
-    guard_settings = chosen_guards(chosen, guards)
+    chosen = preview_policy(policy, goal, settings, seed)
+    guard_settings = guards_for(chosen, guards)
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
     opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
     try:
@@ -160,9 +159,11 @@ def autoscale(
     return Autoscaler(loop, interval_s, opened if opened is not journal else None).start()
 
 
-def chosen_guards(policy: AnyPolicy, guards: Mapping[str, object] | None) -> GuardSettings:
-    """The guards that suit the policy, with what the user set instead."""
-    return make_settings(GuardSettings, "guards", policy.guards.model_dump() | dict(guards or {}))
+def preview_policy(
+    name: str, objective: Objective, settings: Mapping[str, object] | None = None, seed: int = 0
+) -> AnyPolicy:
+    """The policy for a job of one operator; also a way to find out, before anything is started, that it can be made."""
+    return make_policy(name, Context(objective, Topology.single(), seed), settings)
 
 
 def wire(

@@ -25,9 +25,7 @@ from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation, Run
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
-from headgate.policies.base import Context, make_policy
-from headgate.policies.settings import make_settings
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.base import Context, guards_for, make_policy
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.simulation.contract import Kernel
@@ -108,7 +106,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     kernel = _kernel(model, workload, service_rate_per_s, start, seed)
     engine = SimulatedEngine(kernel, startup_s=startup_s)
     policy = make_policy(policy_name, Context(objective, engine.topology(), seed), settings)
-    guard_settings = make_settings(GuardSettings, "guards", policy.guards.model_dump() | dict(guards or {}))
+    guard_settings = guards_for(policy, guards)
     run = {
         "engine": engine.name,
         "headgate": __version__,

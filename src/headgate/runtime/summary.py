@@ -2,7 +2,8 @@
 
 Every observation stands for the time since the one before it: that is the time its rates were measured over, and the
 time for which the sizes asked for by the last decision were in force. Where an observation has no new reading, the
-newest one known stands. What was never known is ``None`` and does not count.
+newest one known stands, and so does the newest known rate where a reading has none (a batch that has not ended). What
+was never known is ``None`` and does not count.
 """
 
 from __future__ import annotations
@@ -56,9 +57,8 @@ def summarise(
     """The summary of one operator's run."""
     points = list(_points(observations, operator))
     weights_s = _weights_s([at_s for at_s, _, _ in points])
-    kept_up = ThroughputSlo()
     violated = [None if sample is None else objective.slo.violated_by(sample) for _, sample, _ in points]
-    fell_behind = [None if sample is None else kept_up.violated_by(sample) for _, sample, _ in points]
+    fell_behind = list(_fell_behind([sample for _, sample, _ in points]))
     latencies_s = [None if sample is None else sample.latency_s for _, sample, _ in points]
     backlogs = [sample.backlog for _, sample, _ in points if sample is not None and sample.backlog is not None]
     ready = np.array([instances.ready for _, _, instances in points], dtype=float)
@@ -158,6 +158,20 @@ def _points(observations: Sequence[Observation], operator: str) -> Iterator[tupl
         instances = observation.instances.get(operator)
         if instances is not None:
             yield observation.at_s, newest, instances
+
+
+def _fell_behind(samples: Sequence[Sample | None]) -> Iterator[bool | None]:
+    """Whether the job got through less than what arrived, for each reading."""
+    kept_up = ThroughputSlo()
+    processed_rate_per_s: float | None = None
+    for sample in samples:
+        if sample is None:
+            yield None
+        elif sample.processed_rate_per_s is None and processed_rate_per_s is not None:
+            yield kept_up.violated_by(dataclasses.replace(sample, processed_rate_per_s=processed_rate_per_s))
+        else:
+            processed_rate_per_s = sample.processed_rate_per_s
+            yield kept_up.violated_by(sample)
 
 
 def _weights_s(times_s: Sequence[float]) -> NDArray[np.float64]:

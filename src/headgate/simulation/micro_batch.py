@@ -89,8 +89,7 @@ class MicroBatchJob:
     """A kernel with one operator called ``job``.
 
     A reading is made at the end of each batch. A batch that overruns its trigger interval and is already later than
-    the newest reading said is reported before it ends, with what is known to hold at least: a latency that can only get
-    longer, a rate that can only get lower.
+    the last one was is reported before it ends: its latency so far, which can only get longer, and no processed rate.
 
     >>> from headgate.workloads import parse_workload
     >>> job = MicroBatchJob(parse_workload("constant:10"), 50.0, MicroBatch(trigger_interval_s=10.0, overhead_s=1.0))
@@ -240,6 +239,7 @@ class MicroBatchJob:
 
     def _reading(self, batch: _Batch, at_s: Instant, known_s: Instant) -> Sample:
         """The reading of a batch that has ended by now, or has run until now."""
+        is_done = batch.end_s <= at_s
         time_s = at_s - batch.start_s
         delay_s = self._delay_s(batch)
         backlog = self._workload.arrivals(0.0, at_s) - self._processed
@@ -253,7 +253,7 @@ class MicroBatchJob:
             input_rate_per_s=round(arrived / elapsed_s, READING_DIGITS)
             if elapsed_s > 0
             else self._workload.rate_per_s(at_s),
-            processed_rate_per_s=round(batch.records / time_s, READING_DIGITS) if time_s > 0 else None,
+            processed_rate_per_s=round(batch.records / time_s, READING_DIGITS) if is_done and time_s > 0 else None,
             backlog=max(0.0, round(backlog, READING_DIGITS)),
             latency_s=delay_s + time_s,
             processing_time_s=time_s,

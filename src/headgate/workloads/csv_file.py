@@ -35,7 +35,7 @@ def read_csv(path: str | Path) -> Steps:
     amounts: list[float] = []
     try:
         with _open(path) as file:
-            reader = csv.reader(file)
+            reader = csv.reader(file, skipinitialspace=True)
             time_column, amount_column, is_count = _columns(path, next(reader, []))
             for row in filter(None, reader):
                 place = f"workload file {str(path)!r} line {reader.line_num}"

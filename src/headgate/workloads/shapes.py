@@ -122,7 +122,11 @@ class Sine:
     def _until(self, at_s: float) -> float:
         periods, rest_s = divmod(at_s, self.period_s)
         per_angle = self.period_s / (2 * math.pi)
-        return per_angle * (periods * self._area(2 * math.pi) + self._area(rest_s / per_angle))
+        return per_angle * (periods * self._area_of_period + self._area(rest_s / per_angle))
+
+    @cached_property
+    def _area_of_period(self) -> float:
+        return self._area(2 * math.pi)
 
     def _area(self, angle: float) -> float:
         """The area under the clipped wave from 0 to an angle of at most one period."""

@@ -1,0 +1,72 @@
+"""headgate cluster"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.common import JsonOption, check_target, make_console, write_json
+
+if TYPE_CHECKING:
+    from headgate.engines.cluster import ClusterState
+
+cluster = typer.Typer(
+    no_args_is_help=True, help="A real Spark cluster on this machine, to try things on.", rich_markup_mode="rich"
+)
+
+DEFAULT_SLOTS = 8
+
+
+@cluster.command()
+def up(
+    slots: Annotated[
+        int, typer.Option(metavar="N", help="How many one-core executors it offers at most.")
+    ] = DEFAULT_SLOTS,
+    json_file: JsonOption = None,
+) -> None:
+    """Start a cluster that goes on until [bold]headgate cluster down[/bold].
+
+    Master and worker listen on this machine only. An executor takes about half a gigabyte once a job runs on it.
+    """
+    from headgate.engines import cluster as local
+
+    check_target(json_file)
+    with make_console(stderr=True).status("starting a Spark master and a worker"):
+        state = local.up(slots)
+    if json_file is not None:
+        write_json(_as_json(state), json_file)
+        return
+    make_console().print(f"up at [bold]{state.master_url}[/bold] with {slots} slots, web page {state.web_url}")
+
+
+@cluster.command()
+def status(json_file: JsonOption = None) -> None:
+    """Say whether a cluster is up, and where."""
+    from headgate.engines import cluster as local
+
+    state = local.status()
+    if json_file is not None:
+        write_json(_as_json(state), json_file)
+    elif state is None:
+        make_console().print("no cluster is up; start one with: headgate cluster up")
+    else:
+        make_console().print(f"up at [bold]{state.master_url}[/bold], web page {state.web_url}")
+
+
+@cluster.command()
+def down(json_file: JsonOption = None) -> None:
+    """Stop the cluster and everything that runs on it; fine when none is up."""
+    from headgate.engines import cluster as local
+
+    state = local.down()
+    if json_file is not None:
+        write_json(_as_json(None) | {"stopped": state is not None}, json_file)
+    else:
+        make_console().print("no cluster was up" if state is None else f"stopped the cluster at {state.master_url}")
+
+
+def _as_json(state: ClusterState | None) -> dict[str, object]:
+    if state is None:
+        return {"up": False}
+    return {"up": True, "master_url": state.master_url, "web_url": state.web_url, "warden_pid": state.warden_pid}

@@ -1,0 +1,161 @@
+"""headgate demo"""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.common import (
+    JsonOption,
+    check_target,
+    duration_s,
+    key_values,
+    make_console,
+    write_json,
+)
+from headgate.core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from headgate.lab.demo import DemoPlan, DemoResult
+
+
+def demo(
+    *,
+    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "150s",
+    policy: Annotated[
+        str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
+    ] = "reactive",
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html and journal.db.")] = Path(
+        "headgate-demo"
+    ),
+    json_file: JsonOption = None,
+) -> None:
+    """Watch a real Spark job being scaled as its load rises and falls.
+
+    Starts a Spark cluster on this machine with real executor processes, runs a Structured Streaming job on it whose
+    load rises and falls, and keeps it at the right size. At the end it counts the job's output, compares with fixed
+    sizes, and writes a report with plots. Everything it started is gone afterwards, also after Ctrl-C.
+
+    [bold]Examples[/bold]
+      [cyan]headgate demo[/cyan]
+      [cyan]headgate demo --seconds 90s --policy hpa --json demo.json[/cyan]
+    """
+    from headgate.lab.demo import DemoPlan, run_demo
+    from headgate.lab.report import require_plotly
+
+    check_target(json_file)
+    require_plotly()
+    plan = DemoPlan(
+        directory=output,
+        seconds=duration_s("--seconds", seconds),
+        policy=policy,
+        settings=key_values("--set", setting or []),
+    )
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=output).close()
+    except OSError as error:
+        raise InputError(
+            f"--output {output} cannot be written to: {(error.strerror or str(error)).lower()}."
+        ) from error
+    from headgate.cli.live_view import live_view
+
+    # Where JSON goes to standard output, the view must not.
+    console = make_console(stderr=json_file == "-")
+    with _ends_by_signal(), live_view(console, plan) as view:
+        result = run_demo(plan, stage=view.stage, watcher=view.tick)
+    report = _write_report(result)
+    if json_file is not None:
+        write_json(result.to_json(), json_file)
+    _print(result, report, console)
+
+
+@contextmanager
+def _ends_by_signal() -> Iterator[None]:
+    """A polite kill ends the demo as Ctrl-C does, so that it cleans up."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_report(result: DemoResult) -> Path:
+    from contextlib import closing
+
+    from headgate.journal.sqlite import SqliteJournal
+    from headgate.lab.report import write_report
+
+    plan = result.plan
+    with closing(SqliteJournal.read(result.journal)) as journal:
+        receipts, events, decisions = journal.receipts(), journal.events(), journal.decisions()
+    return write_report(
+        plan.directory / "report.html",
+        title=f"{plan.policy} on a real Spark job",
+        observations=result.record.observations,
+        decisions=decisions,
+        objective=plan.goal,
+        summary=result.record.summary(),
+        receipts=receipts,
+        events=events,
+        comparison={f"{size} fixed (simulated)": summary for size, summary in result.comparison.items()},
+        notes=_notes(result),
+    )
+
+
+def _notes(result: DemoResult) -> list[str]:
+    plan, output = result.plan, result.output
+    notes = [
+        f"Load: {plan.workload}. A record keeps an executor busy for {1000 * plan.cost_s:g} ms by sleeping, so that "
+        "several executors can share a few cores.",
+        f"Output: {output['records']} records, {output['missing']} missing, {output['doubled']} doubled.",
+    ]
+    if result.service is not None:
+        service = result.service
+        notes.append(
+            "Fixed sizes are simulated under the measured load, with the service measured in this run: "
+            f"{service.overhead_s:.2f} s per batch and {service.rate_per_s:.1f} records/s per executor "
+            f"({service.batches} batches)."
+        )
+    return notes
+
+
+def _print(result: DemoResult, report: Path, console: Console) -> None:
+    from rich.text import Text
+
+    from headgate.cli.run_view import comparison_table, figures, print_changes, plots
+
+    record = result.record
+    console.print()
+    console.print(plots(record.series(), console))
+    console.print()
+    console.print(figures(record.summary(), record.objective))
+    print_changes(record.decisions, record.observations, console)
+    if result.comparison:
+        console.print()
+        rows = {f"{result.plan.policy} (measured)": record.summary()}
+        rows |= {f"{size} fixed (simulated)": summary for size, summary in result.comparison.items()}
+        console.print(comparison_table(rows))
+    for note in _notes(result)[1:]:
+        console.print(Text(f"\n{note}"))
+    console.print(Text(f"\nreport:  {report}\nwhy:     headgate explain {result.journal}", style="dim"), soft_wrap=True)

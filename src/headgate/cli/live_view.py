@@ -1,0 +1,141 @@
+"""What a running job looks like in the terminal: load, lag, latency against the objective, executors, and why."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from headgate.cli.sparklines import sparkline
+from headgate.core.types import Decision, Observation, Verdict
+from headgate.core.units import format_duration
+from headgate.lab.demo import DemoPlan
+from headgate.policies.readings import plain
+from headgate.runtime.summary import RunRecord
+
+PLAIN_EVERY_S = 10.0
+"""Where there is no terminal to redraw, a line is printed this often."""
+
+
+class LiveView:
+    """Shows what it is told; the lines it keeps are the run so far."""
+
+    def __init__(self, console: Console, plan: DemoPlan) -> None:
+        self._console = console
+        self._plan = plan
+        self._record = RunRecord(plan.goal)
+        self._lock = threading.Lock()
+        self._stage = ""
+        self._last_change: tuple[float, Verdict] | None = None
+        self._newest: Verdict | None = None
+        self._printed_s = -PLAIN_EVERY_S
+        self._began_s = time.monotonic()
+
+    def stage(self, text: str) -> None:
+        self._stage = text
+        if not self._console.is_terminal:
+            self._console.print(f"{format_duration(round(time.monotonic() - self._began_s)):>7}  {text}")
+
+    def tick(self, observation: Observation | None, decision: Decision | None) -> None:
+        """Take in what a tick of the loop saw and decided; a watcher."""
+        with self._lock:
+            self._record(observation, decision)
+            verdict = None if decision is None else decision.verdicts.get(self._record.operator)
+            if decision is None or verdict is None:
+                return
+            self._newest = verdict
+            if verdict.change:
+                self._last_change = (decision.at_s - self._record.start_s, verdict)
+            if not self._console.is_terminal:
+                self._print_line(bool(verdict.change), decision.at_s - self._record.start_s, verdict)
+
+    def _print_line(self, changed: bool, at_s: float, verdict: Verdict) -> None:
+        if not changed and at_s - self._printed_s < PLAIN_EVERY_S:
+            return
+        self._printed_s = at_s
+        point = self._record.series()[-1]
+        told = ", ".join(
+            f"{name} {'?' if point[key] is None else plain(point[key])}{unit}"
+            for name, key, unit in (
+                ("rate", "input_rate", "/s"),
+                ("lag", "backlog", ""),
+                ("latency", "latency_s", " s"),
+                ("executors", "ready", ""),
+            )
+        )
+        why = f"; {verdict.current} → {verdict.target}: {verdict.reason}" if changed else ""
+        self._console.print(f"{at_s:6.0f}s  {told}{why}", soft_wrap=True)
+
+    def __rich__(self) -> RenderableType:
+        with self._lock:
+            return Panel(
+                Group(self._gauges(), Text(), *self._words()),
+                title=f"[bold]headgate demo[/bold] · {self._plan.policy} · {self._plan.goal}",
+                subtitle=self._subtitle(),
+                padding=(1, 2),
+            )
+
+    def _subtitle(self) -> str:
+        series = self._record.observations
+        if not series or self._stage != "running":
+            return self._stage
+        elapsed_s = series[-1].at_s - series[0].at_s
+        return f"{elapsed_s:.0f} s of {format_duration(self._plan.seconds)} · Ctrl-C stops and cleans up"
+
+    def _gauges(self) -> Table:
+        series = self._record.series()
+        newest = series[-1] if series else {"input_rate": None, "backlog": None, "latency_s": None, "ready": 0}
+        planned = newest.get("planned", 1)
+        table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        table.add_column(style="dim", no_wrap=True, width=10)
+        table.add_column(no_wrap=True, width=26)
+        table.add_column(no_wrap=True, ratio=1)
+        width = max(10, self._console.width - 50)
+        executors = f"{newest['ready']} ready" + (f", {planned} planned" if planned != newest["ready"] else "")
+        rows = (
+            ("load", "input_rate", "blue", _told(newest["input_rate"], "records/s")),
+            ("lag", "backlog", "yellow", _told(newest["backlog"], "records")),
+            ("latency", "latency_s", self._latency_style(newest["latency_s"]), _told(newest["latency_s"], "s")),
+            ("executors", "ready", "green", executors),
+        )
+        for name, key, style, told in rows:
+            values = [point[key] for point in series]
+            table.add_row(name, f"[bold {style}]{told}", f"[{style}]{sparkline(values, width)}")
+        return table
+
+    def _latency_style(self, latency_s: float | None) -> str:
+        bound_s = getattr(self._plan.goal.slo, "bound_s", None)
+        return "red" if latency_s is not None and bound_s is not None and latency_s >= bound_s else "magenta"
+
+    def _words(self) -> Iterator[Text]:
+        if self._last_change is not None:
+            at_s, verdict = self._last_change
+            style = "bold green" if verdict.change > 0 else "bold yellow"
+            change = (f"{verdict.current} → {verdict.target}", style)
+            yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), change, f"  {verdict.reason}")
+        if self._newest is not None:
+            stopped = [note.why for note in self._newest.notes if note.before != note.after]
+            held = f" (held: {stopped[-1]})" if stopped and not self._newest.change else ""
+            yield Text.assemble(("  now  ", "dim"), f"{self._newest.reason}{held}")
+
+
+def _told(value: float | None, unit: str) -> str:
+    return f"? {unit}" if value is None else f"{plain(value)} {unit}"
+
+
+@contextmanager
+def live_view(console: Console, plan: DemoPlan) -> Iterator[LiveView]:
+    """The view of a demonstration, redrawn on a terminal and printed line by line elsewhere."""
+    view = LiveView(console, plan)
+    if not console.is_terminal:
+        yield view
+        return
+    with Live(view, console=console, refresh_per_second=4, transient=True):
+        yield view

@@ -1,0 +1,122 @@
+"""What a run came to, for the terminal: small plots, figures, changes of size, and other runs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headgate.core.objective import Objective
+from headgate.core.types import JSON, Decision, Observation
+from headgate.core.units import format_duration
+from headgate.policies.readings import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from headgate.runtime.summary import Summary
+
+SHOWN_CHANGES = 20
+
+
+def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
+    """One line each for input rate, backlog, latency and instances."""
+    from rich.table import Table
+
+    from headgate.cli.sparklines import sparkline
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    width = max(20, min(72, console.width - 44))
+    for name, key, style, unit in (
+        ("input rate", "input_rate", "blue", "records/s"),
+        ("backlog", "backlog", "yellow", "records"),
+        ("latency", "latency_s", "magenta", "s"),
+        ("instances ready", "ready", "green", ""),
+    ):
+        values = [point[key] for point in series]
+        largest = max((value for value in values if value is not None), default=None)
+        told = "unknown" if largest is None else f"max {plain(largest)} {unit}".rstrip()
+        table.add_row(name, f"[{style}]{sparkline(values, width)}[/{style}]", told)
+    return table
+
+
+def figures(summary: Summary, objective: Objective) -> Table:
+    """The figures of one run."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(2):
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(justify="right", no_wrap=True, style="bold")
+    latencies_s = (summary.latency_p50_s, summary.latency_p95_s, summary.latency_p99_s)
+    bounds = f"{objective.min_instances} to {objective.max_instances}"
+    for row in (
+        ("objective violated", _told(summary.slo_violation_pct, " %"), "mean instances", _told(summary.mean_instances)),
+        ("kept up", _told(summary.qos_pct, " %"), "instance hours", _told(summary.instance_seconds / 3600)),
+        (
+            "latency p50 / p95 / p99",
+            f"{' / '.join(map(_told, latencies_s))} s",
+            "changes of size",
+            str(summary.rescales),
+        ),
+        ("largest backlog", _told(summary.max_backlog), "bounds", bounds),
+    ):
+        table.add_row(*row)
+    return table
+
+
+def comparison_table(rows: Mapping[str, Summary]) -> Table:
+    """Several runs under the same load, by name; the first is the one that the others are compared with."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("")
+    for heading in ("violated", "latency p95", "largest backlog", "mean instances", "instance hours"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for index, (name, summary) in enumerate(rows.items()):
+        table.add_row(
+            Text(name),
+            _told(summary.slo_violation_pct, " %"),
+            _told(summary.latency_p95_s, " s"),
+            _told(summary.max_backlog),
+            f"{summary.mean_instances:.2f}",
+            f"{summary.instance_seconds / 3600:.3f}",
+            style="bold" if index == 0 else "",
+        )
+    return table
+
+
+def print_changes(decisions: Sequence[Decision], observations: Sequence[Observation], console: Console) -> None:
+    """The changes of size with their reasons."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from headgate.journal.story import Resize, note_in_words, tell
+
+    changes = [item for item in tell(decisions, observations) if isinstance(item, Resize)]
+    if not changes:
+        console.print("\nThe size was never changed.")
+        return
+    start_s = observations[0].at_s if observations else 0.0
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for change in changes[:SHOWN_CHANGES]:
+        verdict = change.verdict
+        altered = [f"\n{note_in_words(note)}" for note in verdict.notes if note.before != note.after]
+        table.add_row(
+            Text(f"+{format_duration(max(0.0, change.at_s - start_s))}", style="dim"),
+            Text(f"{verdict.current} → {verdict.target}", style="bold green" if verdict.change > 0 else "bold yellow"),
+            Text.assemble(verdict.reason, ("".join(altered), "magenta")),
+        )
+    console.print("\n[bold]Changes of size[/bold]")
+    console.print(table)
+    if len(changes) > SHOWN_CHANGES:
+        more = len(changes) - SHOWN_CHANGES
+        console.print(f"[dim]and {more} more; headgate explain tells them all from a journal.[/dim]")
+
+
+def _told(value: float | None, unit: str = "") -> str:
+    return "unknown" if value is None else f"{plain(value)}{unit}"

@@ -1,0 +1,223 @@
+"""The demonstration: a real Spark cluster on this machine, a load that rises and falls, and the autoscaler between them.
+
+The operator of the job sleeps instead of computing, so that several executors on a few cores behave like executors on
+machines of their own (see ``apps/steady_job.py``). Waits are shorter than one would set in production, so that the
+whole story fits into a few minutes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from headgate._version import __version__
+from headgate.core.errors import EngineError, InputError
+from headgate.core.objective import Objective, parse_objective
+from headgate.core.types import JSON, Observation, Sample
+from headgate.runtime.autoscaler import DEFAULT_POLICY, autoscale, preview_policy
+from headgate.runtime.loop import Watcher
+from headgate.runtime.simulate import fixed_size_comparison
+from headgate.runtime.summary import RunRecord, Summary
+from headgate.simulation.micro_batch import MicroBatch
+
+LEAST_SECONDS = 40.0
+QUICK_SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "reactive": {"idle_for_s": 6.0, "drain_within_s": 20.0},
+    "threshold": {"upper_for_s": 4.0, "lower_for_s": 8.0, "grace_period_s": 4.0},
+    "hpa": {"scale_in_window_s": 15.0},
+    "spark-streaming-dra": {"interval_s": 8.0},
+}
+"""What a policy is set to in the demonstration, where nothing else is asked for: waits of seconds, not of minutes."""
+
+
+@dataclass(frozen=True)
+class DemoPlan:
+    """What is shown. The load peaks a little after a third of the time, and the rest is for scaling in."""
+
+    directory: Path
+    """Gets the journal and, while the job runs, its output."""
+    seconds: float = 150.0
+    policy: str = DEFAULT_POLICY
+    settings: Mapping[str, object] = field(default_factory=dict)
+    objective: str = "latency p95 < 8s"
+    max_executors: int = 5
+    base_rate_per_s: float = 15.0
+    peak_rate_per_s: float = 110.0
+    cost_s: float = 0.025
+    trigger_interval_s: float = 2.0
+    max_rows_per_batch: int = 300
+    interval_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= LEAST_SECONDS:
+            raise InputError(f"{self.seconds:g} seconds are too few for the demo; it needs at least {LEAST_SECONDS:g}.")
+
+    @property
+    def workload(self) -> str:
+        center_s, sigma_s = 0.36 * self.seconds, 0.11 * self.seconds
+        shape = f"base={self.base_rate_per_s:g},peak={self.peak_rate_per_s:g}"
+        return f"gaussian:{shape},center={center_s:g}s,sigma={sigma_s:g}s"
+
+    @property
+    def goal(self) -> Objective:
+        return parse_objective(self.objective).within(1, self.max_executors)
+
+    @property
+    def chosen_settings(self) -> Mapping[str, object]:
+        return {**QUICK_SETTINGS.get(self.policy, {}), **self.settings}
+
+
+@dataclass(frozen=True)
+class Service:
+    """How long a batch takes: a fixed part and a part per record and executor, fitted to the measured batches."""
+
+    overhead_s: float
+    rate_per_s: float
+    """Records that one executor serves per second, the fixed part aside."""
+    batches: int
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    plan: DemoPlan
+    record: RunRecord
+    service: Service | None
+    comparison: Mapping[int, Summary]
+    """The same load on fixed sizes, simulated with the measured service."""
+    output: Mapping[str, int]
+    """Records in the sink: how many, how many distinct, missing, doubled."""
+    journal: Path
+
+    def to_json(self) -> dict[str, JSON]:
+        run = {
+            "engine": "spark",
+            "headgate": __version__,
+            "policy": self.plan.policy,
+            "settings": dict(self.plan.chosen_settings),
+            "objective": self.plan.objective,
+            "workload": self.plan.workload,
+            "seconds": self.plan.seconds,
+        }
+        return self.record.to_json(run) | {
+            "output": dict(self.output),
+            "fixed_sizes_simulated": {str(size): summary.to_json() for size, summary in self.comparison.items()},
+        }
+
+
+def run_demo(
+    plan: DemoPlan,
+    *,
+    stage: Callable[[str], None],
+    watcher: Watcher,
+) -> DemoResult:
+    """Run the demonstration; ``stage`` is told what is going on, ``watcher`` is shown every observation and decision."""
+    # What can be wrong is found out before a cluster is started.
+    preview_policy(plan.policy, plan.goal, plan.chosen_settings)
+    from headgate.apps.steady_job import SteadyJob
+    from headgate.engines.cluster import LocalCluster
+
+    journal = plan.directory / "journal.db"
+    journal.unlink(missing_ok=True)
+    record = RunRecord(plan.goal)
+    stage("starting a Spark cluster on this machine")
+    with LocalCluster(slots=plan.max_executors) as cluster:
+        stage("starting the job's driver and its first executor")
+        spark = cluster.session("headgate-demo", executors=1)
+        try:
+            job = SteadyJob(
+                cluster.directory / "job",
+                plan.workload,
+                plan.seconds,
+                cost_s=plan.cost_s,
+                trigger_interval_s=plan.trigger_interval_s,
+                partitions=2 * plan.max_executors,
+                max_rows_per_batch=plan.max_rows_per_batch,
+            )
+            job.warm_up(spark)
+            query = job.start(spark)
+            stage("running")
+            with autoscale(
+                spark,
+                plan.goal,
+                plan.policy,
+                settings=plan.chosen_settings,
+                interval=plan.interval_s,
+                journal=journal,
+                take_over=True,
+            ) as autoscaler:
+                autoscaler.watch(record)
+                autoscaler.watch(watcher)
+                if _ends_within(query, plan.seconds):
+                    raise EngineError(f"the job ended by itself: {query.exception()}")
+            stage("working off what is left, and counting the output")
+            query.processAllAvailable()
+            query.stop()
+            output = job.check(spark)
+        finally:
+            stage("stopping the job and the cluster")
+            spark.stop()
+    stage("comparing with fixed sizes")
+    service = measured_service(record.observations)
+    return DemoResult(
+        plan=plan,
+        record=record,
+        service=service,
+        comparison=_compare(plan, record, service),
+        output={
+            "records": output.records,
+            "distinct": output.distinct,
+            "missing": output.missing,
+            "doubled": output.doubled,
+        },
+        journal=journal,
+    )
+
+
+def _ends_within(query: StreamingQuery, seconds: float) -> bool:
+    """Wait for a query, in small steps: a call into the JVM cannot be interrupted, and a person may want to."""
+    until_s = time.monotonic() + seconds
+    while (left_s := until_s - time.monotonic()) > 0:
+        if query.awaitTermination(min(0.5, left_s)):
+            return True
+    return False
+
+
+def measured_service(observations: list[Observation], operator: str = "job") -> Service | None:
+    """What the batches of a run say about the job: a line through (records per executor, processing time)."""
+    points: dict[float, tuple[float, float]] = {}
+    for observation in observations:
+        sample, instances = observation.samples.get(operator), observation.instances[operator]
+        if sample is not None and instances.pending == 0 and (point := _point(sample, instances.ready)):
+            points[sample.at_s] = point
+    if len(points) < 3:
+        return None
+    shares, times_s = np.array(list(points.values())).T
+    slope_s, overhead_s = np.polyfit(shares, times_s, 1) if np.ptp(shares) > 0 else (0.0, 0.0)
+    if not slope_s > 0:
+        return None
+    return Service(overhead_s=max(0.0, float(overhead_s)), rate_per_s=1 / float(slope_s), batches=len(points))
+
+
+def _point(sample: Sample, ready: int) -> tuple[float, float] | None:
+    if sample.warming or not sample.processed_rate_per_s or not sample.processing_time_s or not ready:
+        return None
+    return sample.processed_rate_per_s * sample.processing_time_s / ready, sample.processing_time_s
+
+
+def _compare(plan: DemoPlan, record: RunRecord, service: Service | None) -> Mapping[int, Summary]:
+    readings = [(point["t"], point["input_rate"]) for point in record.series() if point["input_rate"] is not None]
+    if service is None or not any(at_s > 0 for at_s, _ in readings):
+        return {}
+    model = MicroBatch(plan.trigger_interval_s, service.overhead_s, plan.max_rows_per_batch)
+    return fixed_size_comparison(
+        readings,
+        range(1, plan.max_executors + 1),
+        objective=plan.goal,
+        service_rate_per_s=service.rate_per_s,
+        model=model,
+        interval_s=plan.interval_s,
+    )

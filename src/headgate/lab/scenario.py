@@ -1,0 +1,100 @@
+"""Named experiments: each is one file in ``headgate.lab.scenarios`` with a function that runs it.
+
+    @scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.")
+    def run(progress: Progress) -> Outcome: ...
+
+A scenario gives rows of a table, the figures its source document prints beside them, and plots. It is seeded: running
+it again gives the same rows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TypeAlias
+
+from headgate._version import __version__
+from headgate.core.errors import UnknownNameError
+from headgate.core.types import JSON
+
+Progress: TypeAlias = Callable[[float], None]
+"""Is told now and then what share of the work is done, from 0 to 1."""
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One plot, as the data and layout that plotly's script takes."""
+
+    title: str
+    data: Sequence[Mapping[str, JSON]]
+    layout: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a scenario came to."""
+
+    rows: Sequence[Mapping[str, JSON]]
+    """One object per line of the table."""
+    notes: Sequence[str] = ()
+    """How the source document was read, what is ours, what the numbers mean."""
+    plots: Sequence[Plot] = ()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    summary: str
+    run: Callable[[Progress], Outcome]
+
+    def to_json(self, outcome: Outcome) -> dict[str, JSON]:
+        return {
+            "version": FORMAT_VERSION,
+            "headgate": __version__,
+            "scenario": self.name,
+            "summary": self.summary,
+            "rows": [dict(row) for row in outcome.rows],
+            "notes": list(outcome.notes),
+        }
+
+
+_REGISTRY: dict[str, Scenario] = {}
+
+
+def scenario(
+    name: str, summary: str
+) -> Callable[[Callable[[Progress], Outcome]], Callable[[Progress], Outcome]]:
+    """Decorator: makes a scenario known by its name."""
+
+    def register(run: Callable[[Progress], Outcome]) -> Callable[[Progress], Outcome]:
+        if name in _REGISTRY:
+            raise ValueError(f"two scenarios are called {name!r}")
+        _REGISTRY[name] = Scenario(name, summary, run)
+        return run
+
+    return register
+
+
+@cache
+def _discover() -> None:
+    import headgate.lab.scenarios as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def scenarios() -> list[Scenario]:
+    """Every scenario, by name."""
+    _discover()
+    return [_REGISTRY[name] for name in sorted(_REGISTRY)]
+
+
+def find_scenario(name: str) -> Scenario:
+    _discover()
+    if name not in _REGISTRY:
+        raise UnknownNameError("scenario", name, _REGISTRY)
+    return _REGISTRY[name]

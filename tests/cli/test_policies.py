@@ -1,0 +1,36 @@
+"""headgate policies: every policy with its settings, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+
+from headgate.policies import policy_names
+from tests.cli.commands import headgate, refused
+
+
+def test_all_policies_are_listed_with_their_summary() -> None:
+    printed = headgate("policies").stdout
+    for name in policy_names():
+        assert name in printed
+
+
+def test_the_json_is_a_list_of_names_summaries_and_settings() -> None:
+    listed = json.loads(headgate("policies", "--json").stdout)
+    assert [policy["name"] for policy in listed] == policy_names()
+    assert all(policy["summary"] for policy in listed)
+    (threshold,) = [policy for policy in listed if policy["name"] == "threshold"]
+    (upper,) = [setting for setting in threshold["settings"] if setting["name"] == "upper"]
+    assert set(upper) == {"name", "type", "default", "allowed", "help"}
+
+
+def test_one_policy_is_shown_with_its_settings_and_its_guards() -> None:
+    printed = headgate("policies", "threshold").stdout
+    for told in ("Settings, by --set", "upper_for_s", "Guards around it, by --guard", "in_after_out_s"):
+        assert told in printed
+    data = json.loads(headgate("policies", "threshold", "--json").stdout)
+    assert data["name"] == "threshold"
+    assert "in_after_out_s" in [guard["name"] for guard in data["guards"]]
+
+
+def test_a_misspelt_policy_gets_a_suggestion() -> None:
+    assert "did you mean 'threshold'?" in refused("policies", "treshold")

@@ -1,0 +1,118 @@
+"""headgate simulate: what is asked is what runs, and bad input is told before anything runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.journal.sqlite import SqliteJournal
+from tests.cli.commands import SIMULATE, headgate, refused
+
+
+def simulated(*arguments: str) -> Any:
+    result = headgate(*SIMULATE, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_the_json_has_summary_series_and_decisions() -> None:
+    data = simulated(
+        "--policy", "threshold", "--set", "upper_for_s=10s", "--guard", "in_after_out_s=2m", "--startup", "30s"
+    )
+    assert set(data["summary"]) == {
+        "slo_violation_pct", "qos_pct", "mean_instances", "instance_seconds", "rescales", "max_backlog",
+        "latency_p50_s", "latency_p95_s", "latency_p99_s",
+    }  # fmt: skip
+    assert set(data["series"][0]) == {"t", "input_rate", "backlog", "latency_s", "ready", "planned"}
+    assert {"t", "operator", "from", "to", "reason"} <= set(data["decisions"][0])
+    assert data["decisions"][0]["operator"] == "job"
+    assert data["series"][-1]["t"] == 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ran"),
+    [
+        ([], {"policy": "reactive", "objective": "latency p95 < 10s", "interval_s": 5, "start": 1, "model": "queue"}),
+        (["--min", "2", "--max", "7"], {"min_instances": 2, "max_instances": 7, "start": 2}),
+        (["--start", "3", "--startup", "1.5m"], {"start": 3, "startup_s": 90}),
+        (["--interval", "250ms", "--seconds", "1h"], {"interval_s": 0.25, "seconds": 3600}),
+        (["--seconds", "90"], {"seconds": 90}),
+        (["--model", "micro-batch", "--seed", "7"], {"model": "micro-batch", "seed": 7}),
+        (["--policy", "static", "--set", "instances=4"], {"policy": "static", "settings": {"instances": 4}}),
+    ],
+)
+def test_what_is_asked_is_what_runs(arguments: list[str], ran: dict[str, Any]) -> None:
+    run = simulated(*arguments)["run"]
+    assert {name: run[name] for name in ran} == ran
+
+
+def test_the_same_seed_gives_the_same_json() -> None:
+    assert simulated("--seed", "3") == simulated("--seed", "3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--policy", "reactiv"], "unknown policy 'reactiv', did you mean 'reactive'?"),
+        (["--set", "headrom=0.5"], "unknown setting of reactive 'headrom', did you mean 'headroom'?"),
+        (["--set", "headroom=lots"], "reactive setting headroom 'lots' is not allowed"),
+        (["--set", "headroom"], "--set 'headroom' is not understood"),
+        (["--guard", "max_ot=1"], "unknown setting of guards 'max_ot', did you mean 'max_out'?"),
+        (["--workload", "constnt:10"], "unknown workload 'constnt', did you mean 'constant'?"),
+        (["--workload", "csv:missing.csv"], "missing.csv"),
+        (["--objective", "latency < fast"], "objective 'latency < fast' is not usable"),
+        (["--seconds", "soon"], "--seconds: duration 'soon' is not understood"),
+        (["--startup", "-5s"], "--startup: duration '-5s' is not understood"),
+        (["--interval", "0s"], "interval_s 0.0 is not allowed"),
+        (["--service-rate", "0"], "service rate 0.0 of job is not allowed"),
+        (["--min", "0"], "min_instances 0 is not allowed"),
+        (["--min", "5", "--max", "2"], "max_instances 2 is below min_instances 5"),
+        (["--start", "99"], "start 99 is not allowed"),
+        (["--model", "qeue"], "unknown model 'qeue', did you mean 'queue'?"),
+        (["--journal", "/no/such/run.sqlite"], "there is no folder /no/such"),
+        (["--report", "/no/such/run.html"], "there is no folder /no/such"),
+    ],
+)
+def test_bad_input_is_told_in_one_sentence(arguments: list[str], said: str) -> None:
+    assert said in refused(*SIMULATE, *arguments)
+
+
+def test_without_json_it_prints_figures_plots_and_the_changes_with_their_reasons() -> None:
+    printed = headgate(*SIMULATE, "--startup", "30s").stdout
+    for told in ("reactive on constant:25", "input rate", "instances ready", "objective violated", "Changes of size"):
+        assert told in printed
+    assert "latency" in printed.split("Changes of size")[1]
+
+
+def test_a_size_that_never_changes_is_told_so() -> None:
+    assert "The size was never changed." in headgate(*SIMULATE, "--policy", "static", "--start", "3").stdout
+
+
+def test_the_journal_keeps_the_whole_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    headgate(*SIMULATE, "--journal", str(path))
+    headgate(*SIMULATE, "--policy", "static", "--journal", str(path))
+    with closing(SqliteJournal.read(path)) as journal:
+        assert [(number, run.policy) for number, run in journal.runs()] == [(1, "reactive"), (2, "static")]
+        assert len(journal.decisions(run=1)) == 60
+        assert [event.kind for event in journal.events(run=1)] == ["started", "stopped"]
+
+
+def test_the_report_compares_with_fixed_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "run.html"
+    result = headgate(*SIMULATE, "--max", "25", "--report", str(path))
+    assert f"report: {path}" in result.stdout
+    page = path.read_text()
+    for size in ("1 instance", "4 instances", "25 instances"):
+        assert f">{size}</td>" in page
+
+
+def test_a_report_without_plotly_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    said = refused(*SIMULATE, "--report", str(tmp_path / "run.html"))
+    assert said == "a report needs plotly, which is not installed: pip install 'headgate[reports]'."

@@ -1,0 +1,368 @@
+"""A check is worth what it catches: each is tried on something that breaks exactly its part of the contract."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from headgate.core.contracts import Engine
+from headgate.core.types import (
+    JSON,
+    Decision,
+    Event,
+    Instances,
+    Instant,
+    Observation,
+    Outcome,
+    Proposal,
+    Receipt,
+    Run,
+    Sample,
+    Target,
+)
+from headgate.core.window import Window
+from headgate.journal.contract import Journal
+from headgate.journal.memory import MemoryJournal
+from headgate.policies import Context
+from headgate.policies.base import OperatorPolicy, PolicyBase
+from headgate.policies.settings import Settings
+from headgate.simulation.engine import SimulatedEngine
+from headgate.simulation.queue import QueueNetwork
+from headgate.testing import ContractViolation, check_policy, engines, journals, policies
+from headgate.workloads import parse_workload
+
+
+class Good(OperatorPolicy[Settings]):
+    """Grows by one now and then, and learns how often it was asked."""
+
+    name = "good"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(Settings(), context)
+        self.asked: dict[str, int] = {}
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        if sample.latency_s is None:
+            return Target(instances.planned, "no-data", "nothing is known")
+        self.asked[operator] = self.asked.get(operator, 0) + 1
+        more = self.asked[operator] % 20 == 0
+        return Target(instances.planned + more, "counted", "it is time", {"asked": self.asked[operator]})
+
+    def _state(self) -> dict[str, JSON]:
+        return {"asked": dict(self.asked)}
+
+    def _restore_state(self, state: Mapping[str, JSON]) -> None:
+        self.asked = dict(state["asked"])
+
+
+class Random(Good):
+    """Is not seeded."""
+
+    draws = itertools.count()
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        return Target(instances.planned, "drawn", f"draw {next(self.draws)}")
+
+
+class Meddling(Good):
+    """Changes what it is shown."""
+
+    def decide(self, now: Instant, window: Window) -> Proposal:
+        samples: Any = window.observations[-1].samples if window.observations else {}
+        for name, sample in samples.items():
+            samples[name] = Sample(name, sample.at_s, latency_s=0.0)
+        return super().decide(now, window)
+
+
+class Unwritable(Good):
+    """Has state that JSON cannot carry."""
+
+    def _state(self) -> dict[str, JSON]:
+        return {"asked": {self}}
+
+
+class Sharing(Good):
+    """Gives its state away instead of a copy."""
+
+    def _state(self) -> dict[str, JSON]:
+        return {"asked": self.asked}
+
+
+class Forgetful(Good):
+    """Does not save what it learned."""
+
+    def _state(self) -> dict[str, JSON]:
+        return {"asked": {}}
+
+
+class Blind(Good):
+    """Acts without a reading."""
+
+    def decide(self, now: Instant, window: Window) -> Proposal:
+        sizes = {name: window.instances(name) for name in window.operators}
+        return Proposal({name: Target(size.planned + 1, "more", "more") for name, size in sizes.items() if size})
+
+
+class Reckless(Good):
+    """Takes what is not known for zero."""
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        less = (sample.latency_s or 0) == 0 and instances.planned > 1
+        return Target(instances.planned - less, "idle" if less else "busy", "latency is low")
+
+
+class Fragile(Good):
+    """Cannot do without a metric."""
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        more = sample.backlog is not None and sample.backlog / sample.input_rate_per_s > 5  # type: ignore[operator]
+        return Target(instances.planned + more, "backlog", "by backlog")
+
+
+class Silent(Good):
+    """Does not say why."""
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        return Target(instances.planned, "steady", " ")
+
+
+class Shouting(Good):
+    """Has codes that are no codes."""
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        return Target(instances.planned, "All is well!", "steady")
+
+
+class Infinite(Good):
+    """Has numbers that JSON cannot carry."""
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        return Target(instances.planned, "steady", "steady", {"pressure": float("inf")})
+
+
+class Straying(Good):
+    """Speaks of operators that do not exist."""
+
+    def decide(self, now: Instant, window: Window) -> Proposal:
+        return Proposal({**super().decide(now, window).targets, "ghost": Target(1, "ghost", "boo")})
+
+
+class Gullible(Good):
+    """Takes any state."""
+
+    def restore(self, state: Mapping[str, JSON]) -> None:
+        self.asked = dict(state.get("asked", {}))
+
+
+def test_a_good_policy_passes_every_check() -> None:
+    check_policy(Good)
+
+
+@pytest.mark.parametrize(
+    ("policy", "check"),
+    [
+        (Random, policies.is_deterministic),
+        (Meddling, policies.leaves_its_inputs_unchanged),
+        (Unwritable, policies.saves_its_state_as_json),
+        (Sharing, policies.saves_its_state_as_json),
+        (Forgetful, policies.continues_from_restored_state),
+        (Blind, policies.holds_without_data),
+        (Reckless, policies.holds_without_data),
+        (Reckless, policies.never_scales_in_on_partial_data),
+        (Silent, policies.explains_itself),
+        (Shouting, policies.explains_itself),
+        (Infinite, policies.explains_itself),
+        (Straying, policies.handles_several_operators),
+        (Gullible, policies.refuses_state_that_is_not_its_own),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_a_policy_that_breaks_the_contract_is_caught(
+    policy: Callable[[Context], PolicyBase[Settings]], check: Callable[[policies.PolicyFactory], None]
+) -> None:
+    with pytest.raises(ContractViolation):
+        check(policy)
+
+
+def test_a_policy_that_fails_without_a_metric_is_caught() -> None:
+    with pytest.raises(TypeError):
+        policies.never_scales_in_on_partial_data(Fragile)
+
+
+# ------------------------------------------------------------------------------------------------------------ engines
+
+
+class Simulated(SimulatedEngine):
+    """A simulated engine to be broken."""
+
+    def __init__(self) -> None:
+        super().__init__(QueueNetwork(parse_workload("constant:10"), 5.0), startup_s=30.0)
+
+
+class Adding(Simulated):
+    """Takes a target for a number to add."""
+
+    def apply(self, decision: Decision) -> Receipt:
+        receipt = super().apply(decision)
+        if decision.verdicts and receipt.outcome is Outcome.UNCHANGED:
+            return Receipt(receipt.at_s, Outcome.ACCEPTED, receipt.requested)
+        return receipt
+
+
+class Lazy(Simulated):
+    """Says yes and does nothing."""
+
+    def apply(self, decision: Decision) -> Receipt:
+        return Receipt(self.now(), Outcome.ACCEPTED, decision.targets)
+
+
+class Immortal(Simulated):
+    """Goes on after it was closed."""
+
+    def close(self) -> None:
+        return None
+
+
+class Trusting(Simulated):
+    """Does what it can of a decision that it should refuse."""
+
+    def apply(self, decision: Decision) -> Receipt:
+        known = {name: verdict for name, verdict in decision.verdicts.items() if name in self.topology().operators}
+        return super().apply(Decision(decision.at_s, decision.policy, known))
+
+
+class Mislabelling(Simulated):
+    """Mixes up whose readings they are."""
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        return Observation(seen.at_s, {"job": Sample("other", seen.at_s)}, seen.instances)
+
+
+class Nervous(Simulated):
+    """Resizes when it is looked at."""
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        for fleet in self._fleets.values():
+            fleet.bring_to(fleet.planned + 1, self.now())
+        return seen
+
+
+def settle(engine: Engine) -> None:
+    assert isinstance(engine, SimulatedEngine)
+    engine.advance(engine.now() + 60)
+
+
+@pytest.mark.parametrize(
+    ("engine", "check"),
+    [
+        (Mislabelling, engines.observes_its_own_operators),
+        (Lazy, engines.reaches_the_decided_size),
+        (Adding, engines.applies_a_decision_only_once),
+        (Adding, engines.holds),
+        (Nervous, engines.observing_changes_nothing),
+        (Trusting, engines.refuses_an_unknown_operator),
+        (Immortal, engines.closes_cleanly),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_an_engine_that_breaks_the_contract_is_caught(
+    engine: engines.EngineFactory, check: Callable[[engines.EngineFactory, engines.Settle], None]
+) -> None:
+    with pytest.raises(ContractViolation):
+        check(engine, settle)
+
+
+# ----------------------------------------------------------------------------------------------------------- journals
+
+
+class Rounding(MemoryJournal):
+    """Loses what is not known."""
+
+    def observed(self, observation: Observation) -> None:
+        samples = {name: Sample(name, s.at_s, latency_s=s.latency_s or 0.0) for name, s in observation.samples.items()}
+        super().observed(Observation(observation.at_s, samples, observation.instances))
+
+
+class Cutting(MemoryJournal):
+    """Cannot carry infinity."""
+
+    def noted(self, event: Event) -> None:
+        numbers = {name: str(number) if number == float("inf") else number for name, number in event.numbers.items()}
+        super().noted(Event(event.at_s, event.kind, event.detail, numbers))
+
+
+class Backwards(MemoryJournal):
+    """Gives the newest first."""
+
+    def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]:
+        return super().events(run=run, since_s=since_s)[::-1]
+
+
+class Mixing(MemoryJournal):
+    """Keeps one run for ever."""
+
+    def begin(self, run: Run) -> int:
+        return super().begin(run) if not self.runs() else 2
+
+
+class Stubborn(MemoryJournal):
+    """Keeps the first state."""
+
+    def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
+        if self.load_state(key) is None:
+            super().save_state(key, state)
+
+
+class Careless(MemoryJournal):
+    """Opens a run by itself."""
+
+    def noted(self, event: Event) -> None:
+        if not self.runs():
+            self.begin(journals.RUN)
+        super().noted(event)
+
+
+class Endless(MemoryJournal):
+    """Goes on after it was closed."""
+
+    def close(self) -> None:
+        return None
+
+
+class Delayed(MemoryJournal):
+    """Shows readers what was there when they came."""
+
+    def reader(self) -> MemoryJournal:
+        copy = MemoryJournal()
+        copy.begin(journals.RUN)
+        return copy
+
+
+def delayed_reader(journal: Journal) -> journals.Reader:
+    return journal.reader() if isinstance(journal, Delayed) else journal
+
+
+@pytest.mark.parametrize(
+    ("journal", "check"),
+    [
+        (Rounding, journals.gives_back_what_was_written),
+        (Cutting, journals.keeps_numbers_that_are_not_finite),
+        (Backwards, journals.keeps_the_order),
+        (Mixing, journals.keeps_runs_apart),
+        (Stubborn, journals.keeps_the_newest_state),
+        (Delayed, journals.can_be_read_while_it_is_written),
+        (Careless, journals.writes_only_within_a_run),
+        (Endless, journals.closes_cleanly),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_a_journal_that_breaks_the_contract_is_caught(
+    journal: journals.JournalFactory, check: Callable[[journals.JournalFactory, journals.OpenReader], None]
+) -> None:
+    with pytest.raises(ContractViolation):
+        check(journal, delayed_reader)

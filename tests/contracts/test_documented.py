@@ -1,0 +1,38 @@
+"""What the docstrings show runs, and what packages export is there."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import headgate.core
+import headgate.policies
+import headgate.testing
+
+PACKAGES = (headgate.core, headgate.policies, headgate.testing)
+MODULES = [
+    f"{package.__name__}.{module.name}" for package in PACKAGES for module in pkgutil.iter_modules(package.__path__)
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(name))
+    assert failed == 0
+
+
+@pytest.mark.parametrize("name", ["headgate", "headgate.policies", "headgate.testing"])
+def test_a_package_exports_exactly_what_it_says(name: str) -> None:
+    package = importlib.import_module(name)
+    named = list(package.__all__)
+    assert len(named) == len(set(named))
+    assert all(hasattr(package, key) for key in named)
+    ours = {
+        key
+        for key, value in vars(package).items()
+        if not key.startswith("_") and getattr(value, "__module__", "").startswith("headgate")
+    }
+    assert ours <= set(named), "what a package imports for its users is named in __all__"

@@ -1,0 +1,300 @@
+"""Each guard by itself: a table of what it does to a target."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.core.contracts import Guard
+from headgate.core.errors import InputError
+from headgate.core.guards import (
+    Bounds,
+    GuardTimes,
+    HoldWhilePending,
+    HoldWhileRecovering,
+    Hysteresis,
+    Monotonicity,
+    NeverInBlind,
+    StepLimit,
+    Strategy,
+    StrategyKind,
+)
+from headgate.core.types import GuardNote, Sample
+from headgate.core.window import History
+from tests.core.building import JOB, decision, history, observation
+
+
+def guarded(guard: Guard, current: int, target: int, window: History | None = None, now: float = 0) -> tuple[int, str]:
+    """The target that a guard leaves, and what it says about it."""
+    seen = window or history([Sample("job", now)], planned=current)
+    verdict = guard(seen, decision(now, current, target)).verdicts["job"]
+    (note,) = verdict.notes
+    assert note == GuardNote(note.guard, target, verdict.target, note.why)
+    assert note.why or verdict.target == target, "a guard that changes a target says why"
+    return verdict.target, note.why
+
+
+def changed(*changes: tuple[float, int, int]) -> History:
+    """A window with a fresh reading in which the size was changed before: (time, from, to)."""
+    window = history([Sample("job", 1000)], planned=changes[-1][2])
+    for at_s, current, target in changes:
+        window.record(decision(at_s, current, target))
+    return window
+
+
+@pytest.mark.parametrize(
+    ("target", "left", "why"),
+    [
+        (0, 2, "at least 2 instances"),
+        (2, 2, ""),
+        (5, 5, ""),
+        (8, 8, ""),
+        (9, 8, "at most 8 instances"),
+        (-3, 2, "at least 2 instances"),
+    ],
+)
+def test_bounds_are_never_left(target: int, left: int, why: str) -> None:
+    assert guarded(Bounds(2, 8), 4, target) == (left, why)
+
+
+@pytest.mark.parametrize(("current", "target", "left"), [(12, 12, 8), (12, 15, 8), (1, 1, 2), (1, 0, 2)])
+def test_a_size_outside_the_bounds_comes_back(current: int, target: int, left: int) -> None:
+    assert guarded(Bounds(2, 8), current, target)[0] == left
+
+
+@pytest.mark.parametrize(
+    ("max_out", "max_in", "target", "left"),
+    [
+        (None, None, 20, 20),
+        (2, None, 20, 7),
+        (2, None, 6, 6),
+        (2, None, 1, 1),
+        (None, 1, 1, 4),
+        (None, 1, 20, 20),
+        (None, 1, 4, 4),
+    ],
+)
+def test_a_step_is_limited_per_direction(max_out: int | None, max_in: int | None, target: int, left: int) -> None:
+    assert guarded(StepLimit(max_out, max_in), 5, target)[0] == left
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "gain_out", "gain_in", "left"),
+    [
+        (1, 11, 0.9, 1.0, 10),
+        (10, 20, 0.9, 0.4, 19),
+        (10, 0, 0.9, 0.4, 6),
+        (10, 7, 1.0, 0.4, 8),
+        (10, 11, 0.1, 1.0, 11),
+        (10, 9, 1.0, 0.1, 9),
+        (10, 10, 0.5, 0.5, 10),
+        (10, 15, 1.0, 1.0, 15),
+    ],
+)
+def test_gains_go_part_of_the_way_and_still_make_a_change_of_one(
+    current: int, target: int, gain_out: float, gain_in: float, left: int
+) -> None:
+    assert guarded(Hysteresis(gain_out, gain_in), current, target)[0] == left
+
+
+@pytest.mark.parametrize("gain", [0, -0.5, 1.1, float("nan")])
+def test_a_gain_that_would_do_nothing_or_too_much_is_refused(gain: float) -> None:
+    with pytest.raises(InputError, match="gain"):
+        Hysteresis(gain_out=gain)
+    with pytest.raises(InputError, match="gain"):
+        Hysteresis(gain_in=gain)
+
+
+@pytest.mark.parametrize(
+    ("kind", "streak", "target", "left"),
+    [
+        ("as-proposed", 3, 9, 9),
+        ("static", 3, 9, 7),
+        ("static", 3, 1, 3),
+        ("static", 3, 5, 5),
+        ("linear", 0, 9, 7),
+        ("linear", 1, 6, 9),
+        ("linear", 2, 6, 13),
+        ("linear", 3, 6, 17),
+        ("linear", -1, 6, 7),
+        ("linear", -2, 1, 1),
+        ("queue-aware", 0, 4, 3),
+    ],
+)
+def test_a_strategy_takes_only_the_direction_from_the_policy(kind: str, streak: int, target: int, left: int) -> None:
+    """At granularity 2 and a size of 5; the bounds are 1 and 20."""
+    window = changed(*((float(i), 5, 5 + (1 if streak > 0 else -1)) for i in range(abs(streak)))) if streak else None
+    assert guarded(Strategy(StrategyKind(kind), 2, 1, 20), 5, target, window)[0] == left
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "interval_s", "added"),
+    [(0, 10, 1), (5, 10, 1), (25, 10, 3), (100, 10, 10), (None, 10, 1), (25, None, 1), (25, 0, 1)],
+)
+def test_the_queue_aware_strategy_adds_one_per_waiting_batch(
+    delay_s: float | None, interval_s: float | None, added: int
+) -> None:
+    sample = Sample("job", 0, scheduling_delay_s=delay_s, trigger_interval_s=interval_s)
+    guard = Strategy(StrategyKind.QUEUE_AWARE, 1, 1, 20)
+    assert guarded(guard, 5, 6, history([sample], planned=5))[0] == 5 + added
+
+
+@pytest.mark.parametrize(("current", "target", "left"), [(5, 6, 6), (5, 4, 4), (6, 5, 4)])
+def test_a_strategy_stays_within_the_bounds(current: int, target: int, left: int) -> None:
+    assert guarded(Strategy(StrategyKind.STATIC, 10, 4, 6), current, target)[0] == left
+
+
+TIMES = GuardTimes(out_after_out_s=10, out_after_in_s=20, in_after_out_s=30, in_after_in_s=40)
+
+
+@pytest.mark.parametrize(
+    ("last", "direction", "age_s", "passes"),
+    [
+        ("out", "out", 9, False),
+        ("out", "out", 10, True),
+        ("in", "out", 19, False),
+        ("in", "out", 20, True),
+        ("out", "in", 29, False),
+        ("out", "in", 30, True),
+        ("in", "in", 39, False),
+        ("in", "in", 40, True),
+        ("none", "out", 0, True),
+        ("none", "in", 0, True),
+    ],
+)
+def test_guard_times_hold_per_direction_of_both_changes(last: str, direction: str, age_s: float, passes: bool) -> None:
+    window = {
+        "out": lambda: changed((100, 4, 5)),
+        "in": lambda: changed((100, 6, 5)),
+        "none": lambda: history([Sample("job", 100)], planned=5),
+    }[last]()
+    target = 6 if direction == "out" else 4
+    left, why = guarded(TIMES, 5, target, window, now=100 + age_s)
+    assert left == (target if passes else 5)
+    assert bool(why) is not passes
+
+
+def test_the_older_change_can_be_the_one_that_holds() -> None:
+    window = changed((100, 4, 5), (105, 5, 4))
+    held, why = guarded(GuardTimes(out_after_out_s=60, out_after_in_s=1), 4, 5, window, now=120)
+    assert (held, why) == (4, "scaled out 20s ago, guard time 60s")
+
+
+@pytest.mark.parametrize(
+    ("last_change", "before_s", "after_s", "change", "passes"),
+    [
+        (+1, 5, 9, -1, False),
+        (+1, 5, 5, -1, True),
+        (+1, 5, 2, -1, True),
+        (+1, 5, 9, +1, True),
+        (-1, 5, 2, +1, False),
+        (-1, 5, 5, +1, True),
+        (-1, 5, 9, +1, True),
+        (-1, 5, 2, -1, True),
+        (0, 5, 9, -1, True),
+        (+1, None, 9, -1, True),
+        (+1, 5, None, -1, True),
+    ],
+)
+def test_what_made_latency_worse_is_not_answered_with_less(
+    last_change: int, before_s: float | None, after_s: float | None, change: int, passes: bool
+) -> None:
+    window = History(JOB)
+    window.observe(observation(0, 5, sample=Sample("job", 0, latency_s=before_s)))
+    window.record(decision(0, 5, 5 + last_change))
+    current = 5 + last_change
+    window.observe(observation(10, current, sample=Sample("job", 10, latency_s=after_s)))
+    left, _ = guarded(Monotonicity(), current, current + change, window, now=10)
+    assert left == (current + change if passes else current)
+
+
+def test_without_an_earlier_decision_monotonicity_lets_everything_pass() -> None:
+    assert guarded(Monotonicity(), 5, 4) == (4, "")
+
+
+@pytest.mark.parametrize(
+    ("planned", "ready", "age_s", "target", "left"),
+    [
+        (4, 2, 10, 6, 4),
+        (4, 2, 10, 1, 4),
+        (2, 4, 10, 6, 2),
+        (4, 4, 10, 6, 6),
+        (4, 2, 10, 4, 4),
+        (4, 2, 60, 6, 6),
+        (4, 2, 60, 1, 1),
+        (4, 2, None, 6, 6),
+    ],
+)
+def test_a_change_under_way_is_waited_for_but_not_for_ever(
+    planned: int, ready: int, age_s: float | None, target: int, left: int
+) -> None:
+    window = history([Sample("job", 100)], planned, ready)
+    if age_s is not None:
+        window.record(decision(100 - age_s, 3, planned))
+    assert guarded(HoldWhilePending(60), planned, target, window, now=100)[0] == left
+
+
+def test_a_wait_that_was_given_up_is_told() -> None:
+    window = history([Sample("job", 100)], 4, 2)
+    assert guarded(HoldWhilePending(60), 4, 5, window, now=100) == (
+        5,
+        "2 of 4 planned instances are ready, not waiting longer than 60s",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed_s", "reading_s", "warming", "now", "passes"),
+    [
+        (None, 100, False, 100, True),
+        (100, 90, False, 110, False),
+        (100, 100, False, 110, False),
+        (100, 105, False, 110, True),
+        (100, 105, True, 110, False),
+        (100, 90, False, 160, True),
+        (100, 105, True, 160, True),
+    ],
+)
+def test_readings_from_before_a_change_or_of_warm_up_do_not_lead_to_the_next(
+    changed_s: float | None, reading_s: float, warming: bool, now: float, passes: bool
+) -> None:
+    window = history([Sample("job", reading_s, warming=warming)], planned=5)
+    if changed_s is not None:
+        window.record(decision(changed_s, 4, 5))
+    assert guarded(HoldWhileRecovering(60), 5, 6, window, now)[0] == (6 if passes else 5)
+
+
+@pytest.mark.parametrize(("age_s", "left"), [(10, 5), (60, 6)])
+def test_a_start_counts_as_a_change(age_s: float, left: int) -> None:
+    window = History(JOB)
+    window.observe(observation(0, 5))
+    window.observe(observation(5, 5, sample=Sample("job", 5, warming=True)))
+    assert guarded(HoldWhileRecovering(60), 5, 6, window, now=age_s)[0] == left
+
+
+def test_an_instance_that_was_lost_or_came_makes_earlier_readings_count_no_more() -> None:
+    window = History(JOB)
+    window.observe(observation(0, 5, 5, Sample("job", 0)))
+    window.observe(observation(300, 5, 4, Sample("job", 299)))
+    assert guarded(HoldWhileRecovering(60), 5, 6, window, now=300)[0] == 5
+    window.observe(observation(310, 5, 4, Sample("job", 309)))
+    assert guarded(HoldWhileRecovering(60), 5, 6, window, now=310)[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("age_s", "interval_s", "target", "left"),
+    [
+        (30, None, 3, 3),
+        (60, None, 3, 3),
+        (61, None, 3, 5),
+        (61, None, 7, 7),
+        (61, None, 5, 5),
+        (100, 60, 3, 3),
+        (121, 60, 3, 5),
+        (None, None, 3, 5),
+        (None, None, 7, 7),
+    ],
+)
+def test_nothing_is_scaled_in_blind(age_s: float | None, interval_s: float | None, target: int, left: int) -> None:
+    window = History(JOB)
+    sample = None if age_s is None else Sample("job", 1000 - age_s, trigger_interval_s=interval_s)
+    window.observe(observation(1000, 5, sample=sample))
+    assert guarded(NeverInBlind(60), 5, target, window, now=1000)[0] == left

@@ -1,0 +1,206 @@
+"""The report: one page that holds everything, shows what happened, and takes any text as text."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.core.errors import InputError
+from headgate.core.objective import parse_objective
+from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
+from headgate.lab.figures import TimeUnit, figure, peaks
+from headgate.lab.report import MAX_ROWS, write_report
+from headgate.runtime.summary import Summary
+from tests.journal.entries import decision, event, observation, receipt
+
+OBJECTIVE = parse_objective("latency p95 < 10s")
+SUMMARY = Summary(3.5, 99.0, 2.5, 9000.0, 2, 1234.0, 1.0, 8.0, 9.5)
+UNKNOWN = Summary(None, None, 0.0, 0.0, 0, None, None, None, None)
+VOID = {"meta", "br", "link", "img", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed in order, and keeps the text that is seen and the data of the figures."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.figures = ""
+        self.addresses: list[str] = []
+        self._is_figures = False
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self._is_figures = dict(attrs).get("id") == "figures"
+        self.addresses += [value or "" for name, value in attrs if name in {"src", "href"}]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._is_figures:
+            self.figures += data
+        elif self.open and self.open[-1] not in {"script", "style"}:
+            self.seen.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.seen).split())
+
+
+def page_of(path: Path, **changes: Any) -> Page:
+    values: dict[str, Any] = {
+        "title": "a run",
+        "observations": [observation(0, 1), observation(10, 1), observation(20, 3, 1), observation(30, 3)],
+        "decisions": [decision(0), decision(10, 1, 3, code="slo-violated", proposed=9), decision(20, 3, 3)],
+        "objective": OBJECTIVE,
+        "summary": SUMMARY,
+    }
+    write_report(path, **(values | changes))
+    return Page(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "report.html"
+
+
+def test_the_page_is_whole_and_needs_no_network(target: Path) -> None:
+    page = page_of(target)
+    assert page.addresses == []
+    assert "plotly.js v" in target.read_text()
+
+
+def test_it_shows_the_figures_of_the_run(target: Path) -> None:
+    text = page_of(target, notes=["Load: constant."]).text
+    for told in ("a run", "latency p95 < 10s, for 30s", "Load: constant.", "96.5%", "8 s", "1,234", "2.50"):
+        assert told in text
+
+
+def test_figures_that_are_not_known_are_not_made_up(target: Path) -> None:
+    assert "Objective met – " in page_of(target, summary=UNKNOWN, comparison={"2 instances": UNKNOWN}).text
+
+
+def test_it_tells_what_was_decided_and_why(target: Path) -> None:
+    text = page_of(target, receipts=[receipt(10.5)], events=[event(5, "observe-failed")]).text
+    told = text[text.index("What was decided") :]
+    for part in (
+        "5s observe-failed",
+        "10s 1 → 3 slo-violated at 10 s latency_s 1.5",
+        "step-limit made it 3 instead of 9: the test said so",
+        "accepted after 500ms; 3 ready after 20s",
+    ):
+        assert part in told
+    assert "steady" not in told
+
+
+@pytest.mark.parametrize(
+    ("comparison", "said"),
+    [
+        ({"3 instances": Summary(0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)}, "is 3 instances, with 50% more"),
+        ({"1 instance": Summary(90.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
+    ],
+)
+def test_it_compares_with_fixed_sizes(target: Path, comparison: dict[str, Summary], said: str) -> None:
+    text = page_of(target, comparison=comparison).text
+    assert said in text
+    assert f"{next(iter(comparison))} " in text[text.index("this run") :]
+
+
+def test_a_run_without_anything_in_it_still_has_a_report(target: Path) -> None:
+    text = page_of(target, observations=[], decisions=[], summary=UNKNOWN).text
+    assert "Nothing was observed." in text
+    assert "The size was never changed." in text
+
+
+def test_a_very_long_table_is_cut_and_says_so(target: Path) -> None:
+    decisions = [decision(float(second), 1 + second % 2, 2 - second % 2) for second in range(MAX_ROWS + 7)]
+    assert f"The last {MAX_ROWS} of {MAX_ROWS + 7} are shown" in page_of(target, decisions=decisions).text
+
+
+EVIL = """</script><script>alert("&amp;'1')</script><!--"""
+
+
+def test_any_text_is_shown_as_text(target: Path) -> None:
+    verdict = Verdict(EVIL, 1, 2, 2, EVIL, EVIL, {EVIL: EVIL}, (GuardNote(EVIL, 3, 2, EVIL),))
+    seen = Observation(0.0, {EVIL: Sample(EVIL, 0.0, latency_s=1.0)}, {EVIL: Instances(1, 1, 1)})
+    other = Observation(1.0, {}, {"other": Instances(1, 1, 1)})
+    page = page_of(
+        target,
+        title=EVIL,
+        observations=[seen, other],
+        decisions=[Decision(0.0, EVIL, {EVIL: verdict})],
+        events=[event(0, EVIL)],
+        comparison={EVIL: SUMMARY},
+        notes=[EVIL],
+    )
+    assert page.text.count(EVIL) >= 8
+    assert target.read_text().count("<script") == 3
+    hover = next(trace["text"][0] for trace in json.loads(page.figures)[0]["data"] if "text" in trace)
+    assert "<script" not in hover
+    assert "&lt;script&gt;" in hover.replace("<br>", "")
+
+
+def test_a_path_that_cannot_be_written_is_told() -> None:
+    with pytest.raises(InputError, match="cannot be written: no space left on device"):
+        page_of(Path("/dev/full"))
+
+
+# -------------------------------------------------------------------------------------------------------------- plots
+
+
+def trace(drawn: Any, name: str) -> Any:
+    return next(found for found in drawn["data"] if found["name"] == name)
+
+
+def test_readings_are_drawn_once_and_against_the_time_from_the_start() -> None:
+    sample = Sample("job", 100.0, latency_s=2.0)
+    sizes = {"job": Instances(1, 1, 1)}
+    seen = [Observation(at_s, {"job": sample}, sizes) for at_s in (100.0, 110.0)]
+    latency = trace(figure(seen, [], OBJECTIVE, "job"), "latency")
+    assert (latency["x"], latency["y"]) == ([0.0], [2.0])
+
+
+def test_instances_are_drawn_where_they_change_and_to_the_end() -> None:
+    seen = [observation(float(at_s), 1 if at_s < 50 else 2) for at_s in range(0, 100, 10)]
+    ready = trace(figure(seen, [], OBJECTIVE, "job"), "ready")
+    assert list(zip(ready["x"], ready["y"], strict=True)) == [(0, 1), (50, 2), (90, 2)]
+
+
+def test_the_time_in_which_the_objective_was_violated_is_shaded() -> None:
+    latencies = {10.0: 1.0, 20.0: 12.0, 30.0: 15.0, 40.0: 2.0, 50.0: 11.0}
+    sizes = {"job": Instances(1, 1, 1)}
+    seen = [
+        Observation(at_s, {"job": Sample("job", at_s, latency_s=value)}, sizes) for at_s, value in latencies.items()
+    ]
+    shapes = figure(seen, [], OBJECTIVE, "job")["layout"]["shapes"]
+    assert [(shape["x0"], shape["x1"]) for shape in shapes if shape["type"] == "rect"] == [(0, 20), (30, 40)]
+    assert [shape["y0"] for shape in shapes if shape["type"] == "line"] == [10.0]
+
+
+def test_an_objective_without_a_latency_has_no_line() -> None:
+    drawn = figure([observation(0)], [], parse_objective("throughput >= 95%"), "job")
+    assert drawn["layout"]["shapes"] == []
+
+
+def test_thinning_keeps_the_spikes() -> None:
+    points = [(float(second), 100.0 if second == 4321 else 1.0) for second in range(10_000)]
+    thinned = peaks(points, 500)
+    assert len(thinned) == 500
+    assert (4321.0, 100.0) in thinned
+
+
+@pytest.mark.parametrize(
+    ("run_s", "name"), [(0, "seconds"), (300, "seconds"), (301, "minutes"), (86400, "hours"), (7 * 86400, "days")]
+)
+def test_the_time_axis_has_a_unit_that_suits_the_run(run_s: float, name: str) -> None:
+    assert TimeUnit.of(run_s).name == name

@@ -1,0 +1,95 @@
+"""The autoscaler beside a real job: it scales by itself, it can go away, and it can be killed."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import headgate
+from headgate.apps.steady_job import SteadyJob
+from headgate.journal.sqlite import SqliteJournal
+from tests.live.support import eventually, executor_processes
+
+
+def kill_thread(thread: threading.Thread) -> None:
+    """End a thread from outside, as nothing in Python means to."""
+    assert thread.ident is not None
+    raised = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+    assert raised == 1
+    thread.join(30)
+
+
+def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_path: Path) -> None:
+    job = SteadyJob(
+        tmp_path,
+        workload="spike:base=10,peak=90,at=8s,width=14s",
+        seconds=60.0,
+        cost_s=0.025,
+        trigger_interval_s=1.0,
+        partitions=6,
+        max_rows_per_batch=120,
+    )
+    journal = tmp_path / "journal.db"
+    sizes: list[int] = []
+    query = job.start(spark)
+    try:
+        with headgate.autoscale(
+            spark,
+            objective="latency p95 < 4s",
+            policy="reactive",
+            executors=(1, 3),
+            settings={"idle_for_s": 4.0, "drain_within_s": 15.0},
+            interval=1.0,
+            journal=journal,
+            take_over=True,
+        ) as autoscaler:
+            autoscaler.watch(lambda seen, _: sizes.append(seen.instances["job"].ready) if seen else None)
+            eventually("a scale-out", lambda: max(sizes, default=0) >= 2)
+            most = len(executor_processes())
+            eventually("a scale-in", lambda: sizes[-1] < max(sizes))
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert most >= 2
+    assert job.check(spark).is_exact
+    with closing(SqliteJournal.read(journal)) as reader:
+        changes = [one.verdicts["job"] for one in reader.decisions() if not one.is_hold]
+        kinds = [event.kind for event in reader.events()]
+    assert {"slo-violated", "idle"} <= {verdict.code for verdict in changes}
+    assert all(verdict.reason and verdict.numbers and verdict.notes for verdict in changes)
+    assert kinds[0] == "started"
+    assert kinds[-1] == "stopped"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_killed_autoscaler_leaves_the_job_running_at_its_size(spark: SparkSession, tmp_path: Path) -> None:
+    job = SteadyJob(
+        tmp_path, "constant:40", seconds=15.0, cost_s=0.01, trigger_interval_s=1.0, partitions=4
+    )
+    query = job.start(spark)
+    try:
+        autoscaler = headgate.autoscale(
+            spark, policy="static", settings={"instances": 2}, executors=(1, 2), interval=0.5, take_over=True
+        )
+        eventually("two executors", lambda: len(executor_processes()) == 2)
+        kill_thread(autoscaler.thread)
+        assert not autoscaler.is_alive
+        # Spark itself keeps the size, also when an executor dies now.
+        victim = sorted(executor_processes())[0]
+        executor_processes()[victim].kill()
+        eventually(
+            "a replacement", lambda: victim not in executor_processes() and len(executor_processes()) == 2
+        )
+        query.processAllAvailable()
+        assert query.isActive
+    finally:
+        query.stop()
+    output = job.check(spark)
+    assert output.is_exact
+    assert output.records == 15 * 40
+    autoscaler.stop()

@@ -1,0 +1,105 @@
+"""What several policies ask of readings."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.core.objective import parse_objective
+from headgate.core.types import Sample
+from headgate.core.window import History
+from headgate.policies.readings import busy_share, plain, reading_of, readings_over, told_by
+from tests.core.building import JOB, decision, history, observation
+
+
+@pytest.mark.parametrize(
+    ("sample", "share"),
+    [
+        (Sample("job", 0), None),
+        (Sample("job", 0, utilization=0.4), 0.4),
+        (Sample("job", 0, utilization=0.0), 0.0),
+        (Sample("job", 0, processing_time_s=15, trigger_interval_s=10, utilization=0.4), 1.5),
+        (Sample("job", 0, processing_time_s=15, utilization=0.4), 0.4),
+        (Sample("job", 0, processing_time_s=15, trigger_interval_s=0, utilization=0.4), 0.4),
+        (Sample("job", 0, processing_time_s=15), None),
+        (Sample("job", 0, trigger_interval_s=10), None),
+    ],
+)
+def test_the_busy_share_is_batch_time_over_interval_or_else_utilization(sample: Sample, share: float | None) -> None:
+    assert busy_share(sample) == share
+    assert reading_of(sample, "busy_share") == share
+
+
+def test_a_metric_is_read_by_any_name() -> None:
+    sample = Sample("job", 0, latency_s=2.0, metrics={"heap": 0.5})
+    assert [reading_of(sample, name) for name in ("latency_s", "heap", "unheard-of")] == [2.0, 0.5, None]
+
+
+def every_10_s(*warming: float) -> list[Sample]:
+    return [Sample("job", at_s, warming=at_s in warming) for at_s in range(0, 101, 10)]
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "changed_s", "warming", "expected"),
+    [
+        (0, None, (), [100]),
+        (20, None, (), [80, 90, 100]),
+        (25, None, (), [70, 80, 90, 100]),
+        (100, None, (), list(range(0, 101, 10))),
+        (101, None, (), []),
+        (20, 75, (), [80, 90, 100]),
+        (20, 80, (), []),
+        (20, None, (90,), [80, 100]),
+        (20, None, (80,), []),
+    ],
+)
+def test_a_period_is_told_by_the_readings_that_span_it_at_the_present_size(
+    duration_s: float, changed_s: float | None, warming: tuple[float, ...], expected: list[float]
+) -> None:
+    window = history(every_10_s(*warming))
+    if changed_s is not None:
+        window.record(decision(changed_s, 1, 2))
+    assert [sample.at_s for sample in readings_over(window, "job", duration_s)] == expected
+
+
+def test_no_reading_tells_of_no_period() -> None:
+    window = History(JOB)
+    window.observe(observation(0))
+    assert readings_over(window, "job", 0) == []
+
+
+def test_a_reading_rarer_than_the_period_still_tells_of_it() -> None:
+    window = history([Sample("job", 0), Sample("job", 300)])
+    assert len(readings_over(window, "job", 60)) == 2
+
+
+@pytest.mark.parametrize(
+    ("objective", "sample", "told"),
+    [
+        ("latency < 10s", Sample("job", 0, latency_s=12.34), "latency 12.3 s is over the 10s bound"),
+        ("latency < 10s", Sample("job", 0, latency_s=1), "latency 1 s is within the 10s bound"),
+        ("latency < 10s", Sample("job", 0), "the latency is not known"),
+        ("slow < 5%", Sample("job", 0, input_rate_per_s=100, backlog=7), "7% slow records are over the 5% bound"),
+        ("slow < 5%", Sample("job", 0, input_rate_per_s=100, backlog=0), "0% slow records are within the 5% bound"),
+        ("slow < 5%", Sample("job", 0, input_rate_per_s=0, backlog=7), "7 records wait although none arrive"),
+        ("slow < 5%", Sample("job", 0, backlog=7), "the share of slow records is not known"),
+        (
+            "throughput >= 95%",
+            Sample("job", 0, input_rate_per_s=100, processed_rate_per_s=80, backlog=9),
+            "the job gets through 80 records/s, which is less than arrive",
+        ),
+        ("throughput >= 95%", Sample("job", 0, backlog=0), "the job gets through what arrives"),
+        ("throughput >= 95%", Sample("job", 0), "it is not known whether the job gets through what arrives"),
+    ],
+)
+def test_a_reading_is_told_against_the_objective(objective: str, sample: Sample, told: str) -> None:
+    words, numbers = told_by(parse_objective(objective).slo, sample)
+    assert words == told
+    assert all(number is None or abs(float(number)) < float("inf") for number in numbers.values())
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (410, "410"), (88.14, "88.1"), (0.5, "0.5"), (1234567.8, "1234568"), (1e-9, "0"), (-2.5, "-2.5")],
+)
+def test_numbers_are_written_plainly(number: float, text: str) -> None:
+    assert plain(number) == text
