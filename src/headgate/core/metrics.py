@@ -62,7 +62,9 @@ METRICS = {
         Metric("utilization", Dimension.SHARE, "busy share of the instances"),
         Metric("busy_share", Dimension.COUNT, "processing time over trigger interval; above 1 the job falls behind"),
         Metric("memory_share", Dimension.SHARE, "used share of an instance's storage memory", per_instance=True),
-        Metric("gc_share", Dimension.SHARE, "share of its task time that an instance collected garbage", per_instance=True),
+        Metric(
+            "gc_share", Dimension.SHARE, "share of its task time that an instance collected garbage", per_instance=True
+        ),
         Metric("active_tasks", Dimension.COUNT, "tasks that an instance is running", per_instance=True),
         Metric("failed_tasks", Dimension.COUNT, "tasks that have failed on an instance so far", per_instance=True),
     )
@@ -81,7 +83,7 @@ class Observed:
     column: str
 
 
-MetricCallable: TypeAlias = Callable[[str], float | None | Sequence[float]]
+MetricCallable: TypeAlias = Callable[[str], float | Sequence[float] | None]
 """Gives a metric of the operator it is told: one number, one per instance, or ``None`` when it is not known."""
 
 MetricSource: TypeAlias = MetricCallable | Observed

@@ -1,14 +1,15 @@
 """Scaling rules that read like English: in Python, in YAML or in JSON, and changed while the job runs."""
 
-from headgate.core.metrics import Observed as observed
+from headgate.core.metrics import Observed
 from headgate.rules.fluent import constraint, policy, rule
 from headgate.rules.model import Constraint, Rule, RulePolicy, Trigger
 from headgate.rules.nodes import Problem, RuleErrors
-from headgate.rules.policy import Rules
+from headgate.rules.rules_policy import Rules
 from headgate.rules.units import minutes, percent, records, records_per_s, seconds
 
 __all__ = [
     "Constraint",
+    "Observed",
     "Problem",
     "Rule",
     "RuleErrors",
@@ -17,7 +18,6 @@ __all__ = [
     "Trigger",
     "constraint",
     "minutes",
-    "observed",
     "percent",
     "policy",
     "records",

@@ -1,7 +1,7 @@
 """What becomes of an operator when several rules speak for it.
 
-The largest size wins: a scale-out beats a scale-in, of several scale-outs the largest is taken, of several scale-ins the
-most cautious. A scale-out whose conditions hold but which its guard time or its limit stops still speaks for the
+The largest size wins: a scale-out beats a scale-in, of several scale-outs the largest is taken, of several scale-ins
+the most cautious. A scale-out whose conditions hold but which its guard time or its limit stops still speaks for the
 present size, so that nothing is taken away from an operator that a rule would like to see larger.
 """
 
@@ -31,7 +31,7 @@ class Wish:
     stop_code: str = ""
 
 
-def wish(  # noqa: PLR0913 - what a rule looks at
+def wish(
     rule: Rule, held: Sequence[Holding], now: Instant, window: Window, operator: str, current: int, original: int
 ) -> Wish:
     """What a rule wants, once all its triggers hold."""

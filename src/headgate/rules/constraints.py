@@ -1,7 +1,7 @@
 """Constraint rules as guards: bounds and forbidden scaling, always or in periods, around whatever policy decides.
 
-Bounds join those of the objective at the beginning, where the other guards can see them; what forbids can only hold,
-so it comes last and nothing undoes it. The objective has the last word: no constraint leads out of its bounds.
+Bounds come after all guards that set how far a change goes, so that none of these leads out of them again; what forbids
+can only hold, so it comes last and nothing undoes it. No constraint leads out of the bounds of the objective.
 """
 
 from __future__ import annotations
@@ -11,11 +11,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headgate.core.contracts import Guard
-from headgate.core.guards import EachOperator
+from headgate.core.guards import (
+    EachOperator,
+    GuardTimes,
+    HoldWhilePending,
+    HoldWhileRecovering,
+    Monotonicity,
+    NeverInBlind,
+)
 from headgate.core.objective import Objective
 from headgate.core.types import Instant, Verdict
 from headgate.core.window import Window
 from headgate.rules.model import Constraint, Forbidden
+
+_HOLDING = (GuardTimes, Monotonicity, HoldWhilePending, HoldWhileRecovering, NeverInBlind)
+"""Guards that let a change pass or stop it, but never set its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +69,14 @@ class ForbiddenScaling(EachOperator):
 def constrained(
     guards: tuple[Guard, ...], constraints: Sequence[Constraint], objective: Objective
 ) -> tuple[Guard, ...]:
-    """The guards with those of the constraints in their places; bounds come first among guards."""
+    """The guards with those of the constraints in their places."""
     bounding = tuple(one for one in constraints if one.at_least is not None or one.at_most is not None)
     forbidding = tuple(one for one in constraints if one.forbid is not None)
     bounds = ConstraintBounds(bounding, objective.min_instances, objective.max_instances)
+    place = next((index for index, guard in enumerate(guards) if isinstance(guard, _HOLDING)), len(guards))
     return (
-        *guards[:1],
+        *guards[:place],
         *((bounds,) if bounding else ()),
-        *guards[1:],
+        *guards[place:],
         *((ForbiddenScaling(forbidding),) if forbidding else ()),
     )

@@ -73,7 +73,7 @@ class Holding:
     value: float | None
     """The newest reading, or what its period comes to on average, at the median or as a share."""
     since_s: Instant | None
-    """Since when the readings have been beyond the threshold; ``None`` when they are not, or are not looked at alone."""
+    """Since when all readings have been beyond the threshold; ``None`` when they are not, or need not be."""
     holds: bool
 
 
@@ -88,7 +88,10 @@ class Evaluator:
         self.pairs: list[tuple[int, int]] = []
         """Each rule with each operator it is for, as indices; an operator's own rules and those for all, in order."""
         triggers: list[Trigger] = []
-        starts, row, column, is_in = [], [], [], []
+        starts: list[int] = []
+        row: list[int] = []
+        column: list[int] = []
+        is_in: list[bool] = []
         self._span: list[slice] = []
         """Where the triggers of each operator stand."""
         for index, name in enumerate(self._operators):
@@ -168,7 +171,7 @@ class Evaluator:
             if newest is not None and newest.at_s > self._fed_s[index]:
                 since_s = self._fed_s[index]
                 fresh.append((index, [s for s in window.samples(name, since_s) if s.at_s > since_s]))
-        # Usually there is one new reading each; a window that was not seen before gives all it has, one after the other.
+        # Usually there is one new reading each; a window that was not seen before gives all it has, one by one.
         while fresh:
             self._take([(index, samples[0]) for index, samples in fresh])
             fresh = [(index, samples[1:]) for index, samples in fresh if len(samples) > 1]

@@ -33,6 +33,7 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import Aggregation
 from headgate.rules.model import (
     ALL_OPERATORS,
+    ALL_READINGS,
     Comparison,
     Constraint,
     Direction,
@@ -61,7 +62,9 @@ def rule(name: str) -> RuleStage:
     return RuleStage(_Draft(name, f"rule({name!r})"))
 
 
-def policy(*rules: FinishedRule | Rule, constraints: Iterable[ConstraintStage | Constraint] = (), metrics: Iterable[str] = ()) -> RulePolicy:
+def policy(
+    *rules: FinishedRule | Rule, constraints: Iterable[ConstraintStage | Constraint] = (), metrics: Iterable[str] = ()
+) -> RulePolicy:
     """A policy of finished rules; ``metrics`` are names of your own metrics that they refer to."""
     own = tuple(metrics)
     return RulePolicy(
@@ -80,13 +83,16 @@ def _finished(one: FinishedRule | Rule, metrics: tuple[str, ...]) -> Rule:
     return one.build(metrics) if isinstance(one, FinishedRule) else one
 
 
+_ONE = ScaleFactor(1)
+
+
 @dataclass(frozen=True, slots=True)
 class _Condition:
     metric: str
     comparison: Comparison = Comparison.ABOVE
     threshold: Value = 0.0
     for_at_least_s: float = 0.0
-    readings: Readings = Readings()
+    readings: Readings = ALL_READINGS
     over_instances: Aggregation = Aggregation.MEAN
 
 
@@ -98,7 +104,7 @@ class _Draft:
     told: str
     operator: str = ALL_OPERATORS
     direction: Direction = Direction.OUT
-    factor: ScaleFactor = ScaleFactor(1)
+    factor: ScaleFactor = _ONE
     limit: ScaleLimit | None = None
     conditions: tuple[_Condition, ...] = ()
     no_scale_out_since_s: float = 0.0
@@ -187,14 +193,10 @@ class ComparisonStage(_Stage):
     follows = "above(value) or below(value)"
 
     def above(self, value: Value) -> LastingStage:
-        return LastingStage(
-            self.draft.condition(f"above({value!r})", comparison=Comparison.ABOVE, threshold=value)
-        )
+        return LastingStage(self.draft.condition(f"above({value!r})", comparison=Comparison.ABOVE, threshold=value))
 
     def below(self, value: Value) -> LastingStage:
-        return LastingStage(
-            self.draft.condition(f"below({value!r})", comparison=Comparison.BELOW, threshold=value)
-        )
+        return LastingStage(self.draft.condition(f"below({value!r})", comparison=Comparison.BELOW, threshold=value))
 
 
 class LastingStage(_Stage):

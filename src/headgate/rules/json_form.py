@@ -11,7 +11,17 @@ import json
 import re
 
 from headgate.rules.model import RulePolicy
-from headgate.rules.nodes import LONGEST_TEXT, Mapping, Node, Position, Problem, RuleErrors, Scalar, ScalarKind, Sequence
+from headgate.rules.nodes import (
+    LONGEST_TEXT,
+    Mapping,
+    Node,
+    Position,
+    Problem,
+    RuleErrors,
+    Scalar,
+    ScalarKind,
+    Sequence,
+)
 from headgate.rules.plain import to_plain
 from headgate.rules.reading import Known, read_policy
 

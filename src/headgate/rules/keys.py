@@ -1,4 +1,4 @@
-"""The keys of a rule file: what each is for and what may stand there. The reader and the schema are both made of these."""
+"""The keys of a rule file: what each is for and what may stand there. Reader and schema are both made of these."""
 
 from __future__ import annotations
 
@@ -41,12 +41,19 @@ RULE_KEYS = {
     "name": Key("What decisions and explanations call the rule.", _NAME, required=True),
     "scale_out": Key('The operator to add instances to, or "*" for each of them.', _NAME),
     "scale_in": Key('The operator to remove instances from, or "*" for each of them.', _NAME),
-    "by": Key("How far one action goes: 2 instances, or x2 for twice (or half) the present size.", _SIZE, required=True),
+    "by": Key(
+        "How far one action goes: 2 instances, or x2 for twice (or half) the present size.", _SIZE, required=True
+    ),
     "never_above": Key("The largest size to scale out to: 8, or x4 of the original size.", _SIZE),
     "never_below": Key("The smallest size to scale in to: 2, or x1 of the original size.", _SIZE),
     "when": Key(
         "The conditions; all must hold.",
-        {"oneOf": [{"$ref": "#/$defs/trigger"}, {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/trigger"}}]},
+        {
+            "oneOf": [
+                {"$ref": "#/$defs/trigger"},
+                {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/trigger"}},
+            ]
+        },
         required=True,
     ),
     "with_no_scale_out_since": Key("Only if the operator was not scaled out for this long, such as 5m.", _DURATION),
@@ -56,13 +63,19 @@ TRIGGER_KEYS = {
     "metric": Key("What is compared, such as backlog, latency or utilization.", _NAME, required=True),
     "above": Key("Beyond this: 300, 300 records, 30 %, 5 s or 300 records/s.", _QUANTITY),
     "below": Key("Under this: 300, 300 records, 30 %, 5 s or 300 records/s.", _QUANTITY),
-    "for_at_least": Key("How long it must have been so, such as 30s; 0s for a single reading.", _DURATION, required=True),
+    "for_at_least": Key(
+        "How long it must have been so, such as 30s; 0s for a single reading.", _DURATION, required=True
+    ),
     "on": Key(
         "Which readings must be so: all readings, average, median or a share such as 90 % of readings.",
-        {"type": "string", "pattern": r"^\s*(all( readings)?|average|median|\d+(\.\d+)?\s*(%|percent) of (the )?readings)\s*$"},
+        {
+            "type": "string",
+            "pattern": r"^\s*(all( readings)?|average|median|\d+(\.\d+)?\s*(%|percent) of (the )?readings)\s*$",
+        },
     ),
     "over_instances": Key(
-        "How the readings of several instances become one.", {"enum": [aggregation.value for aggregation in Aggregation]}
+        "How the readings of several instances become one.",
+        {"enum": [aggregation.value for aggregation in Aggregation]},
     ),
 }
 CONSTRAINT_KEYS = {

@@ -7,9 +7,7 @@ from collections.abc import Collection
 from headgate.core.errors import UnknownNameError
 from headgate.core.metrics import METRICS
 
-_ALIASES = {
-    name.removesuffix("_per_s").removesuffix("_s"): name for name in METRICS if name.endswith("_s")
-}
+_ALIASES = {name.removesuffix("_per_s").removesuffix("_s"): name for name in METRICS if name.endswith("_s")}
 """``latency`` for ``latency_s``: where the value carries its unit, the name need not."""
 
 _MEANT = {
@@ -55,7 +53,9 @@ class UnknownMetricError(UnknownNameError):
 
     def __init__(self, name: str, known: Collection[str], likely: str | None) -> None:
         super().__init__("metric", name, known)
-        hint = "" if likely is None else f"unknown metric {name!r}, did you mean {likely!r}? Known: {', '.join(self.known)}."
-        self.args = (
-            f"{hint or self.args[0]} A metric of your own is named under 'metrics' before rules refer to it.",
+        hint = (
+            ""
+            if likely is None
+            else f"unknown metric {name!r}, did you mean {likely!r}? Known: {', '.join(self.known)}."
         )
+        self.args = (f"{hint or self.args[0]} A metric of your own is named under 'metrics' before rules refer to it.",)

@@ -42,9 +42,9 @@ def _size(value: object, what: str, example: str) -> tuple[float, bool]:
     expected = f"expected a whole number of instances such as {example}, or a multiple such as x2"
     if isinstance(value, str) and (match := _RELATIVE.fullmatch(value.strip())):
         amount, relative = float(match.group(1)), True
-    elif isinstance(value, str) and re.fullmatch(r"\+?\d+", value.strip()):
-        amount, relative = float(value), False
-    elif isinstance(value, int) and not isinstance(value, bool):
+    elif (isinstance(value, str) and re.fullmatch(r"\+?\d+", value.strip())) or (
+        isinstance(value, int) and not isinstance(value, bool)
+    ):
         amount, relative = float(value), False
     else:
         raise InputError(f"{what} {value!r} is not understood; {expected}.")
@@ -321,7 +321,9 @@ class RulePolicy:
             for trigger in rule.triggers:
                 metric_named(trigger.metric, self.metrics)
         named: list[Named] = [*self.rules, *self.constraints]
-        twice = [key for key, count in Counter((type(one), one.name, one.operator) for one in named).items() if count > 1]
+        twice = [
+            key for key, count in Counter((type(one), one.name, one.operator) for one in named).items() if count > 1
+        ]
         if twice:
             kind, name, operator = twice[0]
             raise InputError(
@@ -362,7 +364,7 @@ def require_name(what: str, name: str) -> str:
     return name
 
 
-def make_trigger(  # noqa: PLR0913 - the parts of a trigger
+def make_trigger(
     metric: str,
     comparison: Comparison,
     threshold: Quantity | str | float,

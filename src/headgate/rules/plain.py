@@ -60,9 +60,10 @@ def _constraint(constraint: Constraint) -> dict[str, Any]:
     plain: dict[str, Any] = {"name": constraint.name}
     if constraint.operator != ALL_OPERATORS:
         plain["operator"] = constraint.operator
-    for key, bound in (("at_least", constraint.at_least), ("at_most", constraint.at_most)):
-        if bound is not None:
-            plain[key] = bound
+    if constraint.at_least is not None:
+        plain["at_least"] = constraint.at_least
+    if constraint.at_most is not None:
+        plain["at_most"] = constraint.at_most
     if constraint.forbid is not None:
         plain["forbid"] = constraint.forbid.value
     if constraint.during:

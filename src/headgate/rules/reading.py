@@ -6,7 +6,8 @@ A part that cannot be read is left out and said; whatever depends on it is not c
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping as MappingOf
+from collections.abc import Callable, Collection
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -127,7 +128,9 @@ class _Reader:
         wrong, right = ("never_below", "never_above") if direction is Direction.OUT else ("never_above", "never_below")
         limit = self._value(fields, right, ScaleLimit.parse)
         if direction is not None and wrong in fields:
-            self._problem(fields[wrong][0], f"{wrong}: found in a rule that {_acts(direction)}, expected {right} there.")
+            self._problem(
+                fields[wrong][0], f"{wrong}: found in a rule that {_acts(direction)}, expected {right} there."
+            )
         elif direction is Direction.OUT and right not in fields:
             self._problem(
                 fields[direction.value][0],
@@ -330,7 +333,7 @@ def _choice(text: object, kind: type[C]) -> C:
 def _unknown(kind: str, name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     hint = f", did you mean {close[0]!r}?" if close else ";"
-    return f"unknown {kind} {name!r}{hint} expected {', '.join(sorted(known))} or \"*\" for all."
+    return f'unknown {kind} {name!r}{hint} expected {", ".join(sorted(known))} or "*" for all.'
 
 
 def _unknown_key(found: str, what: str, keys: MappingOf[str, Key]) -> str:

@@ -50,9 +50,7 @@ class Schedule:
         parts = text.split(" ")
         if len(parts) != len(_FIELDS):
             raise InputError(f"period {self.text!r} has {len(parts)} fields; expected {FORM}.")
-        allowed = [
-            _values(part, *spec, whole=self.text) for part, spec in zip(parts, _FIELDS, strict=True)
-        ]
+        allowed = [_values(part, *spec, whole=self.text) for part, spec in zip(parts, _FIELDS, strict=True)]
         allowed[4] = frozenset(day % 7 for day in allowed[4])  # Sunday is 0 and 7.
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "_allowed", tuple(allowed))
@@ -110,4 +108,6 @@ def time_zone(name: str) -> tzinfo:
             raise InputError(f"unknown time zone {name!r}, did you mean {close[0]!r}?") from error
         unknown = UnknownNameError("time zone", name, available_timezones())
         hint = str(unknown).split(" Known: ", maxsplit=1)[0].rstrip(".")
-        raise InputError(f"{hint}{'' if hint.endswith('?') else ';'} expected a name such as Europe/Berlin or UTC.") from error
+        raise InputError(
+            f"{hint}{'' if hint.endswith('?') else ';'} expected a name such as Europe/Berlin or UTC."
+        ) from error

@@ -63,7 +63,12 @@ _WORDS = {unit.value: unit for unit in Unit} | {
     "records per second": Unit.RECORDS_PER_S,
     "tuples per second": Unit.RECORDS_PER_S,
 }
-_SCALES = {Unit.MILLISECONDS: (1.0, 1000.0), Unit.MINUTES: (60.0, 1.0), Unit.HOURS: (3600.0, 1.0), Unit.PERCENT: (1.0, 100.0)}
+_SCALES = {
+    Unit.MILLISECONDS: (1.0, 1000.0),
+    Unit.MINUTES: (60.0, 1.0),
+    Unit.HOURS: (3600.0, 1.0),
+    Unit.PERCENT: (1.0, 100.0),
+}
 """By what to multiply and to divide: dividing by 100 is exact where multiplying by 0.01 is not."""
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 FORMS = "a number such as 300, or one with a unit: 300 records, 30 %, 5 s, 2 m or 300 records/s"

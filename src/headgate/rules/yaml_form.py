@@ -28,7 +28,17 @@ from ruamel.yaml.error import MarkedYAMLError, MarkedYAMLWarning, YAMLError, YAM
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from headgate.rules.model import RulePolicy
-from headgate.rules.nodes import LONGEST_TEXT, Mapping, Node, Position, Problem, RuleErrors, Scalar, ScalarKind, Sequence
+from headgate.rules.nodes import (
+    LONGEST_TEXT,
+    Mapping,
+    Node,
+    Position,
+    Problem,
+    RuleErrors,
+    Scalar,
+    ScalarKind,
+    Sequence,
+)
 from headgate.rules.plain import to_plain
 from headgate.rules.reading import Known, read_policy
 
@@ -101,7 +111,9 @@ class _Converter:
         if depth > _DEEPEST:  # An alias to itself ends here too.
             raise _error(self._source, at, "this is nested too deeply to be a rule file.")
         if isinstance(node, MappingNode):
-            return Mapping(at, tuple((self.node(key, depth + 1), self.node(value, depth + 1)) for key, value in node.value))
+            return Mapping(
+                at, tuple((self.node(key, depth + 1), self.node(value, depth + 1)) for key, value in node.value)
+            )
         if isinstance(node, SequenceNode):
             return Sequence(at, tuple(self.node(item, depth + 1) for item in node.value))
         assert isinstance(node, ScalarNode)

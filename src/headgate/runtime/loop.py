@@ -8,15 +8,18 @@ its size. Only an engine that has ended for good ends the loop as well (``Engine
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineError, EngineGoneError
+from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
+from headgate.policies.base import AnyPolicy
 from headgate.runtime.clock import Clock
+from headgate.runtime.metrics import MetricCollector
 
 logger = logging.getLogger("headgate")
 
@@ -37,6 +40,7 @@ class ControlLoop:
         journal: Journal | None = None,
         retention_s: float = DEFAULT_RETENTION_S,
         state_key: str | None = None,
+        metrics: Mapping[str, MetricSource] | None = None,
     ) -> None:
         self.engine = engine
         self.policy = policy
@@ -44,6 +48,11 @@ class ControlLoop:
         self.clock = clock
         self.history = History(engine.topology(), retention_s)
         self.watchers: list[Watcher] = []
+        self.chores: list[Callable[[], None]] = []
+        """Is done before each tick: looking whether a rule file has changed."""
+        self._collector = MetricCollector(engine, metrics)
+        self._collector.subscribe(getattr(policy, "subscriptions", ()))
+        self._next: tuple[AnyPolicy, tuple[Guard, ...], str] | None = None
         self._journal = journal
         self._state_key = state_key
         self._journal_failed = False
@@ -51,11 +60,33 @@ class ControlLoop:
     def tick(self) -> Decision | None:
         """One cycle; ``None`` when the engine could not be observed, so that nothing could be decided."""
         now = self.clock.now()
+        for chore in self.chores:
+            chore()
+        self._take_up_change(now)
         observation = self._observe(now)
         decision = None if observation is None else self._decide(now, observation)
         for watcher in self.watchers:
             watcher(observation, decision)
         return decision
+
+    def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
+        """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
+        self._collector.require(policy.subscriptions)
+        self._next = (policy, tuple(guards), told)
+
+    def _take_up_change(self, now: Instant) -> None:
+        change, self._next = self._next, None
+        if change is None:
+            return
+        policy, guards, told = change
+        if policy.name == self.policy.name:
+            policy.restore(self.policy.snapshot())
+        self._collector.subscribe(policy.subscriptions)
+        self.policy, self.guards = policy, guards
+        self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
+        if self._state_key is not None:
+            self._state_key = f"policy/{policy.name}"
+        self.note("policy-changed", told or f"policy {policy.name}", at_s=now)
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""
@@ -71,6 +102,7 @@ class ControlLoop:
             logger.warning("the engine could not be observed: %s", error)
             self.note("observe-failed", str(error), at_s=now)
             return None
+        observation = self._collector.completed(observation)
         self.history.observe(observation)
         self._write(lambda journal: journal.observed(observation))
         return observation

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headgate.core.contracts import Guard
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricSource
-from headgate.core.types import JSON, Instant, Proposal, Target
+from headgate.core.topology import Topology
+from headgate.core.types import JSON, Instant, Proposal
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, PolicyBase, hold
 from headgate.policies.settings import Settings
@@ -18,7 +19,7 @@ from headgate.rules.conflicts import resolve, wish
 from headgate.rules.constraints import constrained
 from headgate.rules.evaluate import Evaluator
 from headgate.rules.json_form import from_json
-from headgate.rules.model import ALL_OPERATORS, RulePolicy
+from headgate.rules.model import ALL_OPERATORS, Constraint, Named, RulePolicy
 from headgate.rules.reading import Known
 from headgate.rules.yaml_form import from_yaml
 
@@ -128,7 +129,7 @@ class Rules:
     - ``Rules(policy(rule("queue too long")…))``
     - ``Rules.from_file("rules.yaml")``: a running autoscaler takes up changes of the file
     - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name, or
-      ``observed("name", "column")`` of a Spark ``df.observe``
+      ``Observed("name", "column")`` of a Spark ``df.observe``
     """
 
     policy: RulePolicy
@@ -187,11 +188,25 @@ def read_text(path: Path) -> str:
         raise InputError(f"rule file {path} cannot be read: {reason}.") from error
 
 
+def load_constraints(given: str | Path | RulePolicy | None, topology: Topology) -> tuple[Constraint, ...]:
+    """The constraints of a file or of a policy that has nothing else."""
+    if given is None:
+        return ()
+    if isinstance(given, RulePolicy):
+        policy, source = given, "the policy"
+    else:
+        policy, source = parse_rules(read_text(Path(given)), str(given), Known(topology.operators)), str(given)
+    if policy.rules:
+        names = ", ".join(repr(rule.name) for rule in policy.rules)
+        raise InputError(f"{source} has the rules {names}; only constraints go with another policy.")
+    require_operators(policy, topology.operators)
+    return policy.constraints
+
+
 def require_operators(policy: RulePolicy, operators: tuple[str, ...]) -> None:
     """Refuse rules for operators that are not there."""
-    from headgate.core.errors import UnknownNameError
-
-    for one in (*policy.rules, *policy.constraints):
+    named: tuple[Named, ...] = (*policy.rules, *policy.constraints)
+    for one in named:
         if one.operator != ALL_OPERATORS and one.operator not in operators:
             kind = type(one).__name__.lower()
             raise UnknownNameError(f"operator in {kind} {one.name!r}", one.operator, operators)
