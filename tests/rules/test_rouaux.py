@@ -10,7 +10,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Observation
 from headgate.policies.base import Context
-from headgate.rules import Rules, RulePolicy, policy, rule
+from headgate.rules import RulePolicy, Rules, policy, rule
 from headgate.rules.fluent import FinishedRule
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.switch import guards_around

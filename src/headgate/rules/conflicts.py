@@ -14,7 +14,7 @@ from headgate.core.types import Instant
 from headgate.core.units import format_duration
 from headgate.core.window import Window
 from headgate.rules.evaluate import Holding
-from headgate.rules.model import Direction, Rule
+from headgate.rules.model import ALL_OPERATORS, Comparison, Direction, Rule, RulePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +71,20 @@ def resolve(wishes: Sequence[Wish]) -> tuple[Wish, list[Wish]]:
     # The first of equals; one that acts before one that is stopped.
     winner = max(speaking or wishes, key=lambda one: (one.target, not one.stopped_by))
     return winner, [one for one in wishes if one is not winner]
+
+
+def overlaps(policy: RulePolicy) -> list[str]:
+    """Rules that may want to scale an operator out and in at once, in words: allowed, but seldom meant."""
+    found = []
+    simple = [rule for rule in policy.rules if len(rule.triggers) == 1]
+    for out in (rule for rule in simple if rule.direction is Direction.OUT):
+        for back in (rule for rule in simple if rule.direction is Direction.IN):
+            high, low = out.triggers[0], back.triggers[0]
+            same_operator = out.operator == back.operator or ALL_OPERATORS in (out.operator, back.operator)
+            facing = (high.comparison, low.comparison) == (Comparison.ABOVE, Comparison.BELOW)
+            if same_operator and facing and high.key == low.key and high.threshold.number < low.threshold.number:
+                found.append(
+                    f"{out.name!r} and {back.name!r} both hold while {high.key} is above {high.threshold} and below "
+                    f"{low.threshold}; the scale-out wins then."
+                )
+    return found

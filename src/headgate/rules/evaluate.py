@@ -58,11 +58,13 @@ class _Row:
         self.values.clear()
 
     def last(self, duration_s: float) -> list[float]:
-        """The values of the last ``duration_s``, sorted."""
+        """The values of the last ``duration_s``."""
         if not self.times_s:
             return []
+        if duration_s == self.keep_s:
+            return list(self.values)
         first = bisect_left(self.times_s, self.times_s[-1] - duration_s - _ROUNDING_S)
-        return sorted(islice(self.values, first, None))
+        return list(islice(self.values, first, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +240,7 @@ class Evaluator:
                 row.add(at_s, value)
         for row, duration_s, members in self._windows[index]:
             values = row.last(duration_s)
+            values.sort()
             for member in members if values else ():
                 self._measure[member], self._beyond[member] = _measured(self._triggers[member], values)
 
@@ -263,12 +266,14 @@ class Evaluator:
             return np.zeros(0, dtype=np.intp)
         return np.flatnonzero(np.logical_and.reduceat(holding, self._starts))
 
-    def begun(self) -> NDArray[np.intp]:
-        """The pairs all of whose triggers are beyond their thresholds now, for however short a time."""
+    def begun(self) -> dict[int, int]:
+        """By operator, the first pair all of whose triggers are beyond their thresholds, for however short a time."""
         if not self._triggers:
-            return np.zeros(0, dtype=np.intp)
+            return {}
         beyond = np.where(self._is_all, ~np.isnan(self._since_s), self._beyond)
-        return np.flatnonzero(np.logical_and.reduceat(beyond, self._starts))
+        pairs = np.flatnonzero(np.logical_and.reduceat(beyond, self._starts))
+        operators, first = np.unique(self._row[self._starts[pairs]], return_index=True)
+        return dict(zip(operators.tolist(), pairs[first].tolist(), strict=True))
 
     def read_s(self, operator: int) -> Instant | None:
         """When an operator last gave a reading of any metric that rules refer to."""

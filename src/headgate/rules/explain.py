@@ -10,7 +10,16 @@ from headgate.core.units import format_duration
 from headgate.policies.readings import plain
 from headgate.rules.conflicts import Wish
 from headgate.rules.evaluate import Holding
-from headgate.rules.model import Comparison, ReadingsKind, Rule, Trigger
+from headgate.rules.model import (
+    ALL_OPERATORS,
+    Comparison,
+    Constraint,
+    Direction,
+    Forbidden,
+    ReadingsKind,
+    Rule,
+    Trigger,
+)
 
 _SIMULATED_BEFORE_S = 1e9
 
@@ -32,6 +41,45 @@ def condition(trigger: Trigger) -> str:
     how = kinds.get(trigger.readings.kind, f" in {trigger.readings}")
     lasting = f" for {format_duration(trigger.for_at_least_s)}" if trigger.for_at_least_s else ""
     return f"{trigger.key} {trigger.comparison} {trigger.threshold}{how}{lasting}"
+
+
+def rule_in_words(rule: Rule) -> str:
+    """A rule as one sentence."""
+    adds = rule.direction is Direction.OUT
+    operators = _operators(rule.operator)
+    if rule.factor.relative:
+        times = plain(rule.factor.amount)
+        action = f"make {operators} {times} times as large" if adds else f"divide the size of {operators} by {times}"
+    else:
+        count = f"{rule.factor} instance{'' if rule.factor.amount == 1 else 's'}"
+        action = f"add {count} to {operators}" if adds else f"remove {count} from {operators}"
+    limit = "" if rule.limit is None else f", never {'above' if adds else 'below'} {rule.limit}"
+    limit += " of the original size" if rule.limit is not None and rule.limit.relative else ""
+    guards = [
+        f" with no scale-{way} since {format_duration(wait_s)}"
+        for way, wait_s in (("out", rule.no_scale_out_since_s), ("in", rule.no_scale_in_since_s))
+        if wait_s
+    ]
+    when = " and ".join(condition(trigger) for trigger in rule.triggers)
+    return f"{rule.name}: {action}{limit}, when {when}{' and'.join(guards)}"
+
+
+def constraint_in_words(constraint: Constraint) -> str:
+    """A constraint as one sentence."""
+    parts = []
+    if constraint.at_least is not None:
+        parts.append(f"at least {constraint.at_least} instances")
+    if constraint.at_most is not None:
+        parts.append(f"at most {constraint.at_most} instances")
+    if constraint.forbid is not None:
+        parts.append("no scaling in" if constraint.forbid is Forbidden.SCALE_IN else "no scaling")
+    when = " or ".join(schedule.text for schedule in constraint.during)
+    told = f" during {when} ({constraint.time_zone})" if when else ", always"
+    return f"{constraint.name}: {' and '.join(parts)} for {_operators(constraint.operator)}{told}"
+
+
+def _operators(name: str) -> str:
+    return "every operator" if name == ALL_OPERATORS else name
 
 
 def held_in_words(held: Holding, now: Instant, told_s: float) -> str:

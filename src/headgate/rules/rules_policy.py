@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headgate.core.contracts import Guard
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricSource
 from headgate.core.topology import Topology
-from headgate.core.types import JSON, Instant, Proposal
+from headgate.core.types import JSON, Instances, Instant, Proposal, Sample, Target
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, PolicyBase, hold
 from headgate.policies.settings import Settings
 from headgate.rules import explain
 from headgate.rules.conflicts import resolve, wish
 from headgate.rules.constraints import constrained
-from headgate.rules.evaluate import Evaluator
-from headgate.rules.json_form import from_json
-from headgate.rules.model import ALL_OPERATORS, Constraint, Named, RulePolicy
-from headgate.rules.reading import Known
-from headgate.rules.yaml_form import from_yaml
+from headgate.rules.evaluate import FRESH_FOR_S, Evaluator, Holding
+from headgate.rules.json_form import json_nodes
+from headgate.rules.model import ALL_OPERATORS, Constraint, Named, Rule, RulePolicy
+from headgate.rules.nodes import Node
+from headgate.rules.reading import Known, read_policy
+from headgate.rules.yaml_form import yaml_nodes
 
 
 class RulesSettings(Settings):
@@ -59,7 +64,7 @@ class RulesPolicy(PolicyBase[RulesSettings]):
         super().__init__(settings, context)
         operators = context.topology.operators
         if policy is None:
-            policy = _written(settings, Known(operators))
+            policy = _from_settings(settings, Known(operators))
         require_operators(policy, operators)
         self.policy = policy
         self.subscriptions = policy.subscriptions
@@ -70,14 +75,13 @@ class RulesPolicy(PolicyBase[RulesSettings]):
         self._original: dict[str, int] = {}
 
     def decide(self, now: Instant, window: Window) -> Proposal:
-        self._evaluator.update(window)
-        holding = self._evaluator.holding(now)
+        evaluator = self._evaluator
+        evaluator.update(window)
+        holding = evaluator.holding(now)
         fired: dict[int, list[int]] = {}
-        for pair in self._evaluator.fired(holding).tolist():
-            fired.setdefault(self._evaluator.pairs[pair][1], []).append(pair)
-        begun: dict[int, int] = {}
-        for pair in self._evaluator.begun().tolist():
-            begun.setdefault(self._evaluator.pairs[pair][1], pair)
+        for pair in evaluator.fired(holding).tolist():
+            fired.setdefault(evaluator.pairs[pair][1], []).append(pair)
+        begun = evaluator.begun()
         targets = {}
         for index, operator in enumerate(self.topology.operators):
             instances = window.instances(operator)
@@ -86,30 +90,29 @@ class RulesPolicy(PolicyBase[RulesSettings]):
             original = self._original.setdefault(operator, instances.planned)
             if index in fired:
                 wishes = [
-                    wish(
-                        self.policy.rules[self._evaluator.pairs[pair][0]],
-                        self._evaluator.of_pair(pair, holding),
-                        now,
-                        window,
-                        operator,
-                        instances.planned,
-                        original,
-                    )
+                    wish(*self._of_pair(pair, holding), now, window, operator, instances.planned, original)
                     for pair in fired[index]
                 ]
                 targets[operator] = explain.acting(*resolve(wishes), now, self._told_s)
-            elif not self.policy.rules:
-                targets[operator] = hold(instances, "no-rules", "there are no rules, so the size stays")
-            elif not self._evaluator.is_fresh(index, now):
-                targets[operator] = hold(instances, "no-data", "no fresh reading that a rule could go by: holding")
-            elif index in begun:
-                pair = begun[index]
-                rule = self.policy.rules[self._evaluator.pairs[pair][0]]
-                held = self._evaluator.of_pair(pair, holding)
-                targets[operator] = explain.waiting(rule, held, instances, now, self._told_s)
+            elif index in begun and evaluator.is_fresh(index, now):
+                pair = self._of_pair(begun[index], holding)
+                targets[operator] = explain.waiting(*pair, instances, now, self._told_s)
             else:
-                targets[operator] = hold(instances, "steady", "the conditions of no rule are met")
+                targets[operator] = self._idle(index, instances, now, window.sample(operator))
         return Proposal(targets)
+
+    def _of_pair(self, pair: int, holding: NDArray[np.bool_]) -> tuple[Rule, list[Holding]]:
+        return self.policy.rules[self._evaluator.pairs[pair][0]], self._evaluator.of_pair(pair, holding)
+
+    def _idle(self, index: int, instances: Instances, now: Instant, newest: Sample | None) -> Target:
+        """Why nothing is to be done."""
+        if not self.policy.rules:
+            return hold(instances, "no-rules", "there are no rules, so the size stays")
+        if self._evaluator.is_fresh(index, now):
+            return hold(instances, "steady", "the conditions of no rule are met")
+        if newest is not None and now - newest.at_s <= FRESH_FOR_S:
+            return hold(instances, "no-reading-yet", "no reading yet, at the present size, that a rule could go by")
+        return hold(instances, "no-data", "no fresh reading that a rule could go by: holding")
 
     def guarded(self, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
         return constrained(guards, self.policy.constraints, self.objective)
@@ -134,47 +137,56 @@ class Rules:
 
     policy: RulePolicy
     path: Path | None = None
-    text: str | None = None
     metrics: Mapping[str, MetricSource] = field(default_factory=dict)
+    written: _Written | None = field(default=None, repr=False, compare=False)
 
     name = "rules"
 
     @classmethod
     def from_file(cls, path: str | Path, metrics: Mapping[str, MetricSource] | None = None) -> Rules:
         """The rules in a file, JSON if it is called so and YAML otherwise."""
-        text = read_text(Path(path))
-        own = dict(metrics or {})
-        return cls(parse_rules(text, str(path), Known(metrics=own)), Path(path), text, own)
+        return cls._of(_Written(read_text(Path(path)), str(path)), metrics, Path(path))
 
     @classmethod
     def from_yaml(cls, text: str, metrics: Mapping[str, MetricSource] | None = None) -> Rules:
-        own = dict(metrics or {})
-        return cls(from_yaml(text, "rules", Known(metrics=own)), None, text, own)
+        return cls._of(_Written(text, "rules"), metrics)
 
     @classmethod
     def from_json(cls, text: str, metrics: Mapping[str, MetricSource] | None = None) -> Rules:
+        return cls._of(_Written(text, "rules.json"), metrics)
+
+    @classmethod
+    def _of(cls, written: _Written, metrics: Mapping[str, MetricSource] | None, path: Path | None = None) -> Rules:
         own = dict(metrics or {})
-        return cls(from_json(text, "rules", Known(metrics=own)), None, None, own)
+        return cls(written.policy(Known(metrics=own)), path, own, written)
 
     def make(self, context: Context) -> RulesPolicy:
         """The policy for these operators; one that a rule names and that is not there is an error, with its line."""
-        if self.text is not None:
-            source = "rules" if self.path is None else str(self.path)
-            known = Known(context.topology.operators, self.metrics)
-            policy = parse_rules(self.text, source, known)
-        else:
-            policy = self.policy
-        settings = RulesSettings(file=None if self.path is None else str(self.path), rules=str(policy))
+        policy, text = self.policy, ""
+        if self.written is not None:
+            policy = self.written.policy(Known(context.topology.operators, self.metrics))
+            text = self.written.text
+        settings = RulesSettings(file=None if self.path is None else str(self.path), rules=text or str(policy))
         return RulesPolicy(settings, context, policy)
 
     def __str__(self) -> str:
         return str(self.policy)
 
 
-def parse_rules(text: str, source: str, known: Known | None = None) -> RulePolicy:
-    """Rules from the text of a file, JSON if the file is called so and YAML otherwise."""
-    read = from_json if source.lower().endswith(".json") else from_yaml
-    return read(text, source, known)
+@dataclass(frozen=True)
+class _Written:
+    """Rules as somebody wrote them; read once, and checked again when the operators are known."""
+
+    text: str
+    source: str
+
+    @cached_property
+    def _root(self) -> Node:
+        read = json_nodes if self.source.lower().endswith(".json") else yaml_nodes
+        return read(self.text, self.source)
+
+    def policy(self, known: Known) -> RulePolicy:
+        return read_policy(self._root, self.source, known)
 
 
 def read_text(path: Path) -> str:
@@ -188,6 +200,11 @@ def read_text(path: Path) -> str:
         raise InputError(f"rule file {path} cannot be read: {reason}.") from error
 
 
+def read_rules(path: Path, known: Known) -> RulePolicy:
+    """The rules in a file, with what is known of the job beside it."""
+    return _Written(read_text(path), str(path)).policy(known)
+
+
 def load_constraints(given: str | Path | RulePolicy | None, topology: Topology) -> tuple[Constraint, ...]:
     """The constraints of a file or of a policy that has nothing else."""
     if given is None:
@@ -195,7 +212,7 @@ def load_constraints(given: str | Path | RulePolicy | None, topology: Topology) 
     if isinstance(given, RulePolicy):
         policy, source = given, "the policy"
     else:
-        policy, source = parse_rules(read_text(Path(given)), str(given), Known(topology.operators)), str(given)
+        policy, source = read_rules(Path(given), Known(topology.operators)), str(given)
     if policy.rules:
         names = ", ".join(repr(rule.name) for rule in policy.rules)
         raise InputError(f"{source} has the rules {names}; only constraints go with another policy.")
@@ -212,9 +229,9 @@ def require_operators(policy: RulePolicy, operators: tuple[str, ...]) -> None:
             raise UnknownNameError(f"operator in {kind} {one.name!r}", one.operator, operators)
 
 
-def _written(settings: RulesSettings, known: Known) -> RulePolicy:
+def _from_settings(settings: RulesSettings, known: Known) -> RulePolicy:
     if settings.rules:
-        return parse_rules(settings.rules, "rules", known)
+        return _Written(settings.rules, "rules").policy(known)
     if settings.file is not None:
-        return parse_rules(read_text(Path(settings.file)), settings.file, known)
+        return read_rules(Path(settings.file), known)
     return RulePolicy()
