@@ -214,7 +214,8 @@ def _cells(item: Item) -> tuple[Text, list[Text]]:
         case Receipt():
             return Text("engine", style="blue"), [Text(f"{item.outcome}: {item.detail or 'acted to keep the size'}")]
         case Event():
-            return Text(item.kind, style="bold red" if item.kind.endswith(("failed", "refused")) else "blue"), [Text(item.detail)]
+            is_bad = item.kind.endswith(("failed", "refused"))
+            return Text(item.kind, style="bold red" if is_bad else "blue"), [Text(item.detail)]
 
 
 def _why(verdict: Verdict, more: str = "") -> list[Text]:

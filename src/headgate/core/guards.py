@@ -186,9 +186,7 @@ class GuardTimes(EachOperator):
 def _too_soon(now: Instant, last: Change | None, wait_s: float, direction: str) -> str:
     if last is None or now - last.at_s >= wait_s:
         return ""
-    return (
-        f"scaled {direction} {format_duration(now - last.at_s)} ago, guard time {format_duration(wait_s)}"
-    )
+    return f"scaled {direction} {format_duration(now - last.at_s)} ago, guard time {format_duration(wait_s)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class Readings:
             self._busy_since.pop(query_id, None)
 
     def on_busy(self, query_id: str, now: Instant) -> None:
-        """Take in that a query is in the middle of a batch; how long it has been there at least is counted from here."""
+        """Take in that a query is in the middle of a batch, where it has been at least since this was first seen."""
         query = self._queries.get(query_id)
         if query is None or query.tracker.last is None:
             return
@@ -95,7 +95,7 @@ class Readings:
         return self._overdue(reading, slowest, now) or reading
 
     def _overdue(self, reading: Sample, slowest: Batch, now: Instant) -> Sample | None:
-        """A reading that says what is certain while a batch takes longer than the last one: latency is at least this."""
+        """What is certain while a batch takes longer than the last one: latency is at least as long as that."""
         running_s = max(
             (now - since_s for key, (_, since_s) in self._busy_since.items() if key in self._queries), default=0.0
         )

@@ -2,7 +2,9 @@
 
 Nothing that fails in a tick ends the loop, and nothing that fails is silent: an engine that cannot be observed, a
 policy that raises, an engine that refuses and a journal that cannot be written each become an event, and the job keeps
-its size. Only an engine that has ended for good ends the loop as well (``EngineGoneError``). The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
+its size. Only an engine that has ended for good ends the loop as well (``EngineGoneError``).
+
+The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from headgate.core.contracts import Engine, Guard, Policy
-from headgate.core.errors import EngineError, EngineGoneError
+from headgate.core.errors import EngineGoneError, HeadgateError
 from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
@@ -66,7 +68,10 @@ class ControlLoop:
         observation = self._observe(now)
         decision = None if observation is None else self._decide(now, observation)
         for watcher in self.watchers:
-            watcher(observation, decision)
+            try:
+                watcher(observation, decision)
+            except Exception:
+                logger.exception("a watcher failed; it goes on being told")
         return decision
 
     def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
@@ -96,14 +101,18 @@ class ControlLoop:
     def _observe(self, now: Instant) -> Observation | None:
         try:
             observation = self.engine.observe()
+            self.history.observe(observation)
         except EngineGoneError:
             raise
-        except EngineError as error:
+        except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
             logger.warning("the engine could not be observed: %s", error)
-            self.note("observe-failed", str(error), at_s=now)
+            self.note("observe-failed", _told(error), at_s=now)
             return None
+<<<<<<< HEAD
         observation = self._collector.completed(observation)
         self.history.observe(observation)
+=======
+>>>>>>> main
         self._write(lambda journal: journal.observed(observation))
         return observation
 
@@ -113,7 +122,7 @@ class ControlLoop:
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             logger.exception("policy %s failed; holding", self.policy.name)
-            reason = f"{self.policy.name} failed with {type(error).__name__}: {error}"
+            reason = f"{self.policy.name} failed with {_told(error)}"
             self.note("policy-failed", reason, at_s=now)
             decision = hold(self.policy.name, now, self.history, "policy-failed", reason)
         receipt = self._apply(now, decision)
@@ -132,9 +141,9 @@ class ControlLoop:
             return self.engine.apply(decision)
         except EngineGoneError:
             raise
-        except EngineError as error:
+        except Exception as error:  # noqa: BLE001 - as above
             logger.warning("the engine could not be changed: %s", error)
-            return Receipt(now, Outcome.FAILED, {}, str(error))
+            return Receipt(now, Outcome.FAILED, {}, _told(error))
 
     def save_state(self) -> None:
         """Put the policy's learned state into the journal."""
@@ -147,10 +156,15 @@ class ControlLoop:
             return
         try:
             write(self._journal)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a journal is a plug-in too
             # A full disk must not stop the scaling. It is said once, not at every tick.
             if not self._journal_failed:
                 logger.error("the journal cannot be written, going on without it: %s", error)
             self._journal_failed = True
         else:
             self._journal_failed = False
+
+
+def _told(error: Exception) -> str:
+    """Our own errors are sentences; of others, their kind is worth knowing."""
+    return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"
