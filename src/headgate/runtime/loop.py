@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from headgate.core.contracts import Engine, Guard, Policy
-from headgate.core.errors import EngineGoneError, HeadgateError
+from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
@@ -62,9 +62,11 @@ class ControlLoop:
     def tick(self) -> Decision | None:
         """One cycle; ``None`` when the engine could not be observed, so that nothing could be decided."""
         now = self.clock.now()
-        for chore in self.chores:
-            chore()
-        self._take_up_change(now)
+        for chore in (*self.chores, self._take_up_change):
+            try:
+                chore()
+            except Exception:
+                logger.exception("something to be done before a decision failed; the policy in force stays")
         observation = self._observe(now)
         decision = None if observation is None else self._decide(now, observation)
         for watcher in self.watchers:
@@ -79,19 +81,22 @@ class ControlLoop:
         self._collector.require(policy.subscriptions)
         self._next = (policy, tuple(guards), told)
 
-    def _take_up_change(self, now: Instant) -> None:
+    def _take_up_change(self) -> None:
         change, self._next = self._next, None
         if change is None:
             return
         policy, guards, told = change
         if policy.name == self.policy.name:
-            policy.restore(self.policy.snapshot())
+            try:
+                policy.restore(self.policy.snapshot())
+            except StateError as error:
+                logger.warning("the changed policy starts without what was learned: %s", error)
         self._collector.subscribe(policy.subscriptions)
         self.policy, self.guards = policy, guards
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
         if self._state_key is not None:
             self._state_key = f"policy/{policy.name}"
-        self.note("policy-changed", told or f"policy {policy.name}", at_s=now)
+        self.note("policy-changed", told or f"policy {policy.name}")
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""
@@ -100,7 +105,7 @@ class ControlLoop:
 
     def _observe(self, now: Instant) -> Observation | None:
         try:
-            observation = self.engine.observe()
+            observation = self._collector.completed(self.engine.observe())
             self.history.observe(observation)
         except EngineGoneError:
             raise
@@ -108,11 +113,6 @@ class ControlLoop:
             logger.warning("the engine could not be observed: %s", error)
             self.note("observe-failed", _told(error), at_s=now)
             return None
-<<<<<<< HEAD
-        observation = self._collector.completed(observation)
-        self.history.observe(observation)
-=======
->>>>>>> main
         self._write(lambda journal: journal.observed(observation))
         return observation
 
