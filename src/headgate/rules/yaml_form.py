@@ -80,7 +80,7 @@ def yaml_nodes(text: str, source: str) -> Node:
             root = YAML(pure=True).compose(io.StringIO(text))
     except (MarkedYAMLError, MarkedYAMLWarning) as error:
         mark = error.problem_mark or error.context_mark
-        at = Position(1, 1) if mark is None else Position(mark.line + 1, mark.column + 1)
+        at = Position(1, 1) if mark is None else _position(mark)
         raise _error(source, at, _syntax(error)) from error
     except YAMLError as error:
         raise _error(source, _position_in(text, error), f"this is not YAML: {_first_line(error)}.") from error
@@ -106,18 +106,26 @@ class _Converter:
             self._done[id(node)] = self._converted(node, depth)
         return self._done[id(node)]
 
+    def _entry(self, key: Any, value: Any, depth: int) -> tuple[Node, Node]:
+        if isinstance(value, ScalarNode) and not value.value and value.start_mark.index == value.end_mark.index:
+            # Nothing stands there; the parser would point to the next line.
+            return self.node(key, depth), Scalar(_position(key.end_mark), ScalarKind.NOTHING, "")
+        return self.node(key, depth), self.node(value, depth)
+
     def _converted(self, node: Any, depth: int) -> Node:
-        at = Position(node.start_mark.line + 1, node.start_mark.column + 1)
+        at = _position(node.start_mark)
         if depth > _DEEPEST:  # An alias to itself ends here too.
             raise _error(self._source, at, "this is nested too deeply to be a rule file.")
         if isinstance(node, MappingNode):
-            return Mapping(
-                at, tuple((self.node(key, depth + 1), self.node(value, depth + 1)) for key, value in node.value)
-            )
+            return Mapping(at, tuple(self._entry(key, value, depth + 1) for key, value in node.value))
         if isinstance(node, SequenceNode):
             return Sequence(at, tuple(self.node(item, depth + 1) for item in node.value))
         assert isinstance(node, ScalarNode)
         return Scalar(at, _KINDS.get(str(node.tag), ScalarKind.TEXT), node.value)
+
+
+def _position(mark: Any) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
 
 
 def _syntax(error: MarkedYAMLError | MarkedYAMLWarning) -> str:
