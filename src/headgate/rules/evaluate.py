@@ -157,6 +157,8 @@ class Evaluator:
 
     def update(self, window: Window) -> None:
         """Take in the readings since the last time; another window starts everything anew."""
+        if not self._triggers:
+            return
         if self._window is not window:
             self._forget_all()
             self._window = window
