@@ -76,6 +76,8 @@ class Holding:
     """The newest reading, or what its period comes to on average, at the median or as a share."""
     since_s: Instant | None
     """Since when all readings have been beyond the threshold; ``None`` when they are not, or need not be."""
+    read_s: Instant | None
+    """When the newest reading was taken."""
     holds: bool
 
 
@@ -295,17 +297,12 @@ class Evaluator:
 
     def _holding_of(self, index: int, holds: bool) -> Holding:
         trigger = self._triggers[index]
-        since_s: float | None
         if self._is_all[index]:
             value, since_s = float(self._values[self._row[index], self._column[index]]), float(self._since_s[index])
         else:
             value, since_s = float(self._measure[index]), math.nan
-        return Holding(
-            trigger,
-            None if math.isnan(value) else value,
-            None if math.isnan(since_s) else since_s,
-            holds,
-        )
+        read_s = float(self._read_s[self._row[index], self._column[index]])
+        return Holding(trigger, _known(value), _known(since_s), _known(read_s), holds)
 
 
 def _measured(trigger: Trigger, values: Sequence[float]) -> tuple[float, bool]:
@@ -323,6 +320,10 @@ def _measured(trigger: Trigger, values: Sequence[float]) -> tuple[float, bool]:
             # Exact, so that it does not matter in which order readings came and went.
             measure = math.fsum(values) / len(values)
     return measure, measure > threshold if is_above else measure < threshold
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
 
 
 def _number(value: float | None) -> float:

@@ -82,8 +82,8 @@ def _operators(name: str) -> str:
     return "every operator" if name == ALL_OPERATORS else name
 
 
-def held_in_words(held: Holding, now: Instant, told_s: float) -> str:
-    """What a condition that holds was found to be; what is longer ago than ``told_s`` is only said to be so."""
+def held_in_words(held: Holding, told_s: float) -> str:
+    """What a condition was found to be; what has lasted longer than ``told_s`` is only said to have done so."""
     trigger, value = held.trigger, held.value
     beyond = f"{trigger.comparison} {trigger.threshold}"
     shown = "unknown" if value is None else plain(value)
@@ -96,17 +96,19 @@ def held_in_words(held: Holding, now: Instant, told_s: float) -> str:
         case ReadingsKind.SHARE:
             return f"{trigger.key} was {beyond} in {shown} % of the readings over {lasted}"
         case ReadingsKind.ALL:
-            if held.since_s is None:
+            if held.since_s is None or held.read_s is None:
                 return f"{trigger.key} {shown} is not {beyond}"
-            if now - held.since_s > told_s:
+            # The time that readings span: what came after the newest of them is not known.
+            span_s = held.read_s - held.since_s
+            if span_s > told_s:
                 return f"{trigger.key} {shown} has been {beyond} for over {format_duration(told_s)}"
-            since = f"since {moment(held.since_s)}, for {format_duration(now - held.since_s)}"
+            since = f"since {moment(held.since_s)}, for {format_duration(span_s)}"
             return f"{trigger.key} {shown} has been {beyond} {since}"
 
 
-def acting(winner: Wish, overruled: Sequence[Wish], now: Instant, told_s: float) -> Target:
+def acting(winner: Wish, overruled: Sequence[Wish], told_s: float) -> Target:
     """The target of a rule that acts, or the hold of one that is stopped."""
-    why = " and ".join(held_in_words(held, now, told_s) for held in winner.held)
+    why = " and ".join(held_in_words(held, told_s) for held in winner.held)
     told = f"{winner.rule.name!r}: {why}"
     if winner.stopped_by:
         told = f"{told}; not now: {winner.stopped_by}"
@@ -116,10 +118,10 @@ def acting(winner: Wish, overruled: Sequence[Wish], now: Instant, told_s: float)
     return Target(winner.target, code, told, _numbers(winner.rule, winner.held, overruled))
 
 
-def waiting(rule: Rule, held: Sequence[Holding], instances: Instances, now: Instant, told_s: float) -> Target:
+def waiting(rule: Rule, held: Sequence[Holding], instances: Instances, told_s: float) -> Target:
     """The hold of a rule whose conditions are met, but not for long enough yet."""
     short = [one for one in held if not one.holds]
-    why = " and ".join(f"{held_in_words(one, now, told_s)}, not yet {_needed(one.trigger)}" for one in short)
+    why = " and ".join(f"{held_in_words(one, told_s)}, not yet {_needed(one.trigger)}" for one in short)
     return Target(instances.planned, "waiting", f"{rule.name!r} waits: {why}", _numbers(rule, held, ()))
 
 

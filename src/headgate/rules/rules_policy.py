@@ -93,10 +93,10 @@ class RulesPolicy(PolicyBase[RulesSettings]):
                     wish(*self._of_pair(pair, holding), now, window, operator, instances.planned, original)
                     for pair in fired[index]
                 ]
-                targets[operator] = explain.acting(*resolve(wishes), now, self._told_s)
+                targets[operator] = explain.acting(*resolve(wishes), self._told_s)
             elif index in begun and evaluator.is_fresh(index, now):
                 pair = self._of_pair(begun[index], holding)
-                targets[operator] = explain.waiting(*pair, instances, now, self._told_s)
+                targets[operator] = explain.waiting(*pair, instances, self._told_s)
             else:
                 targets[operator] = self._idle(index, instances, now, window.sample(operator))
         return Proposal(targets)
