@@ -163,6 +163,16 @@ def test_a_stage_offers_only_what_may_follow() -> None:
     assert words(finished.with_no_scale_in_since(seconds=5)) == more
 
 
+def test_a_type_checker_refuses_what_may_not_follow() -> None:
+    """Each of these ignores is needed, or the type check of the tests fails."""
+    with pytest.raises(AttributeError):
+        rule("r").by(2)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        rule("r").scale_out("job").by(2).when("backlog")  # type: ignore[attr-defined]
+    with pytest.raises(InputError):
+        policy(rule("r").scale_in("job").by(2))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("short", ["latency", "input_rate", "processed_rate", "processing_time", "scheduling_delay"])
 def test_a_metric_may_be_named_without_its_unit(short: str) -> None:
     assert metric_named(short) in METRICS

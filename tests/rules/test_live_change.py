@@ -137,6 +137,14 @@ def test_a_longer_time_makes_the_history_keep_more(running: Running) -> None:
     assert running.loop.history.retention_s >= 36_000
 
 
+def test_constraints_change_with_their_file(running: Running) -> None:
+    running.run(20.0)
+    running.write_text(running.path.read_text() + "constraints: [{name: large, at_least: 4}]\n")
+    assert running.run(25.0) == [4]
+    (event,) = running.events("policy-changed")
+    assert event.detail.endswith(": new 'large'")
+
+
 def test_a_policy_may_be_handed_over_by_a_call(running: Running) -> None:
     autoscaler = Autoscaler(running.loop, 5.0, switch=running.switch)
     running.run(100.0)

@@ -69,9 +69,9 @@ class RulesPolicy(PolicyBase[RulesSettings]):
         self.policy = policy
         self.subscriptions = policy.subscriptions
         self._evaluator = Evaluator(policy.rules, operators)
-        self._told_s = max(DEFAULT_RETENTION_S / 2, 2 * policy.longest_s)
         # What is told of the past lies well within what is kept of it: restored or not, the same is told.
-        self.lookback_s = 2 * self._told_s
+        self._told_s = max(DEFAULT_RETENTION_S / 2, policy.longest_s)
+        self.lookback_s = self._told_s + DEFAULT_RETENTION_S / 2
         self._original: dict[str, int] = {}
 
     def decide(self, now: Instant, window: Window) -> Proposal:
@@ -139,8 +139,6 @@ class Rules:
     path: Path | None = None
     metrics: Mapping[str, MetricSource] = field(default_factory=dict)
     written: _Written | None = field(default=None, repr=False, compare=False)
-
-    name = "rules"
 
     @classmethod
     def from_file(cls, path: str | Path, metrics: Mapping[str, MetricSource] | None = None) -> Rules:
