@@ -81,7 +81,7 @@ def test_show_tells_rules_in_words(rules: Path) -> None:
     )
     whole = headgate("rules", "show", str(EXAMPLE)).stdout
     assert (
-        "falling behind: make job 2 times as large, never above x6 of the original size, when latency_s above 20 s"
+        "falling behind: make job 2 times as large, never above x3 of the original size, when latency_s above 20 s"
         in whole
     )
     assert "office hours: at least 2 instances for every operator during * 8-17 * * mon-fri (Europe/Berlin)" in whole
