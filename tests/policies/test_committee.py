@@ -75,6 +75,11 @@ def test_members_are_set_and_looked_back_for_on_their_own() -> None:
     assert chosen.lookback_s >= 5 * 3600
 
 
+def test_it_subscribes_to_what_its_members_look_at() -> None:
+    chosen = policy("committee", members="hpa, threshold", member_settings="hpa.metric=heap, threshold.metric=lag")
+    assert chosen.subscriptions == {"heap", "lag"}
+
+
 def test_its_state_holds_that_of_its_members() -> None:
     settings = {"members": "hpa, spark-dra"}
     chosen = policy("committee", **settings)

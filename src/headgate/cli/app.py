@@ -11,6 +11,7 @@ from headgate.cli.explain import explain
 from headgate.cli.lab import lab
 from headgate.cli.policies import policies
 from headgate.cli.report import report
+from headgate.cli.rules import rules
 from headgate.cli.simulate import simulate
 from headgate.cli.version import version
 
@@ -40,6 +41,7 @@ app.add_typer(policies, name="policies")
 app.command()(explain)
 app.command()(report)
 app.add_typer(lab, name="lab")
+app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
 app.command()(version)
 

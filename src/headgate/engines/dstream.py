@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -16,6 +16,7 @@ from pyspark.streaming import StreamingContext
 from pyspark.streaming.listener import StreamingListener
 
 from headgate.core.errors import EngineGoneError, UnsupportedEngineError
+from headgate.core.metrics import Observed
 from headgate.core.types import Instant
 from headgate.engines.dstream_readings import Completed, DStreamReadings, Started, Submitted
 from headgate.engines.spark import ReadingSource, SparkEngine
@@ -40,7 +41,13 @@ class DStreamEngine(SparkEngine):
         take_over: bool = False,
         drain_timeout_s: float = 30.0,
         now: Callable[[], Instant] = time.time,
+        observed: Mapping[str, Observed] | None = None,
     ) -> None:
+        if observed:
+            raise UnsupportedEngineError(
+                f"metrics {', '.join(sorted(observed))} are observations of data frames, which a streaming context "
+                "does not have; give them as callables."
+            )
         if context.sparkContext.getConf().get("spark.streaming.dynamicAllocation.enabled", "false") == "true":
             raise UnsupportedEngineError(
                 "Spark Streaming's own dynamic allocation is on and would work against Headgate; "

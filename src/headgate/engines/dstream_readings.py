@@ -7,7 +7,7 @@ many records they read, so 0 means unknown until a batch has told of some.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headgate.core.types import Instant, Sample
@@ -65,6 +65,11 @@ class DStreamReadings:
         self._left_s: Instant | None = None
         self._warm_for_s: Instant | None = None
         """The joining of executors for which a full batch has been seen since."""
+
+    @property
+    def observed(self) -> Mapping[tuple[str, str], float]:
+        """Nothing: observations are of data frames."""
+        return {}
 
     def on_executors(self, joined_s: Iterable[Instant], left_s: Iterable[Instant]) -> None:
         """Take in when executors came and went."""

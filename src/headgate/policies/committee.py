@@ -138,6 +138,7 @@ class Committee(PolicyBase[CommitteeSettings]):
             policy_class(policy)  # A misspelt name is answered before its settings are looked at.
             own = Context(context.objective, context.topology, context.seed + index)
             self._members[name] = make_policy(policy, own, settings.settings_of(name))
+        self.subscriptions = frozenset().union(*(member.subscriptions for member in self._members.values()))
         self.lookback_s = max(member.lookback_s for member in self._members.values())
 
     def decide(self, now: Instant, window: Window) -> Proposal:
