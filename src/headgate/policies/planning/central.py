@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from headgate.policies.planning.planner import Levels, Sizes, SlotOutcome, float
 from headgate.policies.planning.rates import RateGrid, Transitions
 from headgate.policies.planning.solver import best_move, expected, solve, value_of
 
-MOST_CONFIGURATIONS = 100_000
+MOST_CONFIGURATIONS = 20_000
 
 
 def require_few_configurations(operators: int, min_instances: int, max_instances: int) -> None:
@@ -118,38 +118,46 @@ class CentralPlanner:
 
 
 class ExactPlanner(CentralPlanner):
-    """Plans by full value iteration: once for a known history of levels, and again every so many slots."""
+    """Plans by full value iteration: for a known history of levels, and again every so many slots."""
 
     def __init__(
-        self,
-        application: Application,
-        grid: RateGrid,
-        *,
-        history: tuple[int, ...] = (),
-        replan_every: int = 0,
-        discount: float = 0.99,
+        self, application: Application, grid: RateGrid, *, replan_every: int = 0, discount: float = 0.99
     ) -> None:
         super().__init__(application, grid, discount=discount)
         self._replan_every = replan_every
         self._slots = 0
-        self.transitions = Transitions(grid.levels, history)
+        self._planned_visits = list(self.transitions.visits)
+
+    def study(self, history: Sequence[int]) -> None:
+        """Plan for levels that are known to have followed each other."""
+        self.transitions = Transitions(len(self.transitions.visits), history)
         self.solve()
 
+    def solve(self) -> int:
+        self._planned_visits = list(self.transitions.visits)
+        return super().solve()
+
     def learn(self, levels: Levels, sizes: Sizes, next_levels: Levels, outcome: SlotOutcome) -> None:
-        self._slots += 1
         if not self._replan_every:
             return
         self._count(levels, sizes, next_levels, outcome)
+        self._slots += 1
         if self._slots % self._replan_every == 0:
             self.solve()
 
+    def visits(self, levels: Levels) -> int:
+        """What counts is what the plan was made with."""
+        return self._planned_visits[levels[0]]
+
     def to_json(self) -> dict[str, JSON]:
-        return {**super().to_json(), "slots": self._slots}
+        return {**super().to_json(), "slots": self._slots, "planned_visits": list(self._planned_visits)}
 
     def load(self, state: Mapping[str, JSON]) -> None:
-        slots = int(state["slots"])
+        slots, visits = int(state["slots"]), [int(count) for count in state["planned_visits"]]
+        if len(visits) != len(self._planned_visits):
+            raise ValueError(f"visits of {len(visits)} levels do not fit {len(self._planned_visits)}")
         super().load(state)
-        self._slots = slots
+        self._slots, self._planned_visits = slots, visits
 
 
 def _resources(application: Application) -> Floats:

@@ -8,7 +8,7 @@ configuration differs by at most one instance per operator, which is an interval
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -63,7 +63,6 @@ class PathPlanner:
         grid: RateGrid,
         *,
         known: bool = True,
-        history: tuple[int, ...] = (),
         discount: float = 0.99,
         learning_rate: float = 0.1,
         sweeps: int = 1,
@@ -75,14 +74,12 @@ class PathPlanner:
         self._discount = discount
         self._learning_rate = learning_rate
         self._weights = application.weights
-        self.transitions = Transitions(grid.levels, history)
+        self.transitions = Transitions(grid.levels)
         # Without the response time, only what saturates which operator is known.
         self._lay(nested_chain(application if known else replace(application, bound_s=np.inf)))
         self.after: Floats = np.zeros((len(self.chain), grid.levels))
         self._seen = np.zeros(self.after.shape, dtype=np.int64)
         self._learned = np.zeros(self.after.shape)
-        if history:
-            self.plan()
 
     def _lay(self, chain: NDArray[np.int64]) -> None:
         """Take a chain and what follows from it."""
@@ -152,6 +149,11 @@ class PathPlanner:
     def _minimum(self, values: Floats) -> Floats:
         walled = np.concatenate([values, np.full((1, values.shape[1]), np.inf)])
         return np.minimum.reduceat(walled, self._bounds, axis=0)[::2]
+
+    def study(self, history: Sequence[int]) -> None:
+        """Plan for levels that are known to have followed each other."""
+        self.transitions = Transitions(self._grid.levels, history)
+        self.plan()
 
     def plan(self) -> int:
         """Plan exactly for what is known now, and look for a better chain; gives the number of swaps that were tried.
