@@ -28,10 +28,10 @@ class MdpPathSettings(SlottedSettings):
 class MdpPath(SlottedPolicy[MdpPathSettings]):
     """Plans over (rate, place on a chain) instead of over the sizes of all operators.
 
-    The chain leads from the smallest to the largest configuration; each step adds the instance that lets the most load be
-    carried within the bound. With a history, neighbouring steps are swapped while that makes the plan cheaper. The chain
-    has N(K−1)+1 places where there are K^N configurations, so it plans for dozens of operators, and in every case that
-    could be compared its plan cost the same as the exact one.
+    The chain leads from the smallest to the largest configuration; each step adds the instance that lets the most load
+    be carried within the bound. With a history, neighbouring steps are swapped while that makes the plan cheaper. The
+    chain has N(K−1)+1 places where there are K^N configurations, so it plans for dozens of operators, and in every case
+    that could be compared its plan cost the same as the exact one.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
@@ -49,7 +49,9 @@ class MdpPath(SlottedPolicy[MdpPathSettings]):
     """
 
     name = "mdp-path"
-    summary = "Plans many operators together along one chain of configurations; near the exact plan at a fraction of it."
+    summary = (
+        "Plans many operators together along one chain of configurations; near the exact plan at a fraction of it."
+    )
     Settings = MdpPathSettings
 
     def _make_planner(self, application: Application, grids: tuple[RateGrid, ...]) -> Planner:

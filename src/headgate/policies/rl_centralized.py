@@ -31,8 +31,8 @@ class RlCentralized(SlottedPolicy[RlCentralizedSettings]):
     """Counts how rates follow each other and improves its plan by one sweep of value iteration per slot.
 
     With a known response time it only has to learn the rates. Otherwise it also averages the penalty that followed each
-    choice at each rate (eq. 6); the choice counts by the sizes it led to, for the penalty depends on nothing else. It is
-    greedy: values start at 0, which is less than anything costs, so what was never tried looks good until it was.
+    choice at each rate (eq. 6); the choice counts by the sizes it led to, for the penalty depends on nothing else. It
+    is greedy: values start at 0, which is less than anything costs, so what was never tried looks good until it was.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology

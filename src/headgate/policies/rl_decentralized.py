@@ -15,7 +15,7 @@ from headgate.policies.planning.planner import Planner
 from headgate.policies.planning.rates import RateGrid
 from headgate.policies.rl_centralized import LearningRate, Sweeps
 from headgate.policies.settings import Seconds
-from headgate.policies.slotted import SlottedPolicy, SlottedSettings, SlotReading, quantum_of
+from headgate.policies.slotted import SlotReading, SlottedPolicy, SlottedSettings, quantum_of
 
 
 class RlDecentralizedSettings(SlottedSettings):

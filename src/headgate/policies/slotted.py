@@ -22,7 +22,7 @@ from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, PolicyBase, hold
 from headgate.policies.planning.model import Application, Weights, longest_path_s
-from headgate.policies.planning.planner import Levels, Planner, Sizes, SlotOutcome
+from headgate.policies.planning.planner import Levels, Planner, SlotOutcome
 from headgate.policies.planning.rates import RateGrid
 from headgate.policies.readings import plain
 from headgate.policies.settings import Seconds, Settings, Share
@@ -118,7 +118,7 @@ class SlottedPolicy(PolicyBase[S]):
         """The planner of this policy; the grids are those that :meth:`_make_grids` gave."""
 
     def _prepare(self, planner: Planner, grids: tuple[RateGrid, ...], *, is_first: bool) -> None:
-        """Called with a planner that is new, or that has taken over all that was learned for operators whose speed moved."""
+        """Called with a planner that is the first, or that took over what was learned because a speed has moved."""
 
     def _make_grids(self, application: Application) -> tuple[RateGrid, ...]:
         """How the rates are cut into levels: here that of the application alone."""

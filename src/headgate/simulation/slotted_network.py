@@ -75,9 +75,7 @@ class SlottedNetwork:
         busy = tuple(float(self._utilizations[index, place, level]) for index, place in enumerate(positions))
         return SlotOutcome(bool(application.is_over(longest_path_s(application.topology, times_s))), busy)
 
-    def run(
-        self, planner: Planner, levels: Sequence[int], start: Sizes, progress: Progress | None = None
-    ) -> Tally:
+    def run(self, planner: Planner, levels: Sequence[int], start: Sizes, progress: Progress | None = None) -> Tally:
         """Let a planner decide for every slot, from the level of the slot before it."""
         weights = self.application.weights
         slots = len(levels) - 1
@@ -101,9 +99,7 @@ class SlottedNetwork:
                 if progress is not None:
                     progress(slot / slots)
         spent = weights.reconfiguration * reconfigurations + weights.violation * violations
-        return Tally(
-            slots, spent + per_instance * instances, violations, reconfigurations, instances, tuple(curve)
-        )
+        return Tally(slots, spent + per_instance * instances, violations, reconfigurations, instances, tuple(curve))
 
 
 def chain_levels(matrix: Floats, start: int, seed: int) -> Iterable[int]:
@@ -128,8 +124,8 @@ def levels_like(matrix: Floats, start: int, slots: int, seed: int) -> list[int]:
 class SlottedKernel:
     """The same network as a kernel for the simulated engine, so that whole policies run on it.
 
-    Sizes count for a slot as they are when it ends. A record that meets a saturated operator is said to take its service
-    time and the whole slot.
+    Sizes count for a slot as they are when it ends. A record that meets a saturated operator is said to take its
+    service time and the whole slot.
     """
 
     def __init__(

@@ -27,8 +27,8 @@ def taxi_counts(minutes: int = MINUTES_PER_YEAR, *, seed: int = 0) -> NDArray[np
     """Arrivals in each minute, starting on a Monday at midnight.
 
     The hour of the week gives the mean; a factor per day and one per half hour, which remembers the half hour before,
-    both about 10 % and log-normal, make some days and hours busier than others; what arrives in a minute is Poisson. The
-    expected mean over all minutes is 329.
+    both about 10 % and log-normal, make some days and hours busier than others; what arrives in a minute is Poisson.
+    The expected mean over all minutes is 329.
 
     >>> counts = taxi_counts(7 * 1440)
     >>> bool(counts[19 * 60 : 20 * 60].mean() > 3 * counts[3 * 60 : 4 * 60].mean())

@@ -15,14 +15,14 @@ CONTENDERS = (
 )
 
 
-@scenario("russo-beyond", "One year, three to twenty operators: what we add to russo's policies, against the exact plan.")
+@scenario(
+    "russo-beyond", "One year, three to twenty operators: what we add to russo's policies, against the exact plan."
+)
 def run(progress: Progress) -> Outcome:
     # The longest first, so that no process waits for the other at the end.
     order = sorted(range(len(CONTENDERS)), key=lambda index: CONTENDERS[index].policy != "rl-decentralized")
     tallies = dict(zip(order, run_all([CONTENDERS[index] for index in order], progress), strict=True))
-    exact = {
-        one.operators: tallies[index].average_cost for index, one in enumerate(CONTENDERS) if one.policy == "mdp"
-    }
+    exact = {one.operators: tallies[index].average_cost for index, one in enumerate(CONTENDERS) if one.policy == "mdp"}
     rows = [
         {
             "operators": one.operators,

@@ -13,7 +13,7 @@ ROWS = (
     (Contender("Decentralized (U=0.7)", "rl-decentralized", {"targets": (0.7,)}), (0.173, 17111, 30404, 10.30)),
     (Contender("Decentralized (U=0.8)", "rl-decentralized", {"targets": (0.8,)}), (0.205, 79670, 29681, 9.15)),
 )
-"""Each contender, and what the document prints for it: average cost, violations, reconfigurations, average instances."""
+"""Each contender, and the average cost, violations, reconfigurations and average instances that are printed for it."""
 
 
 @scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.")

@@ -5,9 +5,9 @@ Every agent plans over (its own rate, its own size) with eq. 2. Beyond the docum
 - **Acting together.** The application pauses once, however many operators change. So each agent says what its best move
   would save it, and they all move or none does: when the savings together exceed the one reconfiguration. An agent then
   counts its share of the instances (eq. 1 divides by N) and of the reconfiguration.
-- **A target that is found.** For each candidate target a set of shadow agents plans on the same rates, which no decision
-  changes. What each set would have cost the application (eq. 1) is kept as a fading mean, and the agents in charge are
-  those of the cheapest candidate.
+- **A target that is found.** For each candidate target a set of shadow agents plans on the same rates, which no
+  decision changes. What each set would have cost the application (eq. 1) is kept as a fading mean, and the agents in
+  charge are those of the cheapest candidate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CANDIDATES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 class AgentsPlanner:
     """Agents for each operator and each candidate target; arrays are ``[candidate, operator, size, level]``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per thing that distinguishes the document's agents from ours
         self,
         application: Application,
         grids: Sequence[RateGrid],
@@ -59,7 +59,7 @@ class AgentsPlanner:
         self.transitions = [Transitions(levels) for _ in range(count)]
         self._by_next = np.stack([seen.by_next for seen in self.transitions])
         self._share_rows()
-        rates_per_s = [grid.quantum_per_s * np.arange(levels) for grid in grids]
+        rates_per_s = [RateGrid(grid.quantum_per_s, levels).rates_per_s for grid in grids]
         self._times_s, busy = _tables(application, rates_per_s)
         over: Bools = busy[None] > np.asarray(self.targets)[:, None, None, None]
         self.after: Floats = np.zeros(over.shape)

@@ -60,7 +60,7 @@ class CentralPlanner:
         self._penalty: Floats | None = None
         self._learned: Floats | None = None
         if known:
-            self._penalty = self._weights.violation * application.violations(grid.rates_per_s)
+            self._penalty = self._weights.violation * application.violations(grid.rates_per_s).astype(np.float64)
         else:
             self._learned = np.zeros(shape)
 

@@ -59,9 +59,7 @@ def utilization(rate_per_s: Floats | float, service_rate_per_s: float, instances
     return np.asarray(rate_per_s / (instances * service_rate_per_s), dtype=np.float64)
 
 
-def md1_response_time_s(
-    rate_per_s: Floats | float, service_rate_per_s: float, instances: Floats | float
-) -> Floats:
+def md1_response_time_s(rate_per_s: Floats | float, service_rate_per_s: float, instances: Floats | float) -> Floats:
     """Mean time in the system when the rate is spread evenly over ``instances`` M/D/1 queues; infinite from ρ = 1 on.
 
     >>> float(md1_response_time_s(1.0, 2.0, 1)), float(md1_response_time_s(2.0, 2.0, 1))
@@ -161,7 +159,7 @@ class Application:
         return np.asarray((response_time_s > self.bound_s) | np.isinf(response_time_s))
 
     def violations(self, rates_per_s: Floats) -> Bools:
-        """Whether the objective is violated in every configuration at every rate: ``[size of each operator…, rate]``."""
+        """Whether each configuration violates the objective at each rate: ``[size of each operator…, rate]``."""
         count = len(self.operators)
         times_s = self.response_times_s(rates_per_s)
         spread = {}

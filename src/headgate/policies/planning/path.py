@@ -50,9 +50,9 @@ def nested_chain(application: Application) -> NDArray[np.int64]:
 class PathPlanner:
     """Plans over (rate, place on a nested chain).
 
-    With ``known`` response time, penalties are computed. Without, whether a place violates the objective at the rate that
-    *arrives* is learned from what happened: a mean per cell that fades with ``learning_rate``, and for cells never seen
-    the least that monotonicity allows (no better than what failed at a lower rate with more instances).
+    With ``known`` response time, penalties are computed. Without, whether a place violates the objective at the rate
+    that *arrives* is learned from what happened: a mean per cell that fades with ``learning_rate``, and for cells never
+    seen the least that monotonicity allows (no better than what failed at a lower rate with more instances).
     """
 
     inputs = 1
@@ -93,7 +93,8 @@ class PathPlanner:
         used = chain.sum(axis=1) / (count * self._application.max_instances)
         self._resources: Floats = self._weights.resources * used[:, None]
         violated: Bools = self._application.violations_of(chain, self._grid.rates_per_s)
-        self._penalty: Floats = self._weights.violation * violated if self._known else np.zeros(violated.shape)
+        computed = self._weights.violation if self._known else 0.0
+        self._penalty: Floats = computed * violated.astype(np.float64)
 
     def choose(self, levels: Levels, sizes: Sizes) -> Sizes:
         place = self._places.get(sizes)

@@ -29,8 +29,7 @@ class RateGrid:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.quantum_per_s) and self.quantum_per_s > 0 and self.levels >= 1):
             raise InputError(
-                f"a quantum of {self.quantum_per_s}/s with {self.levels} levels is not allowed; "
-                "both must be above 0."
+                f"a quantum of {self.quantum_per_s}/s with {self.levels} levels is not allowed; both must be above 0."
             )
 
     @classmethod
