@@ -42,8 +42,8 @@ NOTES = (
     "exact plan costs 0.152, with twice the half-hourly one and some noise per minute 0.174. The spreads that are used "
     "are those that New York's public half-hourly counts of 2014 show, rounded; they also come nearest to the "
     "document's table.",
-    "Learning starts from nothing: values 0, one sweep per slot, greedy, ties stay, no start-up policy. A rate that was "
-    "not seen before is taken to stay.",
+    "Learning starts from nothing: values 0, one sweep per slot, greedy, ties stay, no start-up policy. A rate that "
+    "was not seen before is taken to stay.",
     "Without a known response time (RL) the penalty is averaged with weight 0.1 for each rate and resulting sizes "
     "(eq. 6).",
     "Decentralised agents know how busy they will be from their operator's speed.",
