@@ -11,6 +11,7 @@ from headgate.cli.explain import explain
 from headgate.cli.lab import lab
 from headgate.cli.policies import policies
 from headgate.cli.report import report
+from headgate.cli.rules import rules
 from headgate.cli.simulate import simulate
 from headgate.cli.version import version
 
@@ -39,6 +40,7 @@ app.command()(simulate)
 app.command()(policies)
 app.command()(explain)
 app.command()(report)
+app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
 app.add_typer(lab, name="lab")
 app.command()(version)
