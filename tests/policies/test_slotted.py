@@ -17,6 +17,7 @@ from headgate.policies.base import AnyPolicy
 
 GRAPH = Topology.of(("parse", "join"))
 GOAL = parse_objective("latency < 2s").within(1, 5)
+PLAN_EVERY_SLOT: dict[str, dict[str, object]] = {"mdp": {"replan_every_s": 60}}
 PLANNERS = ("mdp", "mdp-path", "rl-centralized", "rl-decentralized")
 
 
@@ -33,6 +34,7 @@ def look(
     ready: int | None = None,
     speed: float | None = 5.0,
     warming: bool = False,
+    backlog: float | None = None,
 ) -> None:
     """Readings of both operators; ``join`` sees half of the rate."""
     samples, instances = {}, {}
@@ -43,6 +45,7 @@ def look(
             at_s,
             input_rate_per_s=here,
             processed_rate_per_s=None if speed is None else sizes * speed,
+            backlog=backlog,
             latency_s=0.4,
             utilization=None if here is None or speed is None else min(1.0, here / (sizes * speed)),
             warming=warming,
@@ -76,7 +79,7 @@ def test_between_slots_it_holds(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLANNERS)
 def test_a_threshold_policy_acts_until_a_load_has_been_seen_often_enough(name: str) -> None:
-    chosen = policy(name, service_rate_per_s=5, trusted_visits=3, **({"replan_every_s": 60} if name == "mdp" else {}))
+    chosen = policy(name, service_rate_per_s=5, trusted_visits=3, **PLAN_EVERY_SLOT.get(name, {}))
     acting = [codes(proposal) for proposal in slots(6, chosen)]
     assert acting[:3] == [{"start-up"}] * 3
     assert all("start-up" not in one for one in acting[3:])
@@ -118,7 +121,7 @@ def test_a_speed_that_has_moved_is_planned_with_and_what_was_learned_stays() -> 
 @pytest.mark.parametrize("name", PLANNERS)
 def test_a_slot_without_a_rate_breaks_the_sequence_of_rates(name: str) -> None:
     chosen, window = (
-        policy(name, service_rate_per_s=5, **({"replan_every_s": 60} if name == "mdp" else {})),
+        policy(name, service_rate_per_s=5, **PLAN_EVERY_SLOT.get(name, {})),
         History(GRAPH),
     )
     for slot, rate in enumerate((6.0, 6.0, None, 6.0, 6.0), start=1):
@@ -139,6 +142,23 @@ def test_violations_of_a_slot_in_which_instances_came_are_not_learned() -> None:
             pass
         learned = chosen.snapshot()["planner"]["learned"]
         assert any(cell for row in learned for column in row for cell in column) is learns
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_while_records_wait_nothing_is_removed_and_the_plan_is_for_working_them_off(name: str) -> None:
+    for waiting, sizes in ((0.0, "fewer"), (900.0, "more")):
+        chosen, window = (
+            policy(name, service_rate_per_s=5, trusted_visits=0, **PLAN_EVERY_SLOT.get(name, {})),
+            History(GRAPH),
+        )
+        wanted = []
+        for slot in range(1, 120):
+            look(window, 60.0 * slot, 1.0, sizes=3)
+            if slot == 119:
+                look(window, 60.0 * slot + 1, 1.0, sizes=3, backlog=waiting)
+            wanted = [target.instances for target in chosen.decide(60.0 * slot + slot // 119, window).targets.values()]
+        assert min(wanted) < 3 if sizes == "fewer" else max(wanted) > 3
+        assert sizes == "fewer" or min(wanted) >= 3
 
 
 def test_a_clock_that_was_set_back_does_not_stop_the_decisions() -> None:

@@ -86,6 +86,18 @@ class RlDecentralized(SlottedPolicy[RlDecentralizedSettings]):
     def _rates_planned_on(self, slot: SlotReading) -> tuple[float, ...]:
         return tuple(slot.rates_per_s[name] for name in self.topology.operators)
 
+    def _draining_per_s(self, slot: SlotReading) -> tuple[float, ...]:
+        if not self.settings.drain_within_s:
+            return (0.0,) * len(self.topology.operators)
+        return tuple(slot.waiting.get(name, 0.0) / self.settings.drain_within_s for name in self.topology.operators)
+
+    def _largest_loads_per_s(self) -> tuple[float, ...]:
+        application, planner = self._application, self._planner
+        if application is None or not isinstance(planner, AgentsPlanner):
+            return (0.0,) * len(self.topology.operators)
+        # Above its target an agent sees no difference between sizes.
+        return tuple(planner.target * application.max_instances * speed for speed in application.service_rates_per_s)
+
     def _needed(self) -> tuple[str, ...]:
         return self.topology.operators
 

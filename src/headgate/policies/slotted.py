@@ -37,6 +37,8 @@ _MEASURE_SLOTS = 3
 _MEASURE_WEIGHT = 0.2
 _MOVED = 0.1
 """A measured speed that moved by more than this share makes the plan be made anew."""
+_ROOM = 0.9
+"""Share of what the largest sizes can serve that is planned for when records wait."""
 _EARLY_S = 1e-6
 
 
@@ -55,6 +57,9 @@ class SlottedSettings(Settings):
     """Weight of a change of size, which pauses the application."""
     weight_violation: Share = 0.4
     """Weight of a slot that violates the objective."""
+    drain_within_s: Seconds = 60.0
+    """When records wait, plan for working them off within this time as well; 0 plans for arrivals alone, as the
+    document does."""
     trusted_visits: Annotated[int, Field(ge=0)] = 5
     """How often a load must have been seen before the plan acts on it; a threshold policy acts until then."""
 
@@ -80,6 +85,8 @@ class SlotReading:
     rates_per_s: Mapping[str, float]
     whole_per_s: float
     """The rate of the application: what all sources get."""
+    waiting: Mapping[str, float]
+    """Records that wait beyond those of a normal batch."""
     settled: bool
     """All instances were there all the time, so that what else was measured is typical of the sizes."""
     outcome: SlotOutcome
@@ -107,6 +114,8 @@ class SlottedPolicy(PolicyBase[S]):
         self._start_up = Threshold(ThresholdSettings(), context)
         self._due_s: Instant | None = None
         self._before: Levels | None = None
+        self._behind = False
+        """Records were waiting when the slot began, so that what is late in it may be late because of earlier slots."""
         self._speeds: dict[str, _Measured] = {}
         self._shares: dict[str, _Measured] = {}
         self._application: Application | None = None
@@ -128,6 +137,13 @@ class SlottedPolicy(PolicyBase[S]):
     def _rates_planned_on(self, slot: SlotReading) -> tuple[float, ...]:
         """The rates that the grids cut: here that of the application alone."""
         return (slot.whole_per_s,)
+
+    def _draining_per_s(self, slot: SlotReading) -> tuple[float, ...]:
+        """What has to be got through beyond the rates above for those who wait."""
+        if not self.settings.drain_within_s:
+            return (0.0,)
+        needed = (waiting / self._share(name) for name, waiting in slot.waiting.items())
+        return (max(needed, default=0.0) / self.settings.drain_within_s,)
 
     def decide(self, now: Instant, window: Window) -> Proposal:
         sizes = {name: size for name in window.operators if (size := window.instances(name)) is not None}
@@ -152,28 +168,67 @@ class SlottedPolicy(PolicyBase[S]):
         if planner is None:
             return self._start(now, window, "the speed of the operators is not known yet")
         planned = tuple(sizes[name].planned for name in window.operators)
-        rates = self._rates_planned_on(slot)
+        rates, draining = self._rates_planned_on(slot), self._draining_per_s(slot)
         levels = tuple(grid.level_of(rate) for grid, rate in zip(self._grids, rates, strict=True))
         if self._before is not None:
-            planner.learn(self._before, planned, levels, slot.outcome if slot.settled else SlotOutcome())
+            planner.learn(self._before, planned, levels, self._outcome(slot))
         self._before = levels
+        load_levels = self._load_levels(levels, rates, draining)
+        self._behind = load_levels != levels
         visits = planner.visits(levels)
         if visits < self.settings.trusted_visits:
             told = f"this load was seen {visits} of {self.settings.trusted_visits} times"
             return self._start(now, window, f"{told} needed to trust the plan")
-        chosen = planner.choose(levels, planned)
-        return Proposal(
-            {
-                name: self._target(name, slot, visits, planned[index], chosen[index])
-                for index, name in enumerate(window.operators)
-            }
-        )
+        chosen = planner.choose(load_levels, planned)
+        targets = {
+            name: self._target(name, slot, visits, planned[index], chosen[index])
+            for index, name in enumerate(window.operators)
+        }
+        return Proposal(self._not_below(targets, now, window, sizes) if self._behind else targets)
+
+    def _not_below(
+        self, targets: Mapping[str, Target], now: Instant, window: Window, sizes: Mapping[str, Instances]
+    ) -> dict[str, Target]:
+        """While records wait nothing is removed, and the threshold policy may add where the plan does not."""
+        kept = {}
+        for name, other in self._start(now, window, "records wait").targets.items():
+            target, size = targets[name], sizes[name]
+            if other.instances > max(size.planned, target.instances):
+                kept[name] = other
+            elif target.instances < size.planned:
+                kept[name] = hold(size, "records-wait", f"{target.reason}, but records wait", target.numbers)
+            else:
+                kept[name] = target
+        return kept
+
+    def _load_levels(self, levels: Levels, rates: Sequence[float], draining: Sequence[float]) -> Levels:
+        """The levels to plan for when records wait: what can be carried at most, if it were more.
+
+        A plan gives up on loads that no size carries, since a slot that is lost anyway is cheapest with one instance.
+        That is right only where nothing is carried over from one slot to the next.
+        """
+        if not any(draining):
+            return levels
+        most = self._largest_loads_per_s()
+        loads = [min(rate + more, top) for rate, more, top in zip(rates, draining, most, strict=True)]
+        return tuple(grid.level_of(load) for grid, load in zip(self._grids, loads, strict=True))
+
+    def _largest_loads_per_s(self) -> tuple[float, ...]:
+        """What the largest sizes carry with some room to spare, for each of the rates that are planned on."""
+        return (_ROOM * self._application.largest_rate_per_s,) if self._application else (0.0,)
+
+    def _outcome(self, slot: SlotReading) -> SlotOutcome:
+        """What can be learned of the sizes that the slot had."""
+        if not slot.settled:
+            return SlotOutcome()
+        return replace(slot.outcome, violated=None) if self._behind and slot.outcome.violated else slot.outcome
 
     def _target(self, name: str, slot: SlotReading, visits: int, size: int, chosen: int) -> Target:
         rate = slot.rates_per_s.get(name)
         numbers: dict[str, Number] = {
             "rate_per_s": rate,
             "application_rate_per_s": slot.whole_per_s,
+            "waiting": slot.waiting.get(name, 0.0),
             "visits": visits,
             **self._told(name),
         }
@@ -214,7 +269,8 @@ class SlottedPolicy(PolicyBase[S]):
         )
         busy = tuple(_mean(samples[name], "utilization") for name in window.operators)
         whole = sum(rates[name] for name in self.topology.sources)
-        return SlotReading(rates, whole, settled, SlotOutcome(self._violated(samples), busy))
+        waiting = {name: excess for name in rates if (excess := _waiting(samples[name][-1], rates[name])) > 0}
+        return SlotReading(rates, whole, waiting, settled, SlotOutcome(self._violated(samples), busy))
 
     def _needed(self) -> tuple[str, ...]:
         """The operators without whose rate nothing can be planned."""
@@ -298,6 +354,7 @@ class SlottedPolicy(PolicyBase[S]):
         application = self._application
         return {
             "due_s": self._due_s,
+            "behind": self._behind,
             "before": None if self._before is None else list(self._before),
             "speeds": {name: [measured.value, measured.count] for name, measured in self._speeds.items()},
             "shares": {name: [measured.value, measured.count] for name, measured in self._shares.items()},
@@ -329,7 +386,9 @@ class SlottedPolicy(PolicyBase[S]):
             except InputError as error:
                 raise ValueError(str(error)) from error
             planner.load(state["planner"])
+        behind = bool(state["behind"])
         self._speeds, self._shares, self._due_s, self._before = speeds, shares, due_s, before
+        self._behind = behind
         self._application, self._grids, self._planner = application, grids, planner
 
 
@@ -341,6 +400,11 @@ def quantum_of(settings: SlottedSettings, speed_per_s: float) -> float:
 def _mean(samples: Sequence[Sample], metric: str) -> float | None:
     values = [value for sample in samples if (value := sample.metric(metric)) is not None]
     return sum(values) / len(values) if values else None
+
+
+def _waiting(sample: Sample, rate_per_s: float) -> float:
+    """Records that wait, beyond those that come together for a batch in any case."""
+    return max(0.0, (sample.backlog or 0.0) - rate_per_s * (sample.trigger_interval_s or 0.0))
 
 
 def _speed(sample: Sample, ready: int) -> float | None:

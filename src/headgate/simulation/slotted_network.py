@@ -124,8 +124,8 @@ def levels_like(matrix: Floats, start: int, slots: int, seed: int) -> list[int]:
 class SlottedKernel:
     """The same network as a kernel for the simulated engine, so that whole policies run on it.
 
-    Sizes count for a slot as they are when it ends. A record that meets a saturated operator is said to take its
-    service time and the whole slot.
+    Sizes count for a slot as they are when it ends. There is no reading of a backlog, for nothing is carried over. A
+    record that meets a saturated operator is said to take its service time and the whole slot.
     """
 
     def __init__(
@@ -175,7 +175,6 @@ class SlottedKernel:
             at_s,
             input_rate_per_s=rate,
             processed_rate_per_s=ready * service,
-            backlog=max(0.0, (rho - 1) * ready * service * self._slot_s),
             latency_s=1 / service + waiting_s,
             processing_time_s=1 / service,
             scheduling_delay_s=waiting_s,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,7 +86,8 @@ def test_learned_on_line_without_response_times_it_comes_near_the_exact_plan() -
 def test_what_failed_with_more_instances_at_a_lower_rate_is_not_tried() -> None:
     planner = PathPlanner(RUSSO, GRID, known=False)
     planner.learn((10,), tuple(planner.chain[4]), (20,), SlotOutcome(violated=True))
-    expected = np.zeros((13, 43))
+    saturated = replace(RUSSO, bound_s=math.inf).violations_of(planner.chain, GRID.rates_per_s)
+    expected = 0.4 * saturated
     expected[:5, 20:] = 0.4
     assert np.array_equal(planner._penalty, expected)
     # A place that was seen to do is believed over that.

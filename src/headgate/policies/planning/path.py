@@ -21,7 +21,7 @@ from headgate.policies.planning.planner import Levels, Sizes, SlotOutcome, float
 from headgate.policies.planning.rates import RateGrid, Transitions
 from headgate.policies.planning.solver import TIE, expected, solve, value_of
 
-_RATES = 400
+_RATES = 100
 """Rates between 0 and the largest that can be carried, at which configurations are compared."""
 _GAIN = 1e-6
 """A swap must save more than this per slot."""
@@ -42,8 +42,11 @@ def nested_chain(application: Application) -> NDArray[np.int64]:
         options = sizes + np.eye(count, dtype=np.int64)[growing]
         uncarried = application.violations_by(times_s, options).sum(axis=1)
         saturated_per_s = (sizes * services / shares)[growing]
-        sizes = options[np.lexsort((saturated_per_s, uncarried))[0]]
+        best = np.lexsort((saturated_per_s, uncarried))[0]
+        sizes = options[best]
         chain.append(sizes)
+        # What this configuration carries the next ones do too; one rate stays, for ties are compared on it.
+        times_s = times_s[:, :, -max(1, int(uncarried[best])) :]
     return np.stack(chain)
 
 
@@ -52,7 +55,7 @@ class PathPlanner:
 
     With ``known`` response time, penalties are computed. Without, whether a place violates the objective at the rate
     that *arrives* is learned from what happened: a mean per cell that fades with ``learning_rate``, and for cells never
-    seen the least that monotonicity allows (no better than what failed at a lower rate with more instances).
+    seen the least that is certain: it fails if an operator is saturated, or if more instances failed at a lower rate.
     """
 
     inputs = 1
@@ -92,9 +95,11 @@ class PathPlanner:
         count = len(self._application.operators)
         used = chain.sum(axis=1) / (count * self._application.max_instances)
         self._resources: Floats = self._weights.resources * used[:, None]
-        violated: Bools = self._application.violations_of(chain, self._grid.rates_per_s)
-        computed = self._weights.violation if self._known else 0.0
-        self._penalty: Floats = computed * violated.astype(np.float64)
+        # What saturates an operator violates any objective; that much is known without a response time.
+        application = self._application if self._known else replace(self._application, bound_s=np.inf)
+        violated: Bools = application.violations_of(chain, self._grid.rates_per_s)
+        self._certain: Floats = violated.astype(np.float64)
+        self._penalty: Floats = self._weights.violation * self._certain
 
     def choose(self, levels: Levels, sizes: Sizes) -> Sizes:
         place = self._places.get(sizes)
@@ -135,7 +140,7 @@ class PathPlanner:
     def _spread(self) -> None:
         known = np.where(self._seen > 0, self._learned, 0.0)
         least = np.maximum.accumulate(known, axis=1)
-        least = np.maximum.accumulate(least[::-1], axis=0)[::-1]
+        least = np.maximum(np.maximum.accumulate(least[::-1], axis=0)[::-1], self._certain)
         self._penalty = self._weights.violation * np.where(self._seen > 0, self._learned, least)
 
     def sweep(self, after: Floats) -> Floats:
