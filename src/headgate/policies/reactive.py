@@ -96,6 +96,14 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         self._learned: dict[str, Capacity] = {}
         self._learned_s: dict[str, Instant] = {}
 
+    def capacity(self, operator: str) -> Capacity | None:
+        """What one instance was found to carry."""
+        return self._learned.get(operator)
+
+    def forget(self, operator: str) -> None:
+        """Start to learn anew: the operator is no longer what it was."""
+        self._learned.pop(operator, None)
+
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         violated = self.objective.slo.violated_by(sample)
         told, numbers = told_by(self.objective.slo, sample)
