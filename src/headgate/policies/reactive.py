@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
-from enum import IntEnum
+from dataclasses import astuple
 from typing import Annotated
 
 from pydantic import Field
@@ -14,6 +13,7 @@ from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, OperatorPolicy, hold, register
+from headgate.policies.capacity.running_mean import Capacity, Source
 from headgate.policies.readings import plain, readings_over, told_by
 from headgate.policies.settings import Seconds, Settings
 
@@ -29,33 +29,6 @@ class ReactiveSettings(Settings):
     memory: Annotated[int, Field(ge=1)] = 10
     """Readings that the learned capacity is the mean of; older ones fade, so that records which became heavier
     are noticed."""
-
-
-class Source(IntEnum):
-    """What a capacity was learned from; the better source has the higher number."""
-
-    OFFERED = 0
-    """The offered rate at a violation: far too much when the load has jumped."""
-    BUSYNESS = 1
-    """How busy the instances were while the objective was kept."""
-    PROCESSED = 2
-    """What the instances got through at a violation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What one instance carries: a running mean over readings of one source."""
-
-    rate_per_s: float
-    count: int
-    source: Source
-
-    def joined(self, rate_per_s: float, source: Source, memory: int) -> Capacity:
-        """This mean with one more reading; a better source replaces it, a worse one is ignored."""
-        if source != self.source:
-            return Capacity(rate_per_s, 1, source) if source > self.source else self
-        weight = min(self.count, memory - 1)
-        return Capacity((weight * self.rate_per_s + rate_per_s) / (weight + 1), self.count + 1, source)
 
 
 @register
