@@ -87,7 +87,7 @@ class ChangeDetector:
         try:
             from river.drift import PageHinkley
         except ImportError as error:
-            raise InputError("change detection needs the package river; install headgate[predict].") from error
+            raise InputError("change detection needs the package river; install headgate[drift].") from error
         test = PageHinkley(min_instances=1, delta=_SLACK, threshold=self._gradual_threshold, alpha=1.0, mode="both")
         # The test compares with the mean so far; a model that is believed is off by nothing.
         for _ in range(_BELIEF):

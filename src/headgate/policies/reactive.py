@@ -14,7 +14,7 @@ from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, OperatorPolicy, hold, register
 from headgate.policies.capacity.running_mean import Capacity, Source
-from headgate.policies.readings import plain, readings_over, told_by
+from headgate.policies.readings import is_queueing, plain, readings_over, told_by
 from headgate.policies.settings import Seconds, Settings
 
 
@@ -181,7 +181,7 @@ def _carried_at_violation(sample: Sample) -> tuple[float | None, Source]:
     if processed is None:
         return offered, Source.OFFERED
     # Without a queue the instances still kept up: less than they got through was too much for the objective.
-    carried = processed if offered is None or _is_queueing(sample) else min(offered, processed)
+    carried = processed if offered is None or is_queueing(sample) else min(offered, processed)
     return carried, Source.PROCESSED
 
 
@@ -194,13 +194,6 @@ def _carried_when_kept(sample: Sample) -> float | None:
     if sample.utilization and sample.input_rate_per_s:
         guesses.append(sample.input_rate_per_s / sample.utilization)
     return min(guesses, default=None)
-
-
-def _is_queueing(sample: Sample) -> bool:
-    """Whether records are late because they waited, so that the instances were busy all the time."""
-    if sample.scheduling_delay_s is not None and sample.latency_s is not None:
-        return sample.scheduling_delay_s >= sample.latency_s / 2
-    return bool(sample.backlog)
 
 
 def _needed(rate_per_s: float, capacity_per_s: float) -> int:

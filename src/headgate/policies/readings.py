@@ -50,6 +50,32 @@ def readings_over(window: Window, operator: str, duration_s: float) -> list[Samp
     return window.samples(operator, oldest.at_s, settled=True)
 
 
+def is_queueing(sample: Sample) -> bool:
+    """Whether records are late because they waited, so that the instances were busy all the time."""
+    if sample.scheduling_delay_s is not None and sample.latency_s is not None:
+        return sample.scheduling_delay_s >= sample.latency_s / 2
+    return bool(sample.backlog)
+
+
+def is_steady(window: Window, operator: str, sample: Sample) -> bool:
+    """Whether a newest reading is typical of the present size: the operator has recovered from what was before.
+
+    It has not while instances come, go or warm up, and not while it works off a queue that an earlier time left behind.
+    A queue that grows is what this size makes of its load.
+    """
+    settled_s = window.settled_since_s(operator)
+    if sample.warming or (settled_s is not None and sample.at_s <= settled_s):
+        return False
+    before = window.sample_at(operator, math.nextafter(sample.at_s, -math.inf))
+    return before is None or not is_queueing(sample) or _waiting(sample) >= _waiting(before)
+
+
+def _waiting(sample: Sample) -> float:
+    if sample.scheduling_delay_s is not None:
+        return sample.scheduling_delay_s
+    return sample.backlog or 0.0
+
+
 def told_by(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
     """How a reading stands to the objective: in words, and as numbers."""
     match slo:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from headgate.core.contracts import Engine, Guard, Policy
+from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
 from headgate.core.errors import EngineError, EngineGoneError
 from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
@@ -84,6 +84,7 @@ class ControlLoop:
             reason = f"{self.policy.name} failed with {type(error).__name__}: {error}"
             self.note("policy-failed", reason, at_s=now)
             decision = hold(self.policy.name, now, self.history, "policy-failed", reason)
+        self._journal_events_of_policy()
         receipt = self._apply(now, decision)
         if receipt.outcome in (Outcome.ACCEPTED, Outcome.UNCHANGED):
             self.history.record(decision)
@@ -103,6 +104,12 @@ class ControlLoop:
         except EngineError as error:
             logger.warning("the engine could not be changed: %s", error)
             return Receipt(now, Outcome.FAILED, {}, str(error))
+
+    def _journal_events_of_policy(self) -> None:
+        if isinstance(self.policy, ReportsEvents):
+            for event in self.policy.take_events():
+                logger.info("%s: %s", event.kind, event.detail)
+                self._write(lambda journal, event=event: journal.noted(event))
 
     def save_state(self) -> None:
         """Put the policy's learned state into the journal."""
