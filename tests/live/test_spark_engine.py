@@ -67,9 +67,12 @@ def test_arrivals_and_lag_come_from_offsets_not_from_what_was_admitted(
 
     def reading() -> bool:
         sample = engine.observe().samples.get("job")
-        if sample is not None and not sample.warming and sample.input_rate_per_s and sample.at_s not in {
-            one.at_s for one in settled
-        }:
+        if (
+            sample is not None
+            and not sample.warming
+            and sample.input_rate_per_s
+            and sample.at_s not in {one.at_s for one in settled}
+        ):
             settled.append(sample)
         return len(settled) >= 3
 
@@ -97,7 +100,7 @@ def test_an_executor_killed_in_a_batch_is_replaced_and_nothing_is_lost(
     query = job.start(spark)
     try:
         eventually("a first reading", lambda: "job" in engine.observe().samples)
-        victim, process = sorted(executor_processes().items())[0]
+        victim, process = min(executor_processes().items())
         eventually("a batch to be running", lambda: bool(query.status["isTriggerActive"]))
         process.send_signal(signal.SIGKILL)
         eventually("the death to be seen", lambda: size(engine).ready < 2)

@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -83,7 +84,7 @@ class LoadReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, records = start["records"], end["records"] - start["records"]
         cuts = [first + records * part // self._partitions for part in range(self._partitions + 1)]
-        return [_Range(one, other) for one, other in zip(cuts, cuts[1:], strict=False) if other > one]
+        return [_Range(one, other) for one, other in pairwise(cuts) if other > one]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Range)

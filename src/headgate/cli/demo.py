@@ -25,12 +25,12 @@ from headgate.core.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from headgate.lab.demo import DemoPlan, DemoResult
+    from headgate.lab.demo import DemoResult
 
 
 def demo(
     *,
-    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "150s",
+    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "140s",
     policy: Annotated[
         str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
     ] = "reactive",
@@ -143,7 +143,7 @@ def _notes(result: DemoResult) -> list[str]:
 def _print(result: DemoResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import comparison_table, figures, print_changes, plots
+    from headgate.cli.run_view import comparison_table, figures, plots, print_changes
 
     record = result.record
     console.print()

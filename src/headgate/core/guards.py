@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from headgate.core.contracts import Guard
 from headgate.core.errors import InputError
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.units import format_duration
@@ -187,9 +186,7 @@ class GuardTimes(_EachOperator):
 def _too_soon(now: Instant, last: Change | None, wait_s: float, direction: str) -> str:
     if last is None or now - last.at_s >= wait_s:
         return ""
-    return (
-        f"scaled {direction} {format_duration(now - last.at_s)} ago, guard time {format_duration(wait_s)}"
-    )
+    return f"scaled {direction} {format_duration(now - last.at_s)} ago, guard time {format_duration(wait_s)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 Readings come from a streaming listener and from the status store; sizes are set through the scheduler's own allocation
 client. The engine owns the target: Spark replaces executors that die up to it, and what is above it is drained. An
-executor is removed by decommissioning it, so that it finishes its tasks and hands over its blocks; one that has not left
-after ``drain_timeout_s`` is killed. Closing the engine leaves the job running at its size.
+executor is removed by decommissioning it, so that it finishes its tasks and hands over its blocks; one that has not
+left after ``drain_timeout_s`` is killed. Closing the engine leaves the job running at its size.
 """
 
 from __future__ import annotations

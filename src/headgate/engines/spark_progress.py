@@ -52,11 +52,13 @@ class QueryTracker:
         self._arrivals: deque[tuple[Instant, float]] = deque()
 
     def on_progress(self, progress: Mapping[str, Any], received_s: Instant) -> Batch:
-        """Take in one progress event (its JSON, parsed). Times come from the receipt: Spark's are wall times, and jump."""
+        """Take in one progress event (its JSON, parsed). Times come from the receipt: Spark's wall times may jump."""
         duration_s = progress["durationMs"].get("triggerExecution", 0) / 1000
         started_s = received_s - duration_s
         records = sum(int(source["numInputRows"]) for source in progress["sources"])
-        start, end, latest = (_records(progress["sources"], key) for key in ("startOffset", "endOffset", "latestOffset"))
+        start, end, latest = (
+            _records(progress["sources"], key) for key in ("startOffset", "endOffset", "latestOffset")
+        )
         trusted = (
             end is not None
             and latest is not None

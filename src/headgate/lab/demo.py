@@ -1,4 +1,4 @@
-"""The demonstration: a real Spark cluster on this machine, a load that rises and falls, and the autoscaler between them.
+"""The demonstration: a real Spark cluster on this machine, a load that rises and falls, and the autoscaler between.
 
 The operator of the job sleeps instead of computing, so that several executors on a few cores behave like executors on
 machines of their own (see ``apps/steady_job.py``). Waits are shorter than one would set in production, so that the
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from headgate.runtime.loop import Watcher
 from headgate.runtime.simulate import fixed_size_comparison
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.simulation.micro_batch import MicroBatch
+
+if TYPE_CHECKING:
+    from headgate.apps.steady_job import StreamingQuery
 
 LEAST_SECONDS = 40.0
 QUICK_SETTINGS: Mapping[str, Mapping[str, object]] = {
@@ -40,13 +44,13 @@ class DemoPlan:
 
     directory: Path
     """Gets the journal and, while the job runs, its output."""
-    seconds: float = 150.0
+    seconds: float = 140.0
     policy: str = DEFAULT_POLICY
     settings: Mapping[str, object] = field(default_factory=dict)
     objective: str = "latency p95 < 8s"
     max_executors: int = 5
     base_rate_per_s: float = 15.0
-    peak_rate_per_s: float = 110.0
+    peak_rate_per_s: float = 95.0
     cost_s: float = 0.025
     trigger_interval_s: float = 2.0
     max_rows_per_batch: int = 300
@@ -114,7 +118,7 @@ def run_demo(
     stage: Callable[[str], None],
     watcher: Watcher,
 ) -> DemoResult:
-    """Run the demonstration; ``stage`` is told what is going on, ``watcher`` is shown every observation and decision."""
+    """Run the demonstration; ``stage`` is told what is going on, ``watcher`` what is observed and decided."""
     # What can be wrong is found out before a cluster is started.
     preview_policy(plan.policy, plan.goal, plan.chosen_settings)
     from headgate.apps.steady_job import SteadyJob
@@ -137,6 +141,7 @@ def run_demo(
                 partitions=2 * plan.max_executors,
                 max_rows_per_batch=plan.max_rows_per_batch,
             )
+            stage("warming up: a first batch loads classes and Python workers")
             job.warm_up(spark)
             query = job.start(spark)
             stage("running")
@@ -180,8 +185,8 @@ def run_demo(
 def _ends_within(query: StreamingQuery, seconds: float) -> bool:
     """Wait for a query, in small steps: a call into the JVM cannot be interrupted, and a person may want to."""
     until_s = time.monotonic() + seconds
-    while (left_s := until_s - time.monotonic()) > 0:
-        if query.awaitTermination(min(0.5, left_s)):
+    while time.monotonic() < until_s:
+        if query.awaitTermination(1):
             return True
     return False
 

@@ -7,13 +7,20 @@ is found by the Page–Hinkley test of *river*: residuals that stay small, but h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 
-if TYPE_CHECKING:
-    from river.drift import PageHinkley
+
+class _Test(Protocol):
+    """What is used of a drift detector of river, which has no types."""
+
+    @property
+    def drift_detected(self) -> bool: ...
+
+    def update(self, x: float) -> None: ...
+
 
 CONFIRMATIONS = 2
 """So many residuals in a row must be beyond the threshold: a single odd reading is an accident."""
@@ -31,8 +38,8 @@ _BELIEF = 100
 class ChangeDetector:
     """Takes in one residual after the other (measured less predicted pressure) and says when the model has had its day.
 
-    ``scale`` is the error that the model was found to have when it was made; gradual change is measured by it. The whole
-    state is the list of residuals: going through them again gives the same test.
+    ``scale`` is the error that the model was found to have when it was made; gradual change is measured by it. The
+    whole state is the list of residuals: going through them again gives the same test.
 
     >>> detector = ChangeDetector(abrupt_threshold=0.8, gradual_threshold=30.0, scale=0.05)
     >>> [detector.update(residual) for residual in (0.1, -0.1, 1.2, 1.3)]
@@ -83,12 +90,14 @@ class ChangeDetector:
         limit = self._abrupt_threshold
         return max(-limit, min(limit, residual)) / self._scale
 
-    def _fresh_test(self) -> PageHinkley:
+    def _fresh_test(self) -> _Test:
         try:
             from river.drift import PageHinkley
         except ImportError as error:
             raise InputError("change detection needs the package river; install headgate[drift].") from error
-        test = PageHinkley(min_instances=1, delta=_SLACK, threshold=self._gradual_threshold, alpha=1.0, mode="both")
+        test: _Test = PageHinkley(
+            min_instances=1, delta=_SLACK, threshold=self._gradual_threshold, alpha=1.0, mode="both"
+        )
         # The test compares with the mean so far; a model that is believed is off by nothing.
         for _ in range(_BELIEF):
             test.update(0.0)

@@ -42,8 +42,8 @@ class ProactiveSettings(ReactiveSettings):
     resamples: Annotated[int, Field(ge=10)] = 250
     """Refits of the model by which its stability is judged (the document's k)."""
     stability_threshold: Pressure = 0.5
-    """Largest spread of predictions that counts as stable, as a share of the objective's bound (the document's λ: 0.05 of
-    slow records where 0.1 are allowed)."""
+    """Largest spread of predictions that counts as stable, as a share of the objective's bound (the document's λ: 0.05
+    of slow records where 0.1 are allowed)."""
     forecaster: str = "linear-trend"
     """Who predicts the load."""
     horizon_s: Annotated[float, Field(gt=0)] = 60.0
@@ -53,7 +53,8 @@ class ProactiveSettings(ReactiveSettings):
     quantile: Level = 0.5
     """A size must hold for the load that is not exceeded with this probability; the document takes the middle."""
     abrupt_threshold: Pressure = 0.8
-    """A prediction that is off by more than this share of the bound shows a sudden change (the document's 0.08 of 0.1)."""
+    """A prediction that is off by more than this share of the bound shows a sudden change (the document's 0.08 of
+    0.1)."""
     gradual_threshold: Pressure = 30.0
     """How far predictions may be off in sum, in errors of the model, before that shows a slow change."""
     standby: Annotated[int, Field(ge=0)] = 0
@@ -88,15 +89,15 @@ class _Operator:
 
 @register
 class Proactive(OperatorPolicy[ProactiveSettings]):
-    """Explores as ``reactive`` does until it knows the job, then acts ahead of the load, as long as what it knows holds.
+    """Explores as ``reactive`` does until it knows the job, then acts ahead of the load while what it knows holds.
 
     - Exploration: every steady reading is kept. Now and then a performance model is fitted; when its predictions are
       stable, at the readings and up to what the present size can carry, optimal control begins.
     - Optimal control: the fewest instances whose predicted pressure, with the model's error on top, stays within the
-      objective for the present load and every predicted one. A violation that nobody foresaw is answered as ``reactive``
-      would, and nothing is removed while a queue is being worked off.
-    - A prediction that is suddenly far off, or has come to be off a little all the time, means that the job has changed:
-      back to exploration, with a fresh data set.
+      objective for the present load and every predicted one. A violation that nobody foresaw is answered as
+      ``reactive`` would, and nothing is removed while a queue is being worked off.
+    - A prediction that is suddenly far off, or has come to be off a little all the time, means that the job has
+      changed: back to exploration, with a fresh data set.
 
     The document compares the measured pressure with that of the *predicted* load, so that a bad forecast counts as a
     change of the job; here with that of the load that came. Readings are discarded after a change of size until the job
@@ -166,9 +167,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
     def _fresh_forecaster(self) -> tuple[EvenGrid, AnyForecaster]:
         return EvenGrid(self.settings.forecast_step_s), make_forecaster(self.settings.forecaster)
 
-    def _take_in(
-        self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample
-    ) -> None:
+    def _take_in(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> None:
         known, rate = self._operators[operator], sample.input_rate_per_s
         if rate is None:
             return
@@ -183,7 +182,8 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
             known.points.append(Point(rate, instances.ready, pressure))
             known.violated = known.violated or pressure >= 1
         else:
-            self._judge(now, operator, known.model, Point(rate, instances.ready, pressure), queueing=is_queueing(sample))
+            point = Point(rate, instances.ready, pressure)
+            self._judge(now, operator, known.model, point, queueing=is_queueing(sample))
 
     # ---------------------------------------------------------------------------------------------------- exploration
 
@@ -239,9 +239,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
 
     # ------------------------------------------------------------------------------------------------ optimal control
 
-    def _judge(
-        self, now: Instant, operator: str, model: PerformanceModel, point: Point, *, queueing: bool
-    ) -> None:
+    def _judge(self, now: Instant, operator: str, model: PerformanceModel, point: Point, *, queueing: bool) -> None:
         """Back to exploration if the model no longer tells what is measured."""
         known = self._operators[operator]
         predicted = float(model.predict([point.rate_per_s], point.instances)[0])

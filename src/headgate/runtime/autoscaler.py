@@ -112,7 +112,7 @@ class Autoscaler:
             clock.wait_until(due_s, self._stop)
 
 
-def autoscale(
+def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     spark: SparkSession,
     objective: str | Objective = "latency p95 < 10s",
     policy: str = DEFAULT_POLICY,

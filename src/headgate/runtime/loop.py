@@ -2,7 +2,9 @@
 
 Nothing that fails in a tick ends the loop, and nothing that fails is silent: an engine that cannot be observed, a
 policy that raises, an engine that refuses and a journal that cannot be written each become an event, and the job keeps
-its size. Only an engine that has ended for good ends the loop as well (``EngineGoneError``). The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
+its size. Only an engine that has ended for good ends the loop as well (``EngineGoneError``).
+
+The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
-from headgate.core.errors import EngineError, EngineGoneError
+from headgate.core.errors import EngineGoneError, HeadgateError
 from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
@@ -54,24 +56,29 @@ class ControlLoop:
         observation = self._observe(now)
         decision = None if observation is None else self._decide(now, observation)
         for watcher in self.watchers:
-            watcher(observation, decision)
+            try:
+                watcher(observation, decision)
+            except Exception:
+                logger.exception("a watcher failed; it goes on being told")
         return decision
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""
-        event = Event(self.clock.now() if at_s is None else at_s, kind, detail)
+        self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail))
+
+    def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))
 
     def _observe(self, now: Instant) -> Observation | None:
         try:
             observation = self.engine.observe()
+            self.history.observe(observation)
         except EngineGoneError:
             raise
-        except EngineError as error:
+        except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
             logger.warning("the engine could not be observed: %s", error)
-            self.note("observe-failed", str(error), at_s=now)
+            self.note("observe-failed", _told(error), at_s=now)
             return None
-        self.history.observe(observation)
         self._write(lambda journal: journal.observed(observation))
         return observation
 
@@ -81,17 +88,19 @@ class ControlLoop:
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             logger.exception("policy %s failed; holding", self.policy.name)
-            reason = f"{self.policy.name} failed with {type(error).__name__}: {error}"
+            reason = f"{self.policy.name} failed with {_told(error)}"
             self.note("policy-failed", reason, at_s=now)
             decision = hold(self.policy.name, now, self.history, "policy-failed", reason)
-        self._journal_events_of_policy()
+        events = self.policy.take_events() if isinstance(self.policy, ReportsEvents) else ()
+        for event in events:
+            self._note(event)
         receipt = self._apply(now, decision)
         if receipt.outcome in (Outcome.ACCEPTED, Outcome.UNCHANGED):
             self.history.record(decision)
         self._write(lambda journal: journal.decided(decision))
         if receipt.outcome is not Outcome.UNCHANGED:
             self._write(lambda journal: journal.received(receipt))
-        if not decision.is_hold and self._state_key is not None:
+        if (events or not decision.is_hold) and self._state_key is not None:
             self.save_state()
         return decision
 
@@ -101,15 +110,9 @@ class ControlLoop:
             return self.engine.apply(decision)
         except EngineGoneError:
             raise
-        except EngineError as error:
+        except Exception as error:  # noqa: BLE001 - as above
             logger.warning("the engine could not be changed: %s", error)
-            return Receipt(now, Outcome.FAILED, {}, str(error))
-
-    def _journal_events_of_policy(self) -> None:
-        if isinstance(self.policy, ReportsEvents):
-            for event in self.policy.take_events():
-                logger.info("%s: %s", event.kind, event.detail)
-                self._write(lambda journal, event=event: journal.noted(event))
+            return Receipt(now, Outcome.FAILED, {}, _told(error))
 
     def save_state(self) -> None:
         """Put the policy's learned state into the journal."""
@@ -122,10 +125,15 @@ class ControlLoop:
             return
         try:
             write(self._journal)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a journal is a plug-in too
             # A full disk must not stop the scaling. It is said once, not at every tick.
             if not self._journal_failed:
                 logger.error("the journal cannot be written, going on without it: %s", error)
             self._journal_failed = True
         else:
             self._journal_failed = False
+
+
+def _told(error: Exception) -> str:
+    """Our own errors are sentences; of others, their kind is worth knowing."""
+    return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"

@@ -51,6 +51,8 @@ class SimulationResult:
     run: Mapping[str, JSON]
     """What was run, with what."""
     record: RunRecord
+    state: Mapping[str, JSON]
+    """What the policy had learned by the end."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -84,6 +86,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     interval_s: float = DEFAULT_INTERVAL_S,
     seconds: float,
     seed: int = 0,
+    state: Mapping[str, JSON] | None = None,
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
@@ -94,6 +97,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     - ``interval_s``: seconds between decisions; ``seconds``: how long the run is
     - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
     - ``seed``: of the policy's randomness and the model's noise
+    - ``state``: what the policy has learned in another run (``SimulationResult.state``)
     - ``journal``: keeps everything that was seen and decided
     """
     _require_positive("seconds", seconds)
@@ -106,6 +110,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     kernel = _kernel(model, workload, service_rate_per_s, start, seed)
     engine = SimulatedEngine(kernel, startup_s=startup_s)
     policy = make_policy(policy_name, Context(objective, engine.topology(), seed), settings)
+    if state is not None:
+        policy.restore(state)
     guard_settings = guards_for(policy, guards)
     run = {
         "engine": engine.name,
@@ -147,7 +153,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     if journal is not None:
         journal.observed(final)
     loop.note("stopped", f"after {seconds:g} simulated seconds")
-    return SimulationResult(run, record)
+    return SimulationResult(run, record, policy.snapshot())
 
 
 def fixed_size_comparison(

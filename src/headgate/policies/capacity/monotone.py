@@ -53,7 +53,8 @@ class Curve:
         means = np.array([at[part].mean() for part in parts])
         # The ends count as they are: how far the readings reach must not shrink by averaging.
         means[0], means[-1] = at[order[0]], at[order[-1]]
-        return cls.monotone(means, np.array([values[part].mean() for part in parts]), np.array([len(part) for part in parts], dtype=float))
+        counts = np.array([float(len(part)) for part in parts])
+        return cls.monotone(means, np.array([float(values[part].mean()) for part in parts]), counts)
 
     def to_json(self) -> dict[str, JSON]:
         return {"at": list(self.at), "values": list(self.values)}

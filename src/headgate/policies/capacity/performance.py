@@ -74,8 +74,8 @@ class PerformanceModel:
     The document's two inputs, load and instances, enter as load per instance and instances: then what the job does at
     three instances says something about four. Where there are readings of a size, its curve is the polynomial, made
     monotone in the load; where there are none, it is what all sizes together show at the same load per instance, never
-    below what is known to the left of it. Beyond every reading the pressure grows with the load at least, and it is 1 at
-    the learned capacity, because that is where the objective broke.
+    below what is known to the left of it. Beyond every reading the pressure grows with the load at least, and it is 1
+    at the learned capacity, because that is where the objective broke.
     """
 
     polynomial: Polynomial
@@ -179,11 +179,10 @@ def as_arrays(points: Sequence[Point]) -> tuple[FloatArray, FloatArray, FloatArr
     return rates, sizes, pressures
 
 
-def _choose(
-    rates: FloatArray, sizes: FloatArray, pressures: FloatArray, max_degree: int
-) -> tuple[Polynomial, float]:
+def _choose(rates: FloatArray, sizes: FloatArray, pressures: FloatArray, max_degree: int) -> tuple[Polynomial, float]:
     loads = rates / sizes
-    folds = (np.arange(len(rates)) // _BLOCK) % _FOLDS if len(rates) >= _BLOCK * _FOLDS else np.arange(len(rates)) % _FOLDS
+    block = _BLOCK if len(rates) >= _BLOCK * _FOLDS else 1
+    folds = np.arange(len(rates)) // block % _FOLDS
     distinct = len(np.unique(sizes))
     candidates: list[tuple[Polynomial, FloatArray, FloatArray]] = []
     for degree in range(1, max_degree + 1):
@@ -205,9 +204,9 @@ def _choose(
 
 
 def _fold_errors(design: FloatArray, pressures: FloatArray, folds: NDArray[np.int64]) -> FloatArray:
-    """The mean square error on each fold of the fit to all others; the whole is summed once, folds are taken out of it."""
+    """The mean square error on each fold of the fit to all others: the whole is summed once, each fold is taken out."""
     gram, moments = design.T @ design, design.T @ pressures
-    errors = np.empty(_FOLDS)
+    errors: FloatArray = np.empty(_FOLDS)
     for fold in range(_FOLDS):
         held = folds == fold
         part, values = design[held], pressures[held]
@@ -219,8 +218,8 @@ def _fold_errors(design: FloatArray, pressures: FloatArray, folds: NDArray[np.in
 
 def _solved(gram: FloatArray, moments: FloatArray, count: int) -> FloatArray:
     # The least that keeps terms apart which the readings cannot tell apart.
-    solution: FloatArray = np.linalg.solve(gram + _RIDGE * count * np.eye(len(gram)), moments)
-    return solution
+    solution = np.linalg.solve(gram + _RIDGE * count * np.eye(len(gram)), moments)
+    return np.asarray(solution, dtype=np.float64)
 
 
 def _curve(polynomial: Polynomial, rates: FloatArray, size: int) -> Curve:
@@ -228,7 +227,7 @@ def _curve(polynomial: Polynomial, rates: FloatArray, size: int) -> Curve:
     pressures = np.clip(polynomial(knots, np.full(len(knots), float(size))), 0.0, CEILING)
     nearest = np.abs(rates[:, None] - knots[None, :]).argmin(axis=1)
     # Where there are hardly any readings, the neighbours and monotonicity say what the polynomial cannot know.
-    weights = np.bincount(nearest, minlength=len(knots)) + 1e-3
+    weights = np.bincount(nearest, minlength=len(knots)).astype(np.float64) + 1e-3
     return Curve.monotone(knots, pressures, weights)
 
 

@@ -31,7 +31,7 @@ class Stability:
         return self.at_readings <= self.threshold and self.up_to_capacity <= self.threshold
 
 
-def check_stability(  # noqa: PLR0913 - the document's parameters
+def check_stability(
     model: PerformanceModel,
     kept: Sequence[Point],
     rate_per_s: float,
@@ -59,8 +59,8 @@ def prediction_spread(
 ) -> FloatArray:
     """The standard deviation, at each row of ``at``, of the predictions of least-squares fits to bootstrap resamples.
 
-    A resample only weighs the rows of the one design matrix anew. So all of them are solved at once, in a basis in which
-    the whole is orthonormal.
+    A resample only weighs the rows of the one design matrix anew. So all of them are solved at once, in a basis in
+    which the whole is orthonormal.
 
     >>> line = np.stack((np.ones(50), np.linspace(0, 1, 50)), axis=1)
     >>> [float(one) for one in prediction_spread(line, line @ [1.0, 0.5], line[:2]).round(6)]
