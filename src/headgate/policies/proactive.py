@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from statistics import NormalDist
 from typing import Annotated
 
 import numpy as np
@@ -30,6 +31,8 @@ Level = Annotated[float, Field(gt=0, lt=1)]
 Pressure = Annotated[float, Field(gt=0)]
 
 _MOST_READINGS = 3000
+_SCATTER = 3.0
+"""Errors of the model that a single reading may be off by without telling anything."""
 _LONGEST_AHEAD = 4
 """A forecast from readings that are late reaches further, but at most so many times the horizon."""
 
@@ -50,8 +53,9 @@ class ProactiveSettings(ReactiveSettings):
     """How far ahead the load is predicted; not less than an instance takes to start."""
     forecast_step_s: Annotated[float, Field(gt=0)] = 5.0
     """Time between two predicted loads."""
-    quantile: Level = 0.5
-    """A size must hold for the load that is not exceeded with this probability; the document takes the middle."""
+    certainty: Level = 0.98
+    """The probability with which a size must hold, by the spread of the forecast and by the error of the model; the
+    document takes the middle, 0.5."""
     abrupt_threshold: Pressure = 0.8
     """A prediction that is off by more than this share of the bound shows a sudden change (the document's 0.08 of
     0.1)."""
@@ -94,7 +98,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
     - Exploration: every steady reading is kept. Now and then a performance model is fitted; when its predictions are
       stable, at the readings and up to what the present size can carry, optimal control begins.
     - Optimal control: the fewest instances whose predicted pressure, with the model's error on top, stays within the
-      objective for the present load and every predicted one. A violation that nobody foresaw is answered as
+      objective for the present load and every predicted one. A violation that is more than scatter is answered as
       ``reactive`` would, and nothing is removed while a queue is being worked off.
     - A prediction that is suddenly far off, or has come to be off a little all the time, means that the job has
       changed: back to exploration, with a fresh data set.
@@ -123,6 +127,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         self.lookback_s = self._reactive.lookback_s
         self._operators: dict[str, _Operator] = {}
         self._events: list[Event] = []
+        self._margins = NormalDist().inv_cdf(settings.certainty)
         make_forecaster(settings.forecaster)  # A name that does not exist is told at once.
 
     def mode(self, operator: str) -> Mode:
@@ -296,7 +301,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         )
         if settings.standby:
             reason = f"{reason}, and {settings.standby} stand by"
-        if violated:
+        if violated and self._is_unforeseen(known.model, instances, sample):
             answer = self._reactive.size(now, window, operator, instances, sample)
             if answer.instances > target:
                 return replace(answer, reason=f"{answer.reason}; {reason}", numbers={**numbers, **answer.numbers})
@@ -305,6 +310,13 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         if target == instances.planned:
             return hold(instances, "as-planned", reason, numbers)
         return Target(target, "ahead-of-load" if target > instances.planned else "fewer-hold", reason, numbers)
+
+    def _is_unforeseen(self, model: PerformanceModel, instances: Instances, sample: Sample) -> bool:
+        """Whether a violation is more than the scatter about what the model says of this load and size."""
+        pressure, rate = self.objective.slo.pressure(sample), sample.input_rate_per_s
+        if pressure is None or rate is None or instances.ready < 1:
+            return True
+        return pressure - float(model.predict([rate], instances.ready)[0]) > _SCATTER * model.error
 
     def _loads_ahead(self, now: Instant, known: _Operator) -> FloatArray:
         """The loads from now on to the horizon; none as long as too little is known to predict any."""
@@ -316,12 +328,13 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         forecast = known.forecaster.forecast(min(passed, _LONGEST_AHEAD * ahead) + ahead)
         if forecast is None:
             return np.empty(0)
-        loads: FloatArray = np.maximum(0.0, forecast.quantile(self.settings.quantile)[-ahead:])
+        loads: FloatArray = np.maximum(0.0, forecast.quantile(self.settings.certainty)[-ahead:])
         return loads
 
     def _fewest(self, model: PerformanceModel, loads: FloatArray) -> int:
+        allowed = 1 - self._margins * model.error
         for size in range(self.objective.min_instances, self.objective.max_instances):
-            if bool(np.all(model.predict(loads, size) + model.error < 1)):
+            if bool(np.all(model.predict(loads, size) < allowed)):
                 return size
         return self.objective.max_instances
 

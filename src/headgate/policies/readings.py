@@ -60,11 +60,11 @@ def is_queueing(sample: Sample) -> bool:
 def is_steady(window: Window, operator: str, sample: Sample) -> bool:
     """Whether a newest reading is typical of the present size: the operator has recovered from what was before.
 
-    It has not while instances come, go or warm up, and not while it works off a queue that an earlier time left behind.
-    A queue that grows is what this size makes of its load.
+    It has not while instances come, go or warm up, not while records come out that came in before, and not while it
+    works off a queue that an earlier time left behind. A queue that grows is what this size makes of its load.
     """
     settled_s = window.settled_since_s(operator)
-    if sample.warming or (settled_s is not None and sample.at_s <= settled_s):
+    if sample.warming or (settled_s is not None and sample.at_s - (sample.latency_s or 0.0) <= settled_s):
         return False
     before = window.sample_at(operator, math.nextafter(sample.at_s, -math.inf))
     return before is None or not is_queueing(sample) or _waiting(sample) >= _waiting(before)

@@ -8,7 +8,7 @@ every objective.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,6 +30,8 @@ _BLOCK = 10
 """Readings in a row that go into the same fold: neighbours in time are alike, and must not predict each other."""
 _RIDGE = 1e-9
 _KNOTS = 33
+_LEAST_NEAR = 20
+_ONE_SIGMA = 0.6827
 
 
 class Point(NamedTuple):
@@ -86,7 +88,7 @@ class PerformanceModel:
     capacity_per_s: float
     """Records per second that one instance carries."""
     error: float
-    """Cross-validated root mean square error."""
+    """What predictions near the bound are off by, as a standard deviation, from cross-validation."""
     readings: int
     outliers: int
 
@@ -190,30 +192,36 @@ def _choose(rates: FloatArray, sizes: FloatArray, pressures: FloatArray, max_deg
         design = shape.design(rates, sizes)
         if design.shape[1] > len(rates) / _FOLDS and candidates:
             break
-        candidates.append((shape, design, _fold_errors(design, pressures, folds)))
-    means = np.array([float(errors.mean()) for _, _, errors in candidates])
+        candidates.append((shape, design, _held_out(design, pressures, folds)))
+    squares = [(predicted - pressures) ** 2 for _, _, predicted in candidates]
+    errors = np.array([[square[folds == fold].mean() for fold in range(_FOLDS)] for square in squares])
+    means = errors.mean(axis=1)
     best = int(np.argmin(means))
-    tolerated = means[best] + float(candidates[best][2].std(ddof=1)) / np.sqrt(_FOLDS) + 1e-12
-    chosen = int(np.argmax(means <= tolerated))
-    shape, design, _ = candidates[chosen]
+    tolerated = means[best] + float(errors[best].std(ddof=1)) / np.sqrt(_FOLDS) + 1e-12
+    shape, design, predicted = candidates[int(np.argmax(means <= tolerated))]
     coefficients = _solved(design.T @ design, design.T @ pressures, len(rates))
-    fitted = Polynomial(
-        shape.degree, shape.instance_degree, shape.loads, shape.sizes, tuple(float(value) for value in coefficients)
-    )
-    return fitted, float(np.sqrt(means[chosen]))
+    fitted = replace(shape, coefficients=tuple(float(value) for value in coefficients))
+    return fitted, _error(predicted, pressures)
 
 
-def _fold_errors(design: FloatArray, pressures: FloatArray, folds: NDArray[np.int64]) -> FloatArray:
-    """The mean square error on each fold of the fit to all others: the whole is summed once, each fold is taken out."""
+def _held_out(design: FloatArray, pressures: FloatArray, folds: NDArray[np.int64]) -> FloatArray:
+    """What the fit to all other folds predicts for each: the whole is summed once, each fold is taken out of it."""
     gram, moments = design.T @ design, design.T @ pressures
-    errors: FloatArray = np.empty(_FOLDS)
+    predicted = np.empty(len(pressures))
     for fold in range(_FOLDS):
         held = folds == fold
-        part, values = design[held], pressures[held]
-        coefficients = _solved(gram - part.T @ part, moments - part.T @ values, len(design))
-        predicted = np.clip(part @ coefficients, 0.0, CEILING)
-        errors[fold] = np.mean((predicted - values) ** 2)
-    return errors
+        part = design[held]
+        coefficients = _solved(gram - part.T @ part, moments - part.T @ pressures[held], len(design))
+        predicted[held] = np.clip(part @ coefficients, 0.0, CEILING)
+    return predicted
+
+
+def _error(predicted: FloatArray, pressures: FloatArray) -> float:
+    """One standard deviation of what held-out predictions are off by where it matters, near the bound."""
+    near = predicted >= 0.5
+    off = np.abs(predicted - pressures)
+    # By rank, because a few readings of a queue that happened to grow must not count as the common error.
+    return float(np.quantile(off[near] if near.sum() >= _LEAST_NEAR else off, _ONE_SIGMA))
 
 
 def _solved(gram: FloatArray, moments: FloatArray, count: int) -> FloatArray:
