@@ -108,6 +108,11 @@ class MstSamples:
         """The numbers of instances that were measured, in ascending order."""
         return tuple(sorted(self._sums))
 
+    def mean(self, size: int) -> float:
+        """Mean throughput, in records/s, of the samples of one size."""
+        count, total, *_ = self._sums[size]
+        return total / count
+
     def only(self, sizes: Container[int]) -> MstSamples:
         """The samples of some sizes."""
         return MstSamples.from_json([row for row in self.to_json() if row[0] in sizes])
