@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +12,7 @@ from headgate.cli.common import (
     JsonOption,
     check_target,
     duration_s,
+    ends_by_signal,
     key_values,
     make_console,
     write_json,
@@ -77,27 +74,12 @@ def demo(
 
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
-    with _ends_by_signal(), live_view(console, plan) as view:
+    with ends_by_signal(), live_view(console, plan) as view:
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
     report = _write_report(result)
     if json_file is not None:
         write_json(result.to_json(), json_file)
     _print(result, report, console)
-
-
-@contextmanager
-def _ends_by_signal() -> Iterator[None]:
-    """A polite kill ends the demo as Ctrl-C does, so that it cleans up."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write_report(result: DemoResult) -> Path:

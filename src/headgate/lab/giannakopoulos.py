@@ -24,8 +24,8 @@ SWITCHED = "mode-switched"
 NOTES = (
     "The document runs a click-fraud job on Flink; what one TaskManager carries there is not printed. Here it is a "
     "simulated job that picks up its records every 125 ms (Flink's buffers are flushed every 100 ms): the share of "
-    "slow records is what arrived while it was busy, and one instance keeps 10% up to about 880 records/s. Service times "
-    "scatter by 8%, an instance takes 30 s to start and is slow at first.",
+    "slow records is what arrived while it was busy, and one instance keeps 10% up to about 880 records/s. Service "
+    "times scatter by 8%, an instance takes 30 s to start and is slow at first.",
     "The document's job restarts for every change of size and its metrics of the next four minutes are discarded; here "
     "it goes on, readings are discarded until it has recovered, and every reading counts as a violation or not.",
     "Thresholds are shares of the bound: λ = 0.5 is the document's 0.05 where 0.1 are allowed, and 0.8 its residual "

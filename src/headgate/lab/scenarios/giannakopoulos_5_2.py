@@ -47,9 +47,9 @@ def run(progress: Progress) -> Outcome:
     ]
     notes = (
         *NOTES,
-        f"Stability is checked every {CHECK_EVERY_S:g} s, the time that 450 samples of 15 s take. The document's check, "
-        "which measures the spread of predictions over inputs, passed at the end; the first one passes here, which "
-        "measures the spread over refits. So the second half of this run is under optimal control.",
+        f"Stability is checked every {CHECK_EVERY_S:g} s, the time that 450 samples of 15 s take. The document's "
+        "check, which measures the spread of predictions over inputs, passed at the end; the first one passes "
+        "here, which measures the spread over refits. So the second half of this run is under optimal control.",
     )
     plots = [played.plot("Exploration, then optimal control")]
     if played.result.state["operators"]["job"]["model"] is not None:

@@ -47,9 +47,9 @@ def run(progress: Progress) -> Outcome:
     notes = (
         *NOTES,
         "The document generated its load from a part of the trace that it does not name. This is 30 June 1998 from "
-        "14:30 to 20:30 GMT, every minute of it played in 30 s, and the peak scaled to what two instances can just carry. "
-        "Stability is checked every 300 samples of 5 s; a sample is a look at the job. Means over three seeds, and the "
-        "switches of the first.",
+        "14:30 to 20:30 GMT, every minute of it played in 30 s, and the peak scaled to what two instances can just "
+        "carry. Stability is checked every 300 samples of 5 s; a sample is a look at the job. Means over three "
+        "seeds, and the switches of the first.",
         "The document left optimal control when the share of slow records rose under a steady load, which it takes for "
         "a fault of its infrastructure; nothing of the kind happens here.",
     )
