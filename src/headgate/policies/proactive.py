@@ -248,6 +248,8 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         """Back to exploration if the model no longer tells what is measured."""
         known = self._operators[operator]
         predicted = float(model.predict([point.rate_per_s], point.instances)[0])
+        if point.pressure <= predicted and not model.knows(point.rate_per_s, point.instances):
+            return  # Away from its readings the model gives a bound, which was kept.
         if predicted >= 1 and point.pressure >= 1:
             return  # As foretold; by how much a bound is missed depends on how long the queue has grown.
         at_the_edge = point.rate_per_s >= self.settings.headroom * point.instances * model.capacity_per_s

@@ -13,6 +13,10 @@ BUSY_SHARE = "busy_share"
 """A metric made of others, for every policy that takes a metric by name; see :func:`busy_share`."""
 
 
+_NO_WAIT = 0.2
+"""A share of the latency that is so small is jitter of a job that keeps up."""
+
+
 def busy_share(sample: Sample) -> float | None:
     """Share of its time that an operator needs for what it is given; above 1 it falls behind.
 
@@ -64,10 +68,13 @@ def is_steady(window: Window, operator: str, sample: Sample) -> bool:
     works off a queue that an earlier time left behind. A queue that grows is what this size makes of its load.
     """
     settled_s = window.settled_since_s(operator)
-    if sample.warming or (settled_s is not None and sample.at_s - (sample.latency_s or 0.0) <= settled_s):
+    # When the oldest record of the reading came in: latency counts from one trigger interval later.
+    came_s = sample.at_s - (sample.latency_s or 0.0) - (sample.trigger_interval_s or 0.0)
+    if sample.warming or (settled_s is not None and came_s <= settled_s):
         return False
     before = window.sample_at(operator, math.nextafter(sample.at_s, -math.inf))
-    return before is None or not is_queueing(sample) or _waiting(sample) >= _waiting(before)
+    is_waiting = _waiting(sample) > _NO_WAIT * (sample.latency_s or 0.0)
+    return before is None or not is_waiting or _waiting(sample) >= _waiting(before)
 
 
 def _waiting(sample: Sample) -> float:

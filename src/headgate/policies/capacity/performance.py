@@ -107,6 +107,13 @@ class PerformanceModel:
         silent_above = np.where(rates > curve.right, np.maximum(own, shared), own)
         return np.where(rates < curve.left, np.minimum(own, shared), silent_above)
 
+    def knows(self, rate_per_s: float, instances: int) -> bool:
+        """Whether there are readings about there; elsewhere a prediction is a bound rather than a claim."""
+        curve = self.curves.get(instances)
+        if curve is not None and curve.left <= rate_per_s <= curve.right:
+            return True
+        return self.shared.left <= rate_per_s / instances <= self.shared.right
+
     def to_json(self) -> dict[str, JSON]:
         polynomial = self.polynomial
         return {
