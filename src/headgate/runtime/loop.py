@@ -85,13 +85,13 @@ class ControlLoop:
     def _decide(self, now: Instant, observation: Observation) -> Decision:
         try:
             decision = step(self.policy, self.guards, now, self.history)
+            events = self.policy.take_events() if isinstance(self.policy, ReportsEvents) else ()
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             logger.exception("policy %s failed; holding", self.policy.name)
             reason = f"{self.policy.name} failed with {_told(error)}"
             self.note("policy-failed", reason, at_s=now)
-            decision = hold(self.policy.name, now, self.history, "policy-failed", reason)
-        events = self.policy.take_events() if isinstance(self.policy, ReportsEvents) else ()
+            decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
         for event in events:
             self._note(event)
         receipt = self._apply(now, decision)
