@@ -75,11 +75,8 @@ def test_it_explores_until_its_model_is_stable_and_journals_the_switch_with_its_
 
 def test_exploration_says_what_it_lacks() -> None:
     told = [event.detail for event in run("constant:10", hours=0.4).events]
-    assert (
-        told
-        == ["job: exploration goes on; the objective was not violated yet, so what an instance can carry is not known"]
-        * 2
-    )
+    lacks = "the objective was not violated yet, so what an instance can carry is not known"
+    assert told == [f"job: exploration goes on; {lacks}"] * 2
 
 
 def test_in_exploration_it_does_what_reactive_does(learned: Run) -> None:

@@ -6,13 +6,11 @@ Nothing heavy is imported at the top, here and in the commands: ``headgate versi
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -193,18 +191,3 @@ def progress_bar(description: str, *, after_s: float = 1.0) -> Iterator[Callable
     finally:
         if shown:
             bar.stop()
-
-
-@contextmanager
-def ends_by_signal() -> Iterator[None]:
-    """A polite kill ends a command as Ctrl-C does, so that it cleans up."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -12,7 +12,6 @@ from headgate.cli.common import (
     JsonOption,
     check_target,
     duration_s,
-    ends_by_signal,
     key_values,
     make_console,
     write_json,
@@ -74,7 +73,7 @@ def demo(
 
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
-    with ends_by_signal(), live_view(console, plan) as view:
+    with live_view(console, plan) as view:
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
     report = _write_report(result)
     if json_file is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, duration_s, ends_by_signal, make_console, write_json
+from headgate.cli.common import JsonOption, check_target, duration_s, make_console, write_json
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
 
     Starts a Spark cluster on this machine, fills the job's source before it starts, and watches the throughput of each
     size until it settles: four of the last five batches within 5%. Writes both fitted models with their uncertainty.
+    Everything it started is gone afterwards, also after Ctrl-C.
 
     [bold]Examples[/bold]
       [cyan]headgate mst steady-job --executors 1,2,4 --plot mst.html[/cyan]
@@ -66,7 +67,7 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
 
         require_plotly()
     console = make_console(stderr=json_file == "-")
-    with ends_by_signal(), _view(console, plan) as view:
+    with _view(console, plan) as view:
         result = measure_mst(plan, view)
     write_json(result.to_json(), str(output))
     if plot is not None:

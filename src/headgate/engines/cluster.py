@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 EXECUTOR_MEMORY_MB = 512
 STATE_VERSION = 1
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""JVMs that live for minutes: without the second compiler an executor takes about half the CPU time to start."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ class LocalCluster:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
+            "spark.driver.extraJavaOptions": QUICK_START,
+            "spark.executor.extraJavaOptions": QUICK_START,
             "spark.executor.cores": "1",
             "spark.executor.memory": f"{self._executor_memory_mb}m",
             **starting_size(executors),

@@ -49,11 +49,11 @@ class DemoPlan:
     settings: Mapping[str, object] = field(default_factory=dict)
     objective: str = "latency p95 < 8s"
     max_executors: int = 5
-    base_rate_per_s: float = 15.0
-    peak_rate_per_s: float = 95.0
+    base_rate_per_s: float = 12.0
+    peak_rate_per_s: float = 75.0
     cost_s: float = 0.025
-    trigger_interval_s: float = 2.0
-    max_rows_per_batch: int = 300
+    trigger_interval_s: float = 1.0
+    max_rows_per_batch: int = 150
     interval_s: float = 2.0
 
     def __post_init__(self) -> None:
@@ -123,15 +123,16 @@ def run_demo(
     preview_policy(plan.policy, plan.goal, plan.chosen_settings)
     from headgate.apps.steady_job import SteadyJob
     from headgate.engines.cluster import LocalCluster
+    from headgate.engines.interruption import Interruption
 
     journal = plan.directory / "journal.db"
     journal.unlink(missing_ok=True)
     record = RunRecord(plan.goal)
     stage("starting a Spark cluster on this machine")
-    with LocalCluster(slots=plan.max_executors) as cluster:
+    with Interruption().watched() as interruption, LocalCluster(slots=plan.max_executors) as cluster:
         stage("starting the job's driver and its first executor")
         spark = cluster.session("headgate-demo", executors=1)
-        try:
+        with interruption.ends(spark):
             job = SteadyJob(
                 cluster.directory / "job",
                 plan.workload,
@@ -162,9 +163,7 @@ def run_demo(
             query.processAllAvailable()
             query.stop()
             output = job.check(spark)
-        finally:
             stage("stopping the job and the cluster")
-            spark.stop()
     stage("comparing with fixed sizes")
     service = measured_service(record.observations)
     return DemoResult(
@@ -183,7 +182,7 @@ def run_demo(
 
 
 def _ends_within(query: StreamingQuery, seconds: float) -> bool:
-    """Wait for a query, in small steps: a call into the JVM cannot be interrupted, and a person may want to."""
+    """Wait for a query, in steps of a second."""
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         if query.awaitTermination(1):

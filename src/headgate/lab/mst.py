@@ -200,19 +200,18 @@ class Watcher(Protocol):
 def measure_mst(plan: MstPlan, watcher: Watcher) -> MstResult:
     """Measure every size on a cluster of its own, which is gone afterwards, and fit the models."""
     from headgate.engines.cluster import LocalCluster
+    from headgate.engines.interruption import Interruption
     from headgate.engines.spark import SparkEngine
 
     watcher.stage("starting a Spark cluster on this machine")
-    with LocalCluster(slots=max(plan.sizes)) as cluster:
+    with Interruption().watched() as interruption, LocalCluster(slots=max(plan.sizes)) as cluster:
         watcher.stage("starting the driver")
         spark = cluster.session("headgate-mst", executors=plan.sizes[0])
-        try:
+        with interruption.ends(spark):
             engine = SparkEngine(spark, take_over=True)
             measurements = [_measure(plan, size, cluster, spark, engine, watcher) for size in plan.sizes]
             version = spark.version
-        finally:
             watcher.stage("stopping the cluster")
-            spark.stop()
     return fitted(plan, measurements, version)
 
 
