@@ -20,7 +20,7 @@ from tests.core.building import decision, history, observation, policy, propose
 HOUR_S = 3600.0
 JOB = MicroBatch(trigger_interval_s=5.0, overhead_s=0.2, noise=0.05)
 SWING = "sine:mean=55,amplitude=40,period=40m"
-"""Batches take 5 s · rate / (20 · instances) and a little more; 4 s of them are allowed, so one instance carries 15/s."""
+"""Batches take 5 s · rate / (20 · instances) and a little more; 4 s are allowed, so one instance carries 15/s."""
 
 
 class Run:
@@ -168,8 +168,9 @@ def test_the_fewest_instances_that_hold_are_found_by_hand(learned: Run) -> None:
 def test_a_rising_load_is_sized_for_where_it_will_be(learned: Run) -> None:
     made = restored(learned)
     rising = [reading(at_s, 20 + at_s / 6, 0.2 + 5 * (20 + at_s / 6) / 80) for at_s in range(0, 200, 5)]
-    for count in range(1, len(rising) + 1):
-        target = propose(made, history(rising[:count], planned=4))
+    for count in range(1, len(rising)):
+        propose(made, history(rising[:count], planned=4))
+    target = propose(made, history(rising, planned=4))
     assert target.code == "ahead-of-load"
     assert target.numbers["highest_rate_ahead_per_s"] == pytest.approx(20 + (195 + 60) / 6, abs=0.5)
 

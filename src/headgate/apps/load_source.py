@@ -62,7 +62,7 @@ class _Range(InputPartition):
 
 class LoadReader(DataSourceStreamReader):
     def __init__(
-        self, workload: str, started_s: float, seconds: float, prefill: int, partitions: int, max_rows: int
+        self, workload: str, started_s: float, seconds: float, partitions: int, max_rows: int, prefill: int = 0
     ) -> None:
         self._workload = parse_workload(workload)
         self._started_s = started_s

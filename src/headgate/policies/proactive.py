@@ -29,6 +29,7 @@ from headgate.policies.stabilisers import GuardSettings
 
 Level = Annotated[float, Field(gt=0, lt=1)]
 Pressure = Annotated[float, Field(gt=0)]
+Period = Annotated[Seconds, Field(gt=0)]
 
 _MOST_READINGS = 3000
 _SCATTER = 3.0
@@ -38,7 +39,7 @@ _LONGEST_AHEAD = 4
 
 
 class ProactiveSettings(ReactiveSettings):
-    check_every_s: Seconds = 600.0
+    check_every_s: Period = 600.0
     """How often exploration tries whether what it has learned is enough."""
     least_readings: Annotated[int, Field(ge=10)] = 60
     """Steady readings without which that is not tried."""
@@ -49,9 +50,9 @@ class ProactiveSettings(ReactiveSettings):
     of slow records where 0.1 are allowed)."""
     forecaster: str = "linear-trend"
     """Who predicts the load."""
-    horizon_s: Annotated[float, Field(gt=0)] = 60.0
+    horizon_s: Period = 60.0
     """How far ahead the load is predicted; not less than an instance takes to start."""
-    forecast_step_s: Annotated[float, Field(gt=0)] = 5.0
+    forecast_step_s: Period = 5.0
     """Time between two predicted loads."""
     certainty: Level = 0.98
     """The probability with which a size must hold, by the spread of the forecast and by the error of the model; the
