@@ -48,11 +48,14 @@ def test_optimal_control_violates_less_than_reactive_with_no_more_instances(row:
     assert (proactive["document"]["mean_instances"], reactive["document"]["mean_instances"]) == (1.81, 1.84)
 
 
-@pytest.mark.parametrize(("change", "within_s"), [("sudden change", 300), ("slow change", 1800)])
+@pytest.mark.parametrize(
+    ("change", "kind", "within_s"), [("sudden change", "abrupt", 60), ("slow change", "gradual", 1800)]
+)
 def test_a_change_of_the_service_time_is_detected_and_recovered_from(
-    row: Callable[[str, str], Any], change: str, within_s: float
+    row: Callable[[str, str], Any], change: str, kind: str, within_s: float
 ) -> None:
     changed = row(change, "proactive")
+    assert changed["detected_as"] == kind
     assert 0 < changed["detected_after_s"] < within_s
     assert changed["optimal_control_again_after_s"] < 2 * 3600
     assert changed["violations_last_hour"] <= changed["violations_before"] + 3

@@ -31,13 +31,13 @@ def test_scatter_is_no_change_however_long_it_goes_on(seed: int) -> None:
     assert found(detector(), noise(10_000, seed=seed)) is None
 
 
-def test_an_odd_reading_and_its_echo_are_no_change() -> None:
-    assert found(detector(), [*noise(50), 1.9, *noise(50), -1.5, -1.2, *noise(50)]) is None
+def test_a_single_odd_reading_is_no_change() -> None:
+    assert found(detector(), [*noise(50), 1.9, *noise(50), -1.5, *noise(50)]) is None
 
 
 @pytest.mark.parametrize("jump", [1.0, -0.9])
-def test_a_jump_is_found_at_its_third_reading(jump: float) -> None:
-    assert found(detector(), [*noise(500, 0.01), jump, jump, jump]) == (502, "abrupt")
+def test_a_jump_is_found_at_its_second_reading(jump: float) -> None:
+    assert found(detector(), [*noise(500, 0.01), jump, jump]) == (501, "abrupt")
 
 
 @pytest.mark.parametrize("direction", [1, -1])

@@ -22,8 +22,8 @@ class _Test(Protocol):
     def update(self, x: float) -> None: ...
 
 
-CONFIRMATIONS = 3
-"""So many residuals in a row must be beyond the threshold: one odd reading is an accident, two may be its echo."""
+CONFIRMATIONS = 2
+"""So many residuals in a row must be beyond the threshold: a single odd reading is an accident."""
 _MEMORY = 1000
 """The test is made anew from the last so many residuals once there are twice as many, so that its state stays small."""
 _LEAST_SCALE = 0.1
@@ -42,8 +42,8 @@ class ChangeDetector:
     whole state is the list of residuals: going through them again gives the same test.
 
     >>> detector = ChangeDetector(abrupt_threshold=0.8, gradual_threshold=30.0, scale=0.05)
-    >>> [detector.update(residual) for residual in (0.1, -0.1, 1.2, 1.3, 1.2)]
-    [None, None, None, None, 'abrupt']
+    >>> [detector.update(residual) for residual in (0.1, -0.1, 1.2, 1.3)]
+    [None, None, None, 'abrupt']
     """
 
     def __init__(self, abrupt_threshold: float, gradual_threshold: float, scale: float) -> None:
