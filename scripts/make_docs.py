@@ -21,6 +21,7 @@ from headgate.core.units import format_duration
 from headgate.policies import policy_class, policy_names
 from headgate.policies.settings import describe_settings
 from headgate.policies.stabilisers import GuardSettings
+from headgate.rules import Rules
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.workloads import parse_workload
 
@@ -90,7 +91,8 @@ def with_tables(page: Path) -> str:
 
 def standard_run(policy: str) -> SimulationResult:
     return simulate(
-        policy,
+        # Without a file there are no rules, and nothing to see.
+        Rules.from_file(ROOT / "examples" / "rules.yaml") if policy == "rules" else policy,
         parse_workload(WORKLOAD),
         objective=OBJECTIVE,
         service_rate_per_s=SERVICE_RATE_PER_S,

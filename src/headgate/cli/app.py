@@ -12,6 +12,7 @@ from headgate.cli.lab import lab
 from headgate.cli.mst import mst
 from headgate.cli.policies import policies
 from headgate.cli.report import report
+from headgate.cli.rules import rules
 from headgate.cli.simulate import simulate
 from headgate.cli.version import version
 
@@ -41,6 +42,7 @@ app.command()(policies)
 app.command()(explain)
 app.command()(report)
 app.command()(mst)
+app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
 app.add_typer(lab, name="lab")
 app.command()(version)

@@ -17,6 +17,7 @@ from headgate.cli.common import (
     progress_bar,
     write_json,
 )
+from headgate.core.errors import InputError
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.units import format_duration
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from headgate.runtime.simulate import SimulationResult
     from headgate.runtime.summary import Summary
 
+DEFAULT_POLICY = "reactive"
 COMPARED_SIZES = 10
 
 
@@ -37,8 +39,17 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     ],
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the run is, in simulated time.")],
     policy: Annotated[
-        str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
-    ] = "reactive",
+        str | None,
+        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default="reactive"),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A rule file that decides instead of a policy.", show_default=False),
+    ] = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A rule file of constraints, for any policy.", show_default=False),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,9 +98,11 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate simulate --policy threshold --set upper=0.9 --startup 30s \\
         --workload sine:mean=50,amplitude=30,period=1h --service-rate 10 \\
         --seconds 2h --report run.html[/cyan]
+      [cyan]headgate simulate --rules rules.yaml --workload constant:10 --service-rate 5 --seconds 10m[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.report import require_plotly
+    from headgate.rules import Rules
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
 
@@ -97,6 +110,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     check_target(report, journal=journal)
     if report is not None:
         require_plotly()
+    if rules is not None and policy is not None:
+        raise InputError(f"--policy {policy} and --rules {rules} do not go together; one of them decides.")
     asked = parse_objective(objective).within(min_instances, max_instances)
     offered = parse_workload(workload)
     options: dict[str, Any] = {
@@ -110,11 +125,12 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     kept = nullcontext(None) if journal is None else closing(SqliteJournal(journal))
     with kept as open_journal, progress_bar("Simulating") as progress:
         result = run_simulation(
-            policy,
+            Rules.from_file(rules) if rules is not None else policy or DEFAULT_POLICY,
             offered,
             objective=asked,
             settings=key_values("--set", setting or []),
             guards=key_values("--guard", guard or []),
+            constraints=constraints,
             start=min_instances if start is None else start,
             journal=open_journal,
             progress=progress,

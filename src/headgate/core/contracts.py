@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from headgate.core.topology import Topology
@@ -55,4 +55,18 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of the engine and leave the job running at its size; calling it twice is fine."""
+        ...
+
+
+@runtime_checkable
+class Subscribable(Protocol):
+    """An engine that can measure more than the basic metrics; it does so only for those who ask."""
+
+    @property
+    def further_metrics(self) -> Collection[str]:
+        """The names of what it could collect."""
+        ...
+
+    def subscribe(self, keys: Collection[str]) -> None:
+        """Collect these from now on and no others; keys are those of ``core/metrics.py``."""
         ...

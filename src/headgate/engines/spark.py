@@ -11,7 +11,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -23,12 +24,14 @@ from pyspark.sql.streaming.listener import (
 )
 
 from headgate.core.errors import EngineError
+from headgate.core.metrics import Observed
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instances, Instant, Observation, Outcome, Receipt
 from headgate.engines.spark_backend import Executor, SparkBackend, spark_errors
+from headgate.engines.spark_metrics import SPARK_METRICS, SparkMetrics
 from headgate.engines.spark_readings import Readings
 
-__all__ = ["SparkEngine", "SparkSession", "least_useful"]
+__all__ = ["SPARK_METRICS", "SparkEngine", "SparkSession", "least_useful"]
 
 UTILIZATION_OVER_S = 10.0
 """Busy time is counted when tasks end, so it is averaged over about this long."""
@@ -45,7 +48,10 @@ class SparkEngine:
         take_over: bool = False,
         drain_timeout_s: float = 30.0,
         now: Callable[[], Instant] = time.time,
+        observed: Mapping[str, Observed] | None = None,
     ) -> None:
+        """``observed`` names numbers that the job computes with ``df.observe``, for those who subscribe to them."""
+        self._metrics = SparkMetrics(observed)
         self._spark = spark
         self._operator = operator
         self._drain_timeout_s = drain_timeout_s
@@ -70,6 +76,16 @@ class SparkEngine:
         """Whether this session lets executors finish their tasks (``spark.decommission.enabled``)."""
         return self._backend.drains_gracefully
 
+    @property
+    def further_metrics(self) -> Collection[str]:
+        """What can be subscribed to."""
+        return self._metrics.names
+
+    def subscribe(self, keys: Collection[str]) -> None:
+        """Collect these beyond the basic metrics, and no others."""
+        with self._lock:
+            self._metrics.subscribe(keys)
+
     def topology(self) -> Topology:
         return Topology.single(self._operator)
 
@@ -80,6 +96,8 @@ class SparkEngine:
             self._take_in(self._now(), executors)
             now = self._now()
             sample = self._readings.sample(self._operator, now, self._utilization(now, executors))
+            if sample is not None and (further := self._metrics.collect(executors, self._readings.observed)):
+                sample = replace(sample, metrics=further)
             samples = {} if sample is None else {self._operator: sample}
             return Observation(now, samples, {self._operator: self._instances(executors)})
 

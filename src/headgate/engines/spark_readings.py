@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.core.types import Instant, Sample
+from headgate.engines.spark_metrics import observed_in
 from headgate.engines.spark_progress import Batch, QueryTracker
 
 
@@ -33,6 +34,8 @@ class Readings:
         self._busy_since: dict[str, tuple[Instant, Instant]] = {}
         self._joined_s: Instant | None = None
         self._left_s: Instant | None = None
+        self.observed: dict[tuple[str, str], float] = {}
+        """The newest numbers of ``df.observe``, by observation and column."""
 
     def on_executors(self, joined_s: Iterable[Instant], left_s: Iterable[Instant]) -> None:
         """Take in when executors came and went."""
@@ -41,6 +44,7 @@ class Readings:
 
     def on_progress(self, progress_json: str, received_s: Instant, trigger_intervals_s: Mapping[str, float]) -> None:
         progress: dict[str, Any] = json.loads(progress_json)
+        self.observed.update(observed_in(progress))
         query = self._query(progress["id"], progress["runId"], trigger_intervals_s)
         batch = query.tracker.on_progress(progress, received_s)
         query.warming = self._is_warming(query, batch)

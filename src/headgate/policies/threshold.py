@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from headgate.core.metrics import BASIC_METRICS
 from headgate.core.types import Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
@@ -72,6 +73,7 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
 
     def __init__(self, settings: ThresholdSettings, context: Context) -> None:
         super().__init__(settings, context)
+        self.subscriptions = frozenset({settings.metric}) - BASIC_METRICS
         self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.upper_for_s, 2 * settings.lower_for_s)
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:

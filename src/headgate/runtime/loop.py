@@ -10,15 +10,18 @@ The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
-from headgate.core.errors import EngineGoneError, HeadgateError
+from headgate.core.errors import EngineGoneError, HeadgateError, StateError
+from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
+from headgate.policies.base import AnyPolicy
 from headgate.runtime.clock import Clock
+from headgate.runtime.metrics import MetricCollector
 
 logger = logging.getLogger("headgate")
 
@@ -39,6 +42,7 @@ class ControlLoop:
         journal: Journal | None = None,
         retention_s: float = DEFAULT_RETENTION_S,
         state_key: str | None = None,
+        metrics: Mapping[str, MetricSource] | None = None,
     ) -> None:
         self.engine = engine
         self.policy = policy
@@ -46,6 +50,11 @@ class ControlLoop:
         self.clock = clock
         self.history = History(engine.topology(), retention_s)
         self.watchers: list[Watcher] = []
+        self.chores: list[Callable[[], None]] = []
+        """Is done before each tick: looking whether a rule file has changed."""
+        self._collector = MetricCollector(engine, metrics)
+        self._collector.subscribe(getattr(policy, "subscriptions", ()))
+        self._next: tuple[AnyPolicy, tuple[Guard, ...], str] | None = None
         self._journal = journal
         self._state_key = state_key
         self._journal_failed = False
@@ -53,6 +62,11 @@ class ControlLoop:
     def tick(self) -> Decision | None:
         """One cycle; ``None`` when the engine could not be observed, so that nothing could be decided."""
         now = self.clock.now()
+        for chore in (*self.chores, self._take_up_change):
+            try:
+                chore()
+            except Exception:
+                logger.exception("something to be done before a decision failed; the policy in force stays")
         observation = self._observe(now)
         decision = None if observation is None else self._decide(now, observation)
         for watcher in self.watchers:
@@ -61,6 +75,28 @@ class ControlLoop:
             except Exception:
                 logger.exception("a watcher failed; it goes on being told")
         return decision
+
+    def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
+        """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
+        self._collector.require(policy.subscriptions)
+        self._next = (policy, tuple(guards), told)
+
+    def _take_up_change(self) -> None:
+        change, self._next = self._next, None
+        if change is None:
+            return
+        policy, guards, told = change
+        if policy.name == self.policy.name:
+            try:
+                policy.restore(self.policy.snapshot())
+            except StateError as error:
+                logger.warning("the changed policy starts without what was learned: %s", error)
+        self._collector.subscribe(policy.subscriptions)
+        self.policy, self.guards = policy, guards
+        self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
+        if self._state_key is not None:
+            self._state_key = f"policy/{policy.name}"
+        self.note("policy-changed", told or f"policy {policy.name}")
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""
@@ -71,7 +107,7 @@ class ControlLoop:
 
     def _observe(self, now: Instant) -> Observation | None:
         try:
-            observation = self.engine.observe()
+            observation = self._collector.completed(self.engine.observe())
             self.history.observe(observation)
         except EngineGoneError:
             raise

@@ -17,17 +17,22 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from headgate._version import __version__
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation, Run
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
-from headgate.policies.base import Context, guards_for, make_policy
+from headgate.policies.base import Context, PolicyMaker, guards_for, policy_from
+from headgate.rules.model import RulePolicy
+from headgate.rules.rules_policy import Rules, load_constraints
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.summary import RunRecord, Summary
+from headgate.runtime.switch import guards_around
 from headgate.simulation.contract import Kernel
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch, MicroBatchJob
@@ -73,12 +78,14 @@ class SimulationResult:
 
 
 def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about a run
-    policy_name: str,
+    policy: str | PolicyMaker,
     workload: Workload,
     *,
     objective: Objective,
     settings: Mapping[str, object] | None = None,
     guards: Mapping[str, object] | None = None,
+    constraints: str | Path | RulePolicy | None = None,
+    metrics: Mapping[str, MetricSource] | None = None,
     service_rate_per_s: float,
     model: Model = "queue",
     start: int = 1,
@@ -95,6 +102,9 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     - ``service_rate_per_s``: records per second that one instance processes
     - ``start``: instances that are ready at time 0; others take ``startup_s`` seconds to become so
     - ``interval_s``: seconds between decisions; ``seconds``: how long the run is
+    - ``policy``: a name, or a policy that is set up, such as ``Rules.from_file(…)``
+    - ``constraints``: a rule file of constraints, which hold whatever the policy decides
+    - ``metrics``: metrics of your own by name: callables that are given the operator's name
     - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
     - ``seed``: of the policy's randomness and the model's noise
     - ``state``: what the policy has learned in another run (``SimulationResult.state``)
@@ -109,15 +119,17 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         )
     kernel = _kernel(model, workload, service_rate_per_s, start, seed)
     engine = SimulatedEngine(kernel, startup_s=startup_s)
-    policy = make_policy(policy_name, Context(objective, engine.topology(), seed), settings)
+    chosen = policy_from(policy, Context(objective, engine.topology(), seed), settings)
     if state is not None:
-        policy.restore(state)
-    guard_settings = guards_for(policy, guards)
+        chosen.restore(state)
+    limits = load_constraints(constraints, engine.topology())
+    sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
+    guard_settings = guards_for(chosen, guards)
     run = {
         "engine": engine.name,
         "headgate": __version__,
-        "policy": policy.name,
-        "settings": policy.settings.model_dump(mode="json"),
+        "policy": chosen.name,
+        "settings": chosen.settings.model_dump(mode="json"),
         "guards": guard_settings.model_dump(mode="json"),
         "objective": str(objective),
         "min_instances": objective.min_instances,
@@ -134,18 +146,19 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     }
     loop = ControlLoop(
         engine,
-        policy,
-        guard_settings.build(objective),
+        chosen,
+        guards_around(chosen, guard_settings, limits),
         engine,
         journal=journal,
-        retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
+        retention_s=max(DEFAULT_RETENTION_S, chosen.lookback_s),
+        metrics=sources,
     )
     record = RunRecord(objective)
     loop.watchers.append(record)
     if journal is not None:
         operators = engine.topology().operators
-        journal.begin(Run(0.0, policy.name, run["settings"], str(objective), engine.name, operators, seed))
-    loop.note("started", f"policy {policy.name} on {workload.describe()}, every {interval_s:g} s")
+        journal.begin(Run(0.0, chosen.name, run["settings"], str(objective), engine.name, operators, seed))
+    loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
     _run(loop, engine, interval_s, seconds, progress)
     # The end is seen, but nothing is decided there: it could have no effect.
     final = engine.observe()
@@ -153,7 +166,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     if journal is not None:
         journal.observed(final)
     loop.note("stopped", f"after {seconds:g} simulated seconds")
-    return SimulationResult(run, record, policy.snapshot())
+    return SimulationResult(run, record, chosen.snapshot())
 
 
 def fixed_size_comparison(
