@@ -38,7 +38,7 @@ def _root() -> None:
 
 app.command()(demo)
 app.command()(simulate)
-app.command()(policies)
+app.add_typer(policies, name="policies")
 app.command()(explain)
 app.command()(report)
 app.command()(mst)

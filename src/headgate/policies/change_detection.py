@@ -94,7 +94,7 @@ class ChangeDetector:
         try:
             from river.drift import PageHinkley
         except ImportError as error:
-            raise InputError("change detection needs the package river; install headgate[drift].") from error
+            raise InputError("change detection needs the package river; install headgate[learning].") from error
         test: _Test = PageHinkley(
             min_instances=1, delta=_SLACK, threshold=self._gradual_threshold, alpha=1.0, mode="both"
         )

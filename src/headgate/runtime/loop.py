@@ -10,7 +10,7 @@ The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
@@ -21,6 +21,7 @@ from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
 from headgate.policies.base import AnyPolicy
 from headgate.runtime.clock import Clock
+from headgate.runtime.learned import state_key as state_key_of
 from headgate.runtime.metrics import MetricCollector
 
 logger = logging.getLogger("headgate")
@@ -76,6 +77,13 @@ class ControlLoop:
                 logger.exception("a watcher failed; it goes on being told")
         return decision
 
+    def recall(self, observations: Iterable[Observation], decisions: Iterable[Decision]) -> None:
+        """Begin with what an earlier loop saw and decided, as if this one had been there."""
+        for observation in observations:
+            self.history.observe(observation)
+        for decision in decisions:
+            self.history.record(decision)
+
     def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
         """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
         self._collector.require(policy.subscriptions)
@@ -95,7 +103,7 @@ class ControlLoop:
         self.policy, self.guards = policy, guards
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
         if self._state_key is not None:
-            self._state_key = f"policy/{policy.name}"
+            self._state_key = state_key_of(policy.name)
         self.note("policy-changed", told or f"policy {policy.name}")
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
