@@ -10,9 +10,10 @@ import pytest
 
 import headgate.core
 import headgate.policies
+import headgate.policies.capacity
 import headgate.testing
 
-PACKAGES = (headgate.core, headgate.policies, headgate.testing)
+PACKAGES = (headgate.core, headgate.policies, headgate.policies.capacity, headgate.testing)
 MODULES = [
     f"{package.__name__}.{module.name}" for package in PACKAGES for module in pkgutil.iter_modules(package.__path__)
 ]

@@ -42,12 +42,8 @@ def test_plans_that_are_known_beforehand_order_as_in_the_document_after_a_month(
     assert costs["Decentralized (U=0.7)"] < costs["Decentralized (U=0.6)"] < costs["Decentralized (U=0.8)"]
 
 
-@pytest.mark.parametrize(
-    "contender", [one for one in CONTENDERS if one.operators in (3, 20)], ids=lambda one: one.label
-)
+@pytest.mark.parametrize("contender", [one for one in CONTENDERS if one.operators == 3], ids=lambda one: one.label)
 def test_every_contender_runs(contender: Contender) -> None:
-    if contender.options.get("studied") and contender.operators == 20:
-        pytest.skip("planning for 20 operators over a year's history takes seconds; bench_planning measures it")
     tally = run_contender(contender, 300)
     assert tally.slots == 300
     assert 0.04 < tally.average_cost < 1

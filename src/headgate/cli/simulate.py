@@ -77,6 +77,16 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         Path | None,
         typer.Option(metavar="FILE", help="Keep everything in a journal, for headgate explain.", show_default=False),
     ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Begin with what the policy has learned: a snapshot or a journal.", show_default=False
+        ),
+    ] = None,
+    save_state: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep what the policy has learned, as a snapshot.", show_default=False),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
     ] = None,
@@ -103,11 +113,13 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.report import require_plotly
     from headgate.rules import Rules
+    from headgate.runtime.learned import read_state
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
 
     check_target(json_file, journal=journal)
     check_target(report, journal=journal)
+    check_target(save_state, journal=journal)
     if report is not None:
         require_plotly()
     if rules is not None and policy is not None:
@@ -122,20 +134,25 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         "seconds": duration_s("--seconds", seconds),
         "seed": seed,
     }
+    decides = Rules.from_file(rules) if rules is not None else policy or DEFAULT_POLICY
+    learned = None if state is None else read_state(state, decides if isinstance(decides, str) else "rules")
     kept = nullcontext(None) if journal is None else closing(SqliteJournal(journal))
     with kept as open_journal, progress_bar("Simulating") as progress:
         result = run_simulation(
-            Rules.from_file(rules) if rules is not None else policy or DEFAULT_POLICY,
+            decides,
             offered,
             objective=asked,
             settings=key_values("--set", setting or []),
             guards=key_values("--guard", guard or []),
             constraints=constraints,
             start=min_instances if start is None else start,
+            state=learned,
             journal=open_journal,
             progress=progress,
             **options,
         )
+    if save_state is not None:
+        write_json(result.state, str(save_state))
     if report is not None:
         _write_report(report, result, asked, offered.describe(), _fixed_sizes(asked, offered, options))
     if json_file is not None:

@@ -35,7 +35,7 @@ def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> P
 
 def _plots(outcome: Outcome) -> list[str]:
     return [
-        f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="plot-{index}"></div></div>'
+        f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="figure-{index}"></div></div>'
         for index, plot in enumerate(outcome.plots)
     ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -34,6 +34,15 @@ class Context:
     objective: Objective
     topology: Topology
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """Learned state as a table for people."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 class PolicyBase(ABC, Generic[S]):
@@ -79,6 +88,11 @@ class PolicyBase(ABC, Generic[S]):
             self._restore_state(state)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StateError(f"saved state of policy {self.name!r} is damaged: {error!r}.") from error
+
+    @classmethod
+    def state_tables(cls, state: Mapping[str, JSON]) -> list[StateTable]:
+        """A snapshot as tables for people; policies whose state is best read so override this."""
+        return []
 
     def _state(self) -> dict[str, JSON]:
         """The learned state beyond name and version; policies that learn override both of these."""

@@ -30,17 +30,21 @@ from headgate.policies.stabilisers import GuardSettings
 from headgate.rules.model import Constraint, RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
 from headgate.runtime.clock import Clock, SystemClock
+from headgate.runtime.learned import read_state, state_key
 from headgate.runtime.loop import ControlLoop, Watcher
 from headgate.runtime.metrics import require_metrics
 from headgate.runtime.switch import PolicySwitch, RuleFileWatch, guards_around
 
 if TYPE_CHECKING:
+    from headgate.engines.dstream import StreamingContext
     from headgate.engines.spark import SparkSession
 
 logger = logging.getLogger("headgate")
 
 DEFAULT_POLICY = "reactive"
 DEFAULT_INTERVAL_S = 5.0
+LONGEST_BREAK_S = 60.0
+"""A loop that comes back within this time goes on as if it had not been away."""
 
 
 class Autoscaler:
@@ -134,7 +138,7 @@ class Autoscaler:
 
 
 def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
-    spark: SparkSession,
+    spark: SparkSession | StreamingContext,
     objective: str | Objective = "latency p95 < 10s",
     policy: str | PolicyMaker = DEFAULT_POLICY,
     executors: tuple[int, int] | None = None,
@@ -145,11 +149,12 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     metrics: Mapping[str, MetricSource] | None = None,
     interval: str | float = DEFAULT_INTERVAL_S,
     journal: str | Path | Journal | None = None,
+    state: str | Path | None = None,
     take_over: bool = False,
     drain_timeout: str | float = 30.0,
     seed: int = 0,
 ) -> Autoscaler:
-    """Keep the streaming job of this Spark session at the size its objective needs.
+    """Keep a streaming job at the size its objective needs: a session's streaming queries, or a ``StreamingContext``.
 
     Starts at once and goes on until ``stop()``; as a context manager, until the block ends.
 
@@ -162,10 +167,13 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``executors``: fewest and most executors
     - ``interval``: time between decisions
     - ``journal``: a file that keeps what was seen, decided and learned (``headgate explain FILE``), or a journal
+    - ``state``: a file with what the policy has learned elsewhere, a snapshot or the journal of another run; what this
+      job's own journal holds is newer and comes first
     - ``take_over``: stop Spark's own dynamic allocation if it is running, instead of refusing the session
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
-    from headgate.engines.spark import SPARK_METRICS, SparkEngine
+    from headgate.engines.dstream import open_engine
+    from headgate.engines.spark import SPARK_METRICS
 
     goal = parse_objective(objective) if isinstance(objective, str) else objective
     if executors is not None:
@@ -177,10 +185,12 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     limits = load_constraints(constraints, chosen.topology)
     sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
     require_metrics(chosen.subscriptions, sources, SPARK_METRICS)
+    if state is not None:
+        chosen.restore(read_state(state, chosen.name))
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
     opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
     try:
-        engine = SparkEngine(
+        engine = open_engine(
             spark,
             take_over=take_over,
             drain_timeout_s=drain_timeout_s,
@@ -225,30 +235,53 @@ def wire(
     constraints: Sequence[Constraint] = (),
     metrics: Mapping[str, MetricSource] | None = None,
 ) -> ControlLoop:
-    """A loop over an engine whose policy goes on from what it learned in an earlier run of the same journal."""
-    state_key = f"policy/{policy.name}"
-    if journal is not None:
-        state = journal.load_state(state_key)
-        journal.begin(
-            Run(
-                started_s=clock.now(),
-                policy=policy.name,
-                settings=policy.settings.model_dump(mode="json"),
-                objective=str(policy.objective),
-                engine=engine_name,
-                operators=engine.topology().operators,
-                seed=policy.seed,
-            )
-        )
-        if state is not None:
-            policy.restore(state)
-    return ControlLoop(
+    """A loop over an engine that goes on where an earlier run of the same journal stopped.
+
+    Its policy begins with what it had learned. After a short break the loop also recalls what was seen and decided.
+    """
+    key = state_key(policy.name)
+    loop = ControlLoop(
         engine,
         policy,
         guards_around(policy, guards, constraints),
         clock,
         journal=journal,
         retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
-        state_key=state_key if journal is not None else None,
+        state_key=key if journal is not None else None,
         metrics=metrics,
     )
+    if journal is None:
+        return loop
+    state = journal.load_state(key)
+    if state is not None:
+        policy.restore(state)
+    _recall(loop, journal, engine_name)
+    journal.begin(
+        Run(
+            started_s=clock.now(),
+            policy=policy.name,
+            settings=policy.settings.model_dump(mode="json"),
+            objective=str(policy.objective),
+            engine=engine_name,
+            operators=engine.topology().operators,
+            seed=policy.seed,
+        )
+    )
+    return loop
+
+
+def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
+    """Go back through the runs of a journal, as long as one followed the other without a longer break."""
+    same_job = (engine_name, loop.engine.topology().operators)
+    next_s = loop.clock.now()
+    since_s = next_s - loop.history.retention_s
+    runs: list[int] = []
+    for number, run in reversed(journal.runs()):
+        seen = journal.observations(run=number, since_s=since_s)
+        # After a longer break the job may be another one, and its readings would tell of the old one.
+        if (run.engine, run.operators) != same_job or not seen or not 0 <= next_s - seen[-1].at_s <= LONGEST_BREAK_S:
+            break
+        runs.append(number)
+        next_s = seen[0].at_s
+    for number in reversed(runs):
+        loop.recall(journal.observations(run=number, since_s=since_s), journal.decisions(run=number, since_s=since_s))

@@ -10,9 +10,9 @@ The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from headgate.core.contracts import Engine, Guard, Policy
+from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
@@ -21,6 +21,7 @@ from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
 from headgate.policies.base import AnyPolicy
 from headgate.runtime.clock import Clock
+from headgate.runtime.learned import state_key as state_key_of
 from headgate.runtime.metrics import MetricCollector
 
 logger = logging.getLogger("headgate")
@@ -76,6 +77,13 @@ class ControlLoop:
                 logger.exception("a watcher failed; it goes on being told")
         return decision
 
+    def recall(self, observations: Iterable[Observation], decisions: Iterable[Decision]) -> None:
+        """Begin with what an earlier loop saw and decided, as if this one had been there."""
+        for observation in observations:
+            self.history.observe(observation)
+        for decision in decisions:
+            self.history.record(decision)
+
     def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
         """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
         self._collector.require(policy.subscriptions)
@@ -95,12 +103,14 @@ class ControlLoop:
         self.policy, self.guards = policy, guards
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
         if self._state_key is not None:
-            self._state_key = f"policy/{policy.name}"
+            self._state_key = state_key_of(policy.name)
         self.note("policy-changed", told or f"policy {policy.name}")
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""
-        event = Event(self.clock.now() if at_s is None else at_s, kind, detail)
+        self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail))
+
+    def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))
 
     def _observe(self, now: Instant) -> Observation | None:
@@ -119,19 +129,22 @@ class ControlLoop:
     def _decide(self, now: Instant, observation: Observation) -> Decision:
         try:
             decision = step(self.policy, self.guards, now, self.history)
+            events = self.policy.take_events() if isinstance(self.policy, ReportsEvents) else ()
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             logger.exception("policy %s failed; holding", self.policy.name)
             reason = f"{self.policy.name} failed with {_told(error)}"
             self.note("policy-failed", reason, at_s=now)
-            decision = hold(self.policy.name, now, self.history, "policy-failed", reason)
+            decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
+        for event in events:
+            self._note(event)
         receipt = self._apply(now, decision)
         if receipt.outcome in (Outcome.ACCEPTED, Outcome.UNCHANGED):
             self.history.record(decision)
         self._write(lambda journal: journal.decided(decision))
         if receipt.outcome is not Outcome.UNCHANGED:
             self._write(lambda journal: journal.received(receipt))
-        if not decision.is_hold and self._state_key is not None:
+        if (events or not decision.is_hold) and self._state_key is not None:
             self.save_state()
         return decision
 

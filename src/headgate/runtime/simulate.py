@@ -30,6 +30,7 @@ from headgate.journal.contract import Journal
 from headgate.policies.base import Context, PolicyMaker, guards_for, policy_from
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, load_constraints
+from headgate.runtime.learned import state_key
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.runtime.switch import guards_around
@@ -56,6 +57,8 @@ class SimulationResult:
     run: Mapping[str, JSON]
     """What was run, with what."""
     record: RunRecord
+    state: Mapping[str, JSON]
+    """What the policy had learned by the end."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -85,18 +88,21 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     constraints: str | Path | RulePolicy | None = None,
     metrics: Mapping[str, MetricSource] | None = None,
     service_rate_per_s: float,
+    work: Workload | None = None,
     model: Model = "queue",
     start: int = 1,
     startup_s: float = 0.0,
     interval_s: float = DEFAULT_INTERVAL_S,
     seconds: float,
     seed: int = 0,
+    state: Mapping[str, JSON] | None = None,
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Run a policy on a simulated job from time 0, with a decision at every multiple of the interval.
 
     - ``service_rate_per_s``: records per second that one instance processes
+    - ``work``: what arrives in records' worth of service, where records are not all the same (micro-batches only)
     - ``start``: instances that are ready at time 0; others take ``startup_s`` seconds to become so
     - ``interval_s``: seconds between decisions; ``seconds``: how long the run is
     - ``policy``: a name, or a policy that is set up, such as ``Rules.from_file(…)``
@@ -104,7 +110,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     - ``metrics``: metrics of your own by name: callables that are given the operator's name
     - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
     - ``seed``: of the policy's randomness and the model's noise
-    - ``journal``: keeps everything that was seen and decided
+    - ``state``: what the policy has learned before (``SimulationResult.state``, or any snapshot of it)
+    - ``journal``: keeps everything that was seen, decided and learned
     """
     _require_positive("seconds", seconds)
     _require_positive("interval_s", interval_s)
@@ -113,9 +120,11 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
             f"start {start} is not allowed; it must lie between min {objective.min_instances} "
             f"and max {objective.max_instances}."
         )
-    kernel = _kernel(model, workload, service_rate_per_s, start, seed)
+    kernel = _kernel(model, workload, service_rate_per_s, start, seed, work)
     engine = SimulatedEngine(kernel, startup_s=startup_s)
     chosen = policy_from(policy, Context(objective, engine.topology(), seed), settings)
+    if state is not None:
+        chosen.restore(state)
     limits = load_constraints(constraints, engine.topology())
     sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
     guard_settings = guards_for(chosen, guards)
@@ -145,6 +154,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         engine,
         journal=journal,
         retention_s=max(DEFAULT_RETENTION_S, chosen.lookback_s),
+        state_key=None if journal is None else state_key(chosen.name),
         metrics=sources,
     )
     record = RunRecord(objective)
@@ -159,8 +169,9 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     record(final, None)
     if journal is not None:
         journal.observed(final)
+    loop.save_state()
     loop.note("stopped", f"after {seconds:g} simulated seconds")
-    return SimulationResult(run, record)
+    return SimulationResult(run, record, loop.policy.snapshot())
 
 
 def fixed_size_comparison(
@@ -211,10 +222,14 @@ def _run(
         progress(1.0)
 
 
-def _kernel(model: Model, workload: Workload, service_rate_per_s: float, ready: int, seed: int) -> Kernel:
+def _kernel(
+    model: Model, workload: Workload, service_rate_per_s: float, ready: int, seed: int, work: Workload | None
+) -> Kernel:
     if model == "queue":
+        if work is not None:
+            raise InputError("work of its own is not possible in the queue model; use micro-batch.")
         return QueueNetwork(workload, service_rate_per_s, ready=ready)
-    return MicroBatchJob(workload, service_rate_per_s, _micro_batch(model), ready=ready, seed=seed)
+    return MicroBatchJob(workload, service_rate_per_s, _micro_batch(model), ready=ready, seed=seed, work=work)
 
 
 def _micro_batch(model: Model) -> MicroBatch:
