@@ -8,6 +8,7 @@ from headgate.cli.cluster import cluster
 from headgate.cli.common import HeadgateGroup
 from headgate.cli.demo import demo
 from headgate.cli.explain import explain
+from headgate.cli.lab import lab
 from headgate.cli.policies import policies
 from headgate.cli.report import report
 from headgate.cli.simulate import simulate
@@ -39,6 +40,7 @@ app.command()(policies)
 app.command()(explain)
 app.command()(report)
 app.add_typer(cluster, name="cluster")
+app.add_typer(lab, name="lab")
 app.command()(version)
 
 
