@@ -1,12 +1,12 @@
-"""exponential-smoothing: level, damped trend and, if there is a period, season, each followed by its own share."""
+"""exponential-smoothing: a level with a damped trend or a season, each followed by its own share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from headgate.core.types import JSON
 from headgate.forecast.base import ForecasterBase, register
@@ -21,20 +21,30 @@ class ExponentialSmoothingSettings(Settings):
     level_gain: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Share of a surprise that the level follows."""
     trend_gain: Gain = 0.05
-    """Share of a surprise that the trend per step follows."""
+    """Share of a surprise that the trend per step follows; with a season there is no trend, for the two together may
+    amplify each other."""
     damping: Annotated[float, Field(gt=0, le=1)] = 0.95
     """What is left of the trend after each step ahead."""
     season_gain: Gain = 0.1
-    """Share of a surprise that the season follows."""
+    """Share of a surprise that the season follows, at most what the level leaves of it."""
     period: Annotated[int, Field(ge=0)] = 0
     """Steps after which the season repeats itself; 0 is no season."""
     error_gain: Annotated[float, Field(gt=0, le=1)] = 0.02
     """Share by which the variance of surprises follows the newest one."""
 
+    @model_validator(mode="after")
+    def _is_stable(self) -> Self:
+        if self.period and self.season_gain > 1 - self.level_gain:
+            raise ValueError(
+                f"season_gain {self.season_gain:g} and level_gain {self.level_gain:g} add up to more than 1, "
+                "so that surprises would be answered by larger ones"
+            )
+        return self
+
 
 @register
 class ExponentialSmoothing(ForecasterBase[ExponentialSmoothingSettings]):
-    """Additive Holt–Winters in its error-correction form (ETS(A, Ad, A)).
+    """Additive exponential smoothing in its error-correction form: ETS(A, Ad, N), or ETS(A, N, A) with a season.
 
     The variance h steps ahead is σ²·(1 + Σ c_j²) over j < h, c_j = α + β·(φ + … + φ^j) + γ where j is a whole period.
 
@@ -47,7 +57,7 @@ class ExponentialSmoothing(ForecasterBase[ExponentialSmoothingSettings]):
     """
 
     name = "exponential-smoothing"
-    summary = "Level, damped trend and season, smoothed."
+    summary = "A level with a damped trend or a season, smoothed."
     Settings = ExponentialSmoothingSettings
 
     def __init__(self, settings: ExponentialSmoothingSettings) -> None:
@@ -71,9 +81,10 @@ class ExponentialSmoothing(ForecasterBase[ExponentialSmoothingSettings]):
         share = max(settings.error_gain, 1 / count)
         self._variance += share * (surprise * surprise - self._variance)
         self._level = self._level + settings.damping * self._trend + settings.level_gain * surprise
-        self._trend = settings.damping * self._trend + settings.trend_gain * surprise
         if settings.period:
             self._season[place] += settings.season_gain * surprise
+        else:
+            self._trend = settings.damping * self._trend + settings.trend_gain * surprise
 
     def _forecast(self, steps: int) -> Forecast | None:
         if self._count < max(_LEAST_VALUES, self.settings.period):
@@ -82,9 +93,12 @@ class ExponentialSmoothing(ForecasterBase[ExponentialSmoothingSettings]):
         damped = np.cumsum(settings.damping ** np.arange(1, steps + 1))
         ahead = np.arange(steps)
         season = self._season[(self._count + ahead) % len(self._season)]
-        weights = settings.level_gain + settings.trend_gain * damped[:-1]
-        if settings.period:
-            weights = weights + settings.season_gain * ((ahead[:-1] + 1) % settings.period == 0)
+        rest = (
+            settings.season_gain * ((ahead[:-1] + 1) % settings.period == 0)
+            if settings.period
+            else settings.trend_gain * damped[:-1]
+        )
+        weights = settings.level_gain + rest
         variance = self._variance * (1 + np.concatenate(([0.0], np.cumsum(weights**2))))
         return Forecast.normal(self._level + damped * self._trend + season, np.sqrt(variance))
 

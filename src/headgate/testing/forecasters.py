@@ -24,7 +24,7 @@ ForecasterFactory: TypeAlias = Callable[[], Forecaster]
 """Makes a fresh forecaster."""
 
 STEPS = 5
-LENGTH = 330
+LENGTH = 180
 
 
 def _series() -> dict[str, list[float]]:
@@ -109,7 +109,7 @@ def continues_from_restored_state(factory: ForecasterFactory) -> None:
         for index, value in enumerate(values):
             for one in (forecaster, *others):
                 one.observe(value)
-            if index % 97 == 0:
+            if index % 67 == 0:
                 others.append(factory())
                 others[-1].restore(json.loads(_as_json(forecaster.snapshot())))
         for other in others:
