@@ -13,7 +13,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP := 127.0.0.1
 unexport SPARK_HOME PYTHONHOME PYTHONPATH
 
-.PHONY: help setup demo test lint types imports test-fast test-live bench format clean
+.PHONY: help setup demo test lint types imports test-fast test-live docs bench format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ test-fast: setup ## Run the tests that need neither a cluster nor a browser
 test-live: setup ## Run the tests that need a cluster or a browser
 	@echo "== test-live: pytest on real Spark, one at a time"
 	@$(RUN) pytest -q -n 0 -m "live or browser"
+
+docs: setup ## Fill in what the documentation takes from the code
+	@echo "== docs: settings tables and plots"
+	@.venv/bin/python scripts/make_docs.py
 
 bench: setup ## Measure speed and size
 	@echo "== bench: pytest over benchmarks/"

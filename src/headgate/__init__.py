@@ -1,9 +1,9 @@
 """Headgate keeps a streaming job at the size its service-level objective needs, and no larger.
 
-    import headgate
+import headgate
 
-    with headgate.autoscale(spark, objective="latency p95 < 10s", executors=(1, 8)):
-        query.awaitTermination()
+with headgate.autoscale(spark, objective="latency p95 < 10s", executors=(1, 8)):
+    query.awaitTermination()
 """
 
 from importlib import import_module

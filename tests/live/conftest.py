@@ -11,6 +11,14 @@ from headgate.engines.cluster import LocalCluster
 from headgate.engines.spark import SparkEngine
 from tests.live.support import resize
 
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    # Blocks of a receiver lie on its executor, whose core it keeps: tasks must not wait for a place there.
+    "spark.locality.wait": "0s",
+    # A block is a task, and tasks are dear on a small machine too.
+    "spark.streaming.blockInterval": "2s",
+}
+
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[LocalCluster]:
@@ -20,7 +28,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def spark(cluster: LocalCluster) -> Iterator[SparkSession]:
-    session = cluster.session("live tests", executors=1, settings={"spark.sql.shuffle.partitions": "2"})
+    session = cluster.session("live tests", executors=1, settings=SETTINGS)
     yield session
     session.stop()
 

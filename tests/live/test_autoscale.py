@@ -68,9 +68,7 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_killed_autoscaler_leaves_the_job_running_at_its_size(spark: SparkSession, tmp_path: Path) -> None:
-    job = SteadyJob(
-        tmp_path, "constant:40", seconds=15.0, cost_s=0.01, trigger_interval_s=1.0, partitions=4
-    )
+    job = SteadyJob(tmp_path, "constant:40", seconds=15.0, cost_s=0.01, trigger_interval_s=1.0, partitions=4)
     query = job.start(spark)
     try:
         autoscaler = headgate.autoscale(
@@ -80,11 +78,9 @@ def test_a_killed_autoscaler_leaves_the_job_running_at_its_size(spark: SparkSess
         kill_thread(autoscaler.thread)
         assert not autoscaler.is_alive
         # Spark itself keeps the size, also when an executor dies now.
-        victim = sorted(executor_processes())[0]
+        victim = min(executor_processes())
         executor_processes()[victim].kill()
-        eventually(
-            "a replacement", lambda: victim not in executor_processes() and len(executor_processes()) == 2
-        )
+        eventually("a replacement", lambda: victim not in executor_processes() and len(executor_processes()) == 2)
         query.processAllAvailable()
         assert query.isActive
     finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from headgate.apps.steady_job import SteadyJob
 from headgate.core.errors import EngineError, InputError, UnsupportedEngineError
 from headgate.core.types import Instances, Outcome, Sample
 from headgate.engines.spark import SparkEngine
+from headgate.engines.spark_backend import Executor
 from headgate.testing.engines import check_engine
 from tests.live.support import decision, eventually, executor_processes, resize, settle, size
 
@@ -27,6 +30,10 @@ def steady_job(directory: Path, *, seconds: float, rate: float = 60.0) -> Steady
         partitions=6,
         max_rows_per_batch=120,
     )
+
+
+def running_executors(engine: SparkEngine) -> list[Executor]:
+    return [one for one in engine._backend.executors() if one.is_active]
 
 
 def test_it_keeps_the_engine_contract(spark: SparkSession, engine: SparkEngine) -> None:
@@ -67,9 +74,12 @@ def test_arrivals_and_lag_come_from_offsets_not_from_what_was_admitted(
 
     def reading() -> bool:
         sample = engine.observe().samples.get("job")
-        if sample is not None and not sample.warming and sample.input_rate_per_s and sample.at_s not in {
-            one.at_s for one in settled
-        }:
+        if (
+            sample is not None
+            and not sample.warming
+            and sample.input_rate_per_s
+            and sample.at_s not in {one.at_s for one in settled}
+        ):
             settled.append(sample)
         return len(settled) >= 3
 
@@ -97,7 +107,7 @@ def test_an_executor_killed_in_a_batch_is_replaced_and_nothing_is_lost(
     query = job.start(spark)
     try:
         eventually("a first reading", lambda: "job" in engine.observe().samples)
-        victim, process = sorted(executor_processes().items())[0]
+        victim, process = min(executor_processes().items())
         eventually("a batch to be running", lambda: bool(query.status["isTriggerActive"]))
         process.send_signal(signal.SIGKILL)
         eventually("the death to be seen", lambda: size(engine).ready < 2)
@@ -118,6 +128,31 @@ def test_a_target_below_one_that_died_does_not_bring_it_back(engine: SparkEngine
     (process,) = executor_processes().values()
     process.send_signal(signal.SIGKILL)
     eventually("its replacement", lambda: size(engine) == Instances(1, 1, 1) and len(executor_processes()) == 1)
+
+
+def test_an_executor_that_does_not_leave_in_time_is_killed(spark: SparkSession) -> None:
+    """A task that takes long holds its executor; the tasks of a killed one run again elsewhere."""
+
+    def work(number: int) -> int:
+        time.sleep(20)
+        return number
+
+    engine = SparkEngine(spark, take_over=True, drain_timeout_s=2.0)
+    resize(engine, 2)
+    with ThreadPoolExecutor(1) as pool:
+        total = pool.submit(lambda: spark.sparkContext.parallelize(range(2), 2).map(work).sum())
+        eventually("both executors to be busy", lambda: all(one.active_tasks for one in running_executors(engine)))
+        engine.apply(decision(size(engine), 1))
+        details: list[str] = []
+
+        def killed() -> bool:
+            details.append(engine.apply(decision(size(engine), 1)).detail)
+            return any("killed executor" in detail for detail in details)
+
+        eventually("it to be killed", killed, 15.0)
+        eventually("one executor", lambda: len(executor_processes()) == 1)
+        assert total.result() == 1
+    engine.close()
 
 
 def test_an_unknown_operator_is_refused(engine: SparkEngine) -> None:

@@ -196,6 +196,40 @@ def test_an_estimate_makes_the_first_violation_go_to_the_right_size() -> None:
     assert propose(chosen, history([late(700, None, 10)], planned=2)).instances == 7
 
 
+def carrying(per_instance: float, until_s: float = 150) -> list[Sample]:
+    """Readings of two instances that keep the objective and show what each could carry."""
+    return [kept(at_s, per_instance, utilization=0.5) for at_s in range(100, 101 + int(until_s), 10)]
+
+
+@pytest.mark.parametrize(
+    ("samples", "capacity"),
+    [
+        (carrying(120), 120),
+        (carrying(120, until_s=140), 100),
+        (carrying(110), 100),
+        (carrying(50), 100),
+        ([*carrying(300)[:-1], kept(250, 130, utilization=0.5)], 130),
+        ([*carrying(300)[:8], kept(180, 300), *carrying(300)[9:]], 100),
+        ([*carrying(300)[:8], replace(kept(180, 300, utilization=0.5), latency_s=None), *carrying(300)[9:]], 100),
+    ],
+    ids=[
+        "plainly-more",
+        "not-long-enough",
+        "hardly-more",
+        "less",
+        "the-least-counts",
+        "one-not-known",
+        "one-not-judged",
+    ],
+)
+def test_what_a_violation_taught_is_given_up_once_instances_plainly_carried_more(
+    samples: list[Sample], capacity: float
+) -> None:
+    chosen = policy("reactive")
+    learn(chosen, late(400, 200))
+    assert learn(chosen, *samples) == capacity
+
+
 # -------------------------------------------------------------------------------------------------------- scaling in
 
 
@@ -310,13 +344,17 @@ def test_operators_are_learned_and_sized_apart() -> None:
 # ------------------------------------------------------------------------------------------------------ in closed loop
 
 
-def drive(scenario: Scenario, **settings: object) -> tuple[float, list[int]]:
-    """The share of violated readings, and the planned sizes."""
+def drive(
+    scenario: Scenario, during: dict[float, Scenario] | None = None, **settings: object
+) -> tuple[float, list[int]]:
+    """The share of violated readings, and the planned sizes; ``during`` changes the scenario at some times."""
     chosen = make_policy("reactive", Context(scenario.objective, scenario.topology), settings)
     guards = GuardSettings().build(scenario.objective)
     run = ScenarioRun(scenario)
     violated, planned = [], []
     for now in scenario.times():
+        if during and now in during:
+            run.change(during[now])
         seen = run.observe(now)
         violated.append(scenario.objective.slo.violated_by(seen.samples["job"]) is True)
         planned.append(seen.instances["job"].planned)
@@ -365,6 +403,16 @@ def test_a_job_that_is_too_large_from_the_start_shrinks_to_what_it_needs_without
     )
     violated, planned = drive(scenario)
     assert (violated, planned[-1]) == (0, 2)
+
+
+@pytest.mark.parametrize("trigger_interval_s", [None, 10.0])
+def test_a_stall_of_a_job_with_little_load_does_not_keep_it_large(trigger_interval_s: float | None) -> None:
+    load = {"job": steps((0, 30))}
+    calm = Scenario("stall", load, 100.0, trigger_interval_s, duration_s=3600, objective=OBJECTIVE)
+    stalled = replace(calm, service_rate_per_s=2.0)
+    _, planned = drive(calm, during={600.0: stalled, 630.0: calm})
+    assert max(planned) > 2, "the stall is answered"
+    assert planned[-1] <= 2, "and forgotten"
 
 
 def test_a_steady_load_keeps_its_size() -> None:

@@ -16,8 +16,13 @@ def names(settings: GuardSettings) -> list[str]:
     return [type(guard).name for guard in settings.build(OBJECTIVE)]  # type: ignore[attr-defined]
 
 
+ALL = GuardSettings(
+    strategy=StrategyKind.LINEAR, max_in=1, gain_out=0.9, in_after_out_s=60, monotonicity=True, stale_after_s=30
+)
+
+
 def test_the_order_is_fixed() -> None:
-    assert names(GuardSettings(monotonicity=True)) == [
+    assert names(ALL) == [
         "bounds",
         "strategy",
         "step-limit",
@@ -30,8 +35,25 @@ def test_the_order_is_fixed() -> None:
     ]
 
 
-def test_monotonicity_is_only_there_when_asked_for() -> None:
-    assert "monotonicity" not in names(GuardSettings())
+def test_by_default_only_those_are_in_use_that_every_policy_needs() -> None:
+    assert names(GuardSettings()) == ["bounds", "pending", "recovering", "blind"]
+
+
+@pytest.mark.parametrize(
+    ("off", "left_out"),
+    [
+        ({"strategy": "as-proposed"}, "strategy"),
+        ({"max_in": None}, "step-limit"),
+        ({"gain_out": 1.0}, "hysteresis"),
+        ({"in_after_out_s": 0}, "guard-times"),
+        ({"monotonicity": False}, "monotonicity"),
+        ({"pending_timeout_s": 0}, "pending"),
+        ({"recovery_timeout_s": 0}, "recovering"),
+    ],
+)
+def test_a_guard_that_is_switched_off_is_left_out(off: dict[str, object], left_out: str) -> None:
+    settings = make_settings(GuardSettings, "guards", ALL.model_dump() | off)
+    assert [name for name in names(ALL) if name != left_out] == names(settings)
 
 
 def test_bounds_come_from_the_objective() -> None:

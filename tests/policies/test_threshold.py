@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headgate.core.errors import InputError
 from headgate.core.types import Sample
 from headgate.core.window import History
 from tests.core.building import JOB, decision, history, observation, policy, propose
@@ -92,3 +93,42 @@ def test_a_metric_nobody_reports_is_named_in_the_hold() -> None:
 
 def test_the_loop_is_asked_to_keep_as_much_as_the_longest_period() -> None:
     assert policy("threshold", lower_for_s="3h").lookback_s >= 3 * 3600
+
+
+FOUR_BOUNDS = {**SETTINGS, "below_upper": 0.7, "above_lower": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("shares", "instances", "code"),
+    [
+        ((0.75, 0.75, 0.75), 6, "near-upper"),
+        ((0.75, 0.9, 0.75), 6, "near-upper"),
+        ((0.75, 0.75, 0.9), 6, "above-upper"),
+        ((0.75, 0.65, 0.75), 4, "waiting"),
+        ((0.7, 0.7, 0.7), 4, "steady"),
+        ((0.35,) * 5, 3, "near-lower"),
+        ((0.35, 0.2, 0.35, 0.2, 0.2), 3, "below-lower"),
+        ((0.35,) * 4, 4, "waiting"),
+        ((0.4,) * 5, 4, "steady"),
+        ((0.5,) * 5, 4, "steady"),
+    ],
+)
+def test_with_four_bounds_it_acts_on_what_stays_between_the_outer_and_the_inner_one(
+    shares: tuple[float, ...], instances: int, code: str
+) -> None:
+    target = propose(policy("threshold", **FOUR_BOUNDS), history(busy(*shares), planned=4))
+    assert (target.instances, target.code) == (instances, code)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lower": 0.9}, "lower 0.9 must be below upper 0.8"),
+        ({"below_upper": 0.8}, "below_upper 0.8 must be below upper 0.8"),
+        ({"above_lower": 0.3}, "lower 0.3 must be below above_lower 0.3"),
+        ({"above_lower": 0.75, "below_upper": 0.7}, "above_lower 0.75 must be below below_upper 0.7"),
+    ],
+)
+def test_bounds_that_are_out_of_order_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        policy("threshold", **settings)

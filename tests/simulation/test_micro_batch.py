@@ -10,6 +10,7 @@ from headgate.core.errors import InputError
 from headgate.core.types import Sample
 from headgate.simulation.micro_batch import MicroBatch, MicroBatchJob
 from headgate.workloads import Workload, parse_workload
+from headgate.workloads.steps import Steps
 
 PLAIN = MicroBatch(trigger_interval_s=10, overhead_s=0)
 
@@ -268,3 +269,52 @@ def test_how_time_is_cut_makes_no_difference(
     workload: Workload, model: MicroBatch, sizes: list[tuple[float, int]], stops_s: list[float]
 ) -> None:
     assert run(workload, model, sizes, stops_s).samples() == run(workload, model, sizes, []).samples()
+
+
+def test_records_may_grow_heavier_at_once_or_bit_by_bit() -> None:
+    course = ((0.0, 1.0), (20.0, 1.0), (20.0, 2.0), (30.0, 2.0), (50.0, 4.0))
+    running = job("constant:10", 50, MicroBatch(trigger_interval_s=10, overhead_s=0, work_factor=course))
+    # 100 records per batch of 50/s: 2 s, times the factor at the start of the batch.
+    assert [sample.processing_time_s for sample in readings(running, 69)] == pytest.approx([0, 2, 4, 4, 6, 8, 8])
+
+
+@pytest.mark.parametrize("course", [((10.0, 1.0), (5.0, 1.0)), ((0.0, 0.0),), ((0.0, float("inf")),)])
+def test_a_course_that_goes_back_in_time_or_weighs_nothing_is_refused(course: tuple[tuple[float, float], ...]) -> None:
+    with pytest.raises(InputError, match="work_factor"):
+        MicroBatch(work_factor=course)
+
+
+def test_with_a_batch_per_interval_batches_queue_up_and_wait_for_their_turn() -> None:
+    # 10 records/s at 5 per second: the batch of each 10 s takes 20 s, so that each waits 10 s longer than the last.
+    model = MicroBatch(trigger_interval_s=10.0, overhead_s=0.0, batch_per_interval=True)
+    job = MicroBatchJob(parse_workload("constant:10"), 5.0, model)
+    told = []
+    for end_s in (30.0, 50.0, 70.0):
+        job.advance(end_s)
+        sample = job.samples()["job"]
+        told.append((sample.at_s, sample.processing_time_s, sample.scheduling_delay_s, sample.latency_s))
+    assert told == [(30.0, 20.0, 0.0, 20.0), (50.0, 20.0, 10.0, 30.0), (70.0, 20.0, 20.0, 40.0)]
+    assert job.processed() == 300
+
+
+def test_queued_batches_are_caught_up_one_by_one() -> None:
+    model = MicroBatch(trigger_interval_s=10.0, overhead_s=0.0, batch_per_interval=True)
+    job = MicroBatchJob(parse_workload("constant:10"), 5.0, model)
+    job.advance(50.0)
+    job.resize("job", 10)
+    # Two of the batches due at 10 … 50 s are done; the others take 2 s each.
+    job.advance(56.0)
+    assert job.processed() == 500
+    assert job.samples()["job"].scheduling_delay_s == pytest.approx(4.0)
+
+
+def test_a_batch_takes_as_long_as_the_work_in_it() -> None:
+    # The records of the second interval are worth three each.
+    work = Steps([0.0, 10.0, 20.0, 30.0], [10.0, 30.0, 10.0])
+    model = MicroBatch(trigger_interval_s=10.0, overhead_s=0.0)
+    job = MicroBatchJob(parse_workload("constant:10"), 50.0, model, work=work)
+    taken = []
+    for end_s in (12.0, 26.0, 32.0):
+        job.advance(end_s)
+        taken.append(job.samples()["job"].processing_time_s)
+    assert taken == pytest.approx([2.0, 6.0, 2.0])

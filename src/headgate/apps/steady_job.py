@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql.functions import coalesce, count, count_distinct, lit
+from pyspark.sql.functions import max as highest
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.apps.load_source import LoadSource
+
+__all__ = ["Output", "SteadyJob", "StreamingQuery"]
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,20 @@ class SteadyJob:
     partitions: int = 8
     """Tasks per batch: more than there will be executors, so that new ones find work within a running batch."""
     max_rows_per_batch: int = 0
+    prefill: int = 0
+    """Records that are waiting when the job starts."""
 
     @property
     def output(self) -> str:
         return str(self.directory / "output")
 
     def warm_up(self, spark: SparkSession) -> None:
-        """Load what a first batch would otherwise wait for: classes, and the Python worker of an executor."""
-        spark.range(1).mapInArrow(_working(0.0), "id long").count()
+        """Run a few records through the same pipeline: what it loads, the first real batch need not wait for."""
+        directory = self.directory / "warm-up"
+        trial = replace(self, directory=directory, workload="constant:10", seconds=1.0, cost_s=0.0, prefill=0)
+        query = trial.start(spark)
+        query.processAllAvailable()
+        query.stop()
 
     def start(self, spark: SparkSession) -> StreamingQuery:
         spark.dataSource.register(LoadSource)
@@ -48,6 +57,7 @@ class SteadyJob:
             .option("workload", self.workload)
             .option("started_s", str(time.time()))
             .option("seconds", str(self.seconds))
+            .option("prefill", str(self.prefill))
             .option("partitions", str(self.partitions))
             .option("max_rows_per_batch", str(self.max_rows_per_batch))
             .load()
@@ -58,7 +68,6 @@ class SteadyJob:
             .option("path", self.output)
             .option("checkpointLocation", str(self.directory / "checkpoint"))
             .trigger(processingTime=f"{round(self.trigger_interval_s * 1000)} milliseconds")
-            .queryName("steady-job")
             .start()
         )
 
@@ -66,7 +75,7 @@ class SteadyJob:
         """What is in the sink, against what was read."""
         row = (
             spark.read.parquet(self.output)
-            .agg(F.count("id"), F.countDistinct("id"), F.coalesce(F.max("id") + 1, F.lit(0)))
+            .agg(count("id"), count_distinct("id"), coalesce(highest("id") + 1, lit(0)))
             .first()
         )
         assert row is not None

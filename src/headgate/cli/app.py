@@ -9,8 +9,10 @@ from headgate.cli.common import HeadgateGroup
 from headgate.cli.demo import demo
 from headgate.cli.explain import explain
 from headgate.cli.lab import lab
+from headgate.cli.mst import mst
 from headgate.cli.policies import policies
 from headgate.cli.report import report
+from headgate.cli.rules import rules
 from headgate.cli.simulate import simulate
 from headgate.cli.version import version
 
@@ -36,9 +38,11 @@ def _root() -> None:
 
 app.command()(demo)
 app.command()(simulate)
-app.command()(policies)
+app.add_typer(policies, name="policies")
 app.command()(explain)
 app.command()(report)
+app.command()(mst)
+app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
 app.add_typer(lab, name="lab")
 app.command()(version)

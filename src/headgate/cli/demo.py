@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,12 +21,12 @@ from headgate.core.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from headgate.lab.demo import DemoPlan, DemoResult
+    from headgate.lab.demo import DemoResult
 
 
 def demo(
     *,
-    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "150s",
+    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "140s",
     policy: Annotated[
         str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
     ] = "reactive",
@@ -77,27 +73,12 @@ def demo(
 
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
-    with _ends_by_signal(), live_view(console, plan) as view:
+    with live_view(console, plan) as view:
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
     report = _write_report(result)
     if json_file is not None:
         write_json(result.to_json(), json_file)
     _print(result, report, console)
-
-
-@contextmanager
-def _ends_by_signal() -> Iterator[None]:
-    """A polite kill ends the demo as Ctrl-C does, so that it cleans up."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _write_report(result: DemoResult) -> Path:
@@ -143,7 +124,7 @@ def _notes(result: DemoResult) -> list[str]:
 def _print(result: DemoResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import comparison_table, figures, print_changes, plots
+    from headgate.cli.run_view import comparison_table, figures, plots, print_changes
 
     record = result.record
     console.print()

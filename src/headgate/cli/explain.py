@@ -170,8 +170,14 @@ def _about(run: Run) -> RenderableType:
     if run.started_s >= SIMULATED_BEFORE_S:
         parts.append(f"started {_local(run.started_s):%Y-%m-%d %H:%M:%S}")
     if run.settings:
-        parts.append("settings " + ", ".join(f"{name}={value}" for name, value in run.settings.items()))
+        parts.append("settings " + ", ".join(f"{name}={_short(value)}" for name, value in run.settings.items()))
     return Text(" · ".join(parts))
+
+
+def _short(value: object) -> str:
+    """A setting in one line: a text of many lines, such as rules, is only counted."""
+    lines = str(value).splitlines()
+    return str(value) if len(lines) <= 1 else f"({len(lines)} lines)"
 
 
 def _local(at_s: Instant) -> datetime:
@@ -208,7 +214,8 @@ def _cells(item: Item) -> tuple[Text, list[Text]]:
         case Receipt():
             return Text("engine", style="blue"), [Text(f"{item.outcome}: {item.detail or 'acted to keep the size'}")]
         case Event():
-            return Text(item.kind, style="bold red" if item.kind.endswith("failed") else "blue"), [Text(item.detail)]
+            is_bad = item.kind.endswith(("failed", "refused"))
+            return Text(item.kind, style="bold red" if is_bad else "blue"), [Text(item.detail)]
 
 
 def _why(verdict: Verdict, more: str = "") -> list[Text]:

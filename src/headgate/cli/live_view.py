@@ -71,7 +71,7 @@ class LiveView:
             )
         )
         why = f"; {verdict.current} → {verdict.target}: {verdict.reason}" if changed else ""
-        self._console.print(f"{at_s:6.0f}s  {told}{why}", soft_wrap=True)
+        self._console.print(f"{f'+{at_s:.0f}s':>7}  {told}{why}", soft_wrap=True)
 
     def __rich__(self) -> RenderableType:
         with self._lock:

@@ -2,39 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from headgate.cli.common import JsonOption, check_target, make_console, write_json
+from headgate.core.errors import StateError
+from headgate.core.types import JSON
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def policies(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show one policy with all its settings.", show_default=False)
-    ] = None,
-    json_file: JsonOption = None,
-) -> None:
-    """List the policies, or show one with its settings.
+class _PoliciesGroup(TyperGroup):
+    """A name that is no command is the name of a policy to show: ``policies NAME`` is ``policies show NAME``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and not args[0].startswith("-") and args[0] not in self.commands
+        return super().parse_args(ctx, ["show", *args] if named else args)
+
+
+policies = typer.Typer(cls=_PoliciesGroup, rich_markup_mode="rich")
+
+
+@policies.callback(invoke_without_command=True)
+def _list(context: typer.Context, json_file: JsonOption = None) -> None:
+    """List the policies, or show one with its settings and what it has learned.
 
     [bold]Examples[/bold]
       [cyan]headgate policies[/cyan]
       [cyan]headgate policies reactive[/cyan]
+      [cyan]headgate policies show q-learning --state run.journal[/cyan]
       [cyan]headgate policies --json | jq '.\\[].name'[/cyan]
     """
-    from headgate.policies import policy_class, policy_names
+    if context.invoked_subcommand is not None:
+        return
+    from headgate.policies import policy_names
 
     check_target(json_file)
-    described = [_described(found) for found in ([policy_class(name).name] if name else policy_names())]
+    described = [_described(found) for found in policy_names()]
     if json_file is not None:
-        write_json(described[0] if name else described, json_file)
-    elif name:
-        _print_one(described[0])
+        write_json(described, json_file)
     else:
         _print_all(described)
+
+
+@policies.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which policy.")],
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Show what it has learned instead of its settings: a snapshot, or the journal of a run.",
+            show_default=False,
+        ),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Show one policy with all its settings, or what it has learned.
+
+    [bold]Examples[/bold]
+      [cyan]headgate policies show threshold[/cyan]
+      [cyan]headgate policies show q-learning --state learned.json[/cyan]
+    """
+    from headgate.policies import policy_class
+    from headgate.runtime.learned import read_state
+
+    check_target(json_file)
+    described = _described(policy_class(name).name)
+    learned = None if state is None else read_state(state, described["name"])
+    if json_file is not None:
+        write_json(described if learned is None else {**described, "state": learned}, json_file)
+    elif learned is None:
+        _print_one(described)
+    else:
+        _print_state(described, learned)
 
 
 def _described(name: str) -> dict[str, Any]:
@@ -72,6 +118,30 @@ def _print_one(policy: dict[str, Any]) -> None:
     console.print(_settings_table("Settings, by --set", policy["settings"]))
     console.print()
     console.print(_settings_table("Guards around it, by --guard", policy["guards"]))
+
+
+def _print_state(policy: dict[str, Any], state: Mapping[str, JSON]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from headgate.journal.codec import to_json
+    from headgate.policies import policy_class
+
+    console = make_console()
+    console.print(f"[bold cyan]{policy['name']}[/bold cyan]  {policy['summary']}")
+    try:
+        shown = policy_class(policy["name"]).state_tables(state)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StateError(f"saved state of policy {policy['name']!r} is damaged: {error!r}.") from error
+    for one in shown:
+        table = Table(title=f"\n{one.title}", title_justify="left", title_style="bold", header_style="dim", box=None)
+        for index, column in enumerate(one.columns):
+            table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+        for row in one.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
+    if not shown:
+        console.print(Text(to_json(state, indent=2)))
 
 
 def _settings_table(title: str, rows: list[dict[str, Any]]) -> Table:

@@ -17,6 +17,7 @@ from headgate.cli.common import (
     progress_bar,
     write_json,
 )
+from headgate.core.errors import InputError
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.units import format_duration
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from headgate.runtime.simulate import SimulationResult
     from headgate.runtime.summary import Summary
 
+DEFAULT_POLICY = "reactive"
 COMPARED_SIZES = 10
 
 
@@ -37,8 +39,17 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     ],
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the run is, in simulated time.")],
     policy: Annotated[
-        str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
-    ] = "reactive",
+        str | None,
+        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default="reactive"),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A rule file that decides instead of a policy.", show_default=False),
+    ] = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A rule file of constraints, for any policy.", show_default=False),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,6 +77,16 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         Path | None,
         typer.Option(metavar="FILE", help="Keep everything in a journal, for headgate explain.", show_default=False),
     ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Begin with what the policy has learned: a snapshot or a journal.", show_default=False
+        ),
+    ] = None,
+    save_state: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep what the policy has learned, as a snapshot.", show_default=False),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
     ] = None,
@@ -87,16 +108,22 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate simulate --policy threshold --set upper=0.9 --startup 30s \\
         --workload sine:mean=50,amplitude=30,period=1h --service-rate 10 \\
         --seconds 2h --report run.html[/cyan]
+      [cyan]headgate simulate --rules rules.yaml --workload constant:10 --service-rate 5 --seconds 10m[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.report import require_plotly
+    from headgate.rules import Rules
+    from headgate.runtime.learned import read_state
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
 
     check_target(json_file, journal=journal)
     check_target(report, journal=journal)
+    check_target(save_state, journal=journal)
     if report is not None:
         require_plotly()
+    if rules is not None and policy is not None:
+        raise InputError(f"--policy {policy} and --rules {rules} do not go together; one of them decides.")
     asked = parse_objective(objective).within(min_instances, max_instances)
     offered = parse_workload(workload)
     options: dict[str, Any] = {
@@ -107,19 +134,25 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         "seconds": duration_s("--seconds", seconds),
         "seed": seed,
     }
+    decides = Rules.from_file(rules) if rules is not None else policy or DEFAULT_POLICY
+    learned = None if state is None else read_state(state, decides if isinstance(decides, str) else "rules")
     kept = nullcontext(None) if journal is None else closing(SqliteJournal(journal))
     with kept as open_journal, progress_bar("Simulating") as progress:
         result = run_simulation(
-            policy,
+            decides,
             offered,
             objective=asked,
             settings=key_values("--set", setting or []),
             guards=key_values("--guard", guard or []),
+            constraints=constraints,
             start=min_instances if start is None else start,
+            state=learned,
             journal=open_journal,
             progress=progress,
             **options,
         )
+    if save_state is not None:
+        write_json(result.state, str(save_state))
     if report is not None:
         _write_report(report, result, asked, offered.describe(), _fixed_sizes(asked, offered, options))
     if json_file is not None:

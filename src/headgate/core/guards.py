@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from headgate.core.contracts import Guard
 from headgate.core.errors import InputError
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.units import format_duration
 from headgate.core.window import Change, Window
 
 
-class _EachOperator:
+class EachOperator:
     """A guard that looks at one operator at a time."""
 
     __slots__ = ()
@@ -51,7 +50,7 @@ class _EachOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds(_EachOperator):
+class Bounds(EachOperator):
     """Never fewer than the minimum, never more than the maximum."""
 
     name: ClassVar[str] = "bounds"
@@ -76,7 +75,7 @@ class StrategyKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy(_EachOperator):
+class Strategy(EachOperator):
     """Takes only the direction from the policy and sets how many instances to add or to remove.
 
     - static: always ``granularity``
@@ -118,7 +117,7 @@ def _waiting_batches(window: Window, operator: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class StepLimit(_EachOperator):
+class StepLimit(EachOperator):
     """No single change is larger than this."""
 
     name: ClassVar[str] = "step-limit"
@@ -134,7 +133,7 @@ class StepLimit(_EachOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class Hysteresis(_EachOperator):
+class Hysteresis(EachOperator):
     """Goes only part of the way: a gain for growing, a gain for shrinking (giannakopoulos α and β).
 
     Growing is rounded up, shrinking is rounded down: either way a change of one is still made.
@@ -161,7 +160,7 @@ class Hysteresis(_EachOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class GuardTimes(_EachOperator):
+class GuardTimes(EachOperator):
     """Waits after a change before the next one, per direction of both (rouaux §4.2)."""
 
     name: ClassVar[str] = "guard-times"
@@ -187,13 +186,11 @@ class GuardTimes(_EachOperator):
 def _too_soon(now: Instant, last: Change | None, wait_s: float, direction: str) -> str:
     if last is None or now - last.at_s >= wait_s:
         return ""
-    return (
-        f"scaled {direction} {format_duration(now - last.at_s)} ago, guard time {format_duration(wait_s)}"
-    )
+    return f"scaled {direction} {format_duration(now - last.at_s)} ago, guard time {format_duration(wait_s)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Monotonicity(_EachOperator):
+class Monotonicity(EachOperator):
     """No scale-in when latency rose after a scale-out; no scale-out when it fell after a scale-in (azimi Alg. 5)."""
 
     name: ClassVar[str] = "monotonicity"
@@ -218,7 +215,7 @@ class Monotonicity(_EachOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class HoldWhilePending(_EachOperator):
+class HoldWhilePending(EachOperator):
     """Waits for the last change to arrive before making the next, but not for ever."""
 
     name: ClassVar[str] = "pending"
@@ -237,7 +234,7 @@ class HoldWhilePending(_EachOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class HoldWhileRecovering(_EachOperator):
+class HoldWhileRecovering(EachOperator):
     """Discards what is measured until the operator has settled after a change of size (giannakopoulos "discard").
 
     A start counts as a change: the first batches of a job are slow whatever its size.
@@ -263,7 +260,7 @@ class HoldWhileRecovering(_EachOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class NeverInBlind(_EachOperator):
+class NeverInBlind(EachOperator):
     """Never scales in without a fresh reading; scaling out stays possible."""
 
     name: ClassVar[str] = "blind"

@@ -130,7 +130,9 @@ class Objective:
 
 
 _FORMS = "'latency p95 < 10s', 'slow records < 5%' or 'throughput >= 95%'"
-_LATENCY = re.compile(r"(?:(?P<before>p\d+(?:\.\d+)?)\s+)?latency(?:\s+(?P<after>p\d+(?:\.\d+)?))?\s*<=?\s*(?P<bound>.+)")
+_LATENCY = re.compile(
+    r"(?:(?P<before>p\d+(?:\.\d+)?)\s+)?latency(?:\s+(?P<after>p\d+(?:\.\d+)?))?\s*<=?\s*(?P<bound>.+)"
+)
 _SLOW = re.compile(r"slow(?:\s+records)?\s*<=?\s*(?P<share>.+)")
 _THROUGHPUT = re.compile(r"throughput\s*>=?\s*(?P<probability>.+)")
 

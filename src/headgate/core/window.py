@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, Instances, Instant, Observation, Receipt, Sample, Verdict
+from headgate.core.types import Decision, Instances, Instant, Observation, Sample, Verdict
 
 DEFAULT_RETENTION_S = 3600.0
 
@@ -31,7 +31,16 @@ class Change:
 class Window:
     """A read-only view of what happened until now, newest last."""
 
-    __slots__ = ("_decisions", "_last_in", "_last_out", "_observations", "_ready_since_s", "_samples", "_streaks", "topology")
+    __slots__ = (
+        "_decisions",
+        "_last_in",
+        "_last_out",
+        "_observations",
+        "_ready_since_s",
+        "_samples",
+        "_streaks",
+        "topology",
+    )
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology

@@ -2,8 +2,8 @@
 
 Readings come from a streaming listener and from the status store; sizes are set through the scheduler's own allocation
 client. The engine owns the target: Spark replaces executors that die up to it, and what is above it is drained. An
-executor is removed by decommissioning it, so that it finishes its tasks and hands over its blocks; one that has not left
-after ``drain_timeout_s`` is killed. Closing the engine leaves the job running at its size.
+executor is removed by decommissioning it, so that it finishes its tasks and hands over its blocks; one that has not
+left after ``drain_timeout_s`` is killed. Closing the engine leaves the job running at its size.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -23,15 +25,30 @@ from pyspark.sql.streaming.listener import (
 )
 
 from headgate.core.errors import EngineError
+from headgate.core.metrics import Observed
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, Instances, Instant, Observation, Outcome, Receipt
+from headgate.core.types import Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
 from headgate.engines.spark_backend import Executor, SparkBackend, spark_errors
+from headgate.engines.spark_metrics import SPARK_METRICS, SparkMetrics
 from headgate.engines.spark_readings import Readings
 
-__all__ = ["SparkEngine", "SparkSession", "least_useful"]
+__all__ = ["SPARK_METRICS", "SparkEngine", "SparkSession", "least_useful"]
 
 UTILIZATION_OVER_S = 10.0
 """Busy time is counted when tasks end, so it is averaged over about this long."""
+
+
+class ReadingSource(Protocol):
+    """Makes one reading of the whole application from what its streaming reports."""
+
+    @property
+    def observed(self) -> Mapping[tuple[str, str], float]:
+        """The newest numbers that the job computes itself, by observation and column."""
+        ...
+
+    def on_executors(self, joined_s: Iterable[Instant], left_s: Iterable[Instant]) -> None: ...
+
+    def sample(self, operator: str, now: Instant, utilization: float | None) -> Sample | None: ...
 
 
 class SparkEngine:
@@ -45,7 +62,10 @@ class SparkEngine:
         take_over: bool = False,
         drain_timeout_s: float = 30.0,
         now: Callable[[], Instant] = time.time,
+        observed: Mapping[str, Observed] | None = None,
     ) -> None:
+        """``observed`` names numbers that the job computes with ``df.observe``, for those who subscribe to them."""
+        self._metrics = SparkMetrics(observed)
         self._spark = spark
         self._operator = operator
         self._drain_timeout_s = drain_timeout_s
@@ -53,8 +73,7 @@ class SparkEngine:
         self._lock = threading.RLock()
         self._closed = False
         self._backend = SparkBackend(spark, take_over=take_over)
-        self._listener = _Listener(now)
-        self._readings = Readings()
+        self._readings: ReadingSource = self._make_readings()
         self._draining: dict[str, Instant] = {}
         self._joined_s: dict[str, Instant] = {}
         self._left_s: dict[str, Instant] = {}
@@ -62,13 +81,22 @@ class SparkEngine:
         self._planned = max(1, self._backend.requested() or 0, len(self._serving(self._backend.executors())))
         # From here on a dead executor is replaced up to the target, and none comes beyond it.
         self._backend.request(self._planned)
-        with spark_errors("adding a streaming listener"):
-            spark.streams.addListener(self._listener)
+        self._listen()
 
     @property
     def drains_gracefully(self) -> bool:
         """Whether this session lets executors finish their tasks (``spark.decommission.enabled``)."""
         return self._backend.drains_gracefully
+
+    @property
+    def further_metrics(self) -> Collection[str]:
+        """What can be subscribed to."""
+        return self._metrics.names
+
+    def subscribe(self, keys: Collection[str]) -> None:
+        """Collect these beyond the basic metrics, and no others."""
+        with self._lock:
+            self._metrics.subscribe(keys)
 
     def topology(self) -> Topology:
         return Topology.single(self._operator)
@@ -80,6 +108,8 @@ class SparkEngine:
             self._take_in(self._now(), executors)
             now = self._now()
             sample = self._readings.sample(self._operator, now, self._utilization(now, executors))
+            if sample is not None and (further := self._metrics.collect(executors, self._readings.observed)):
+                sample = replace(sample, metrics=further)
             samples = {} if sample is None else {self._operator: sample}
             return Observation(now, samples, {self._operator: self._instances(executors)})
 
@@ -99,8 +129,33 @@ class SparkEngine:
         with self._lock:
             if not self._closed:
                 self._closed = True
-                with spark_errors("removing the streaming listener"):
-                    self._spark.streams.removeListener(self._listener)
+                self._stop_listening()
+
+    # ------------------------------------------------------------------ what differs between the kinds of streaming
+
+    def _make_readings(self) -> ReadingSource:
+        self._listener = _Listener(self._now)
+        self._queries = Readings()
+        return self._queries
+
+    def _listen(self) -> None:
+        with spark_errors("adding a streaming listener"):
+            self._spark.streams.addListener(self._listener)
+
+    def _stop_listening(self) -> None:
+        with spark_errors("removing the streaming listener"):
+            self._spark.streams.removeListener(self._listener)
+
+    def _take_in_batches(self, now: Instant) -> None:
+        """Bring the readings up to date with the events since the last time, and with batches that are running."""
+        intervals_s = self._backend.queries()
+        while self._listener.inbox:
+            self._listener.inbox.popleft()(self._queries, intervals_s)
+        for query_id in intervals_s:
+            if self._backend.is_busy(query_id):
+                self._queries.on_busy(query_id, now)
+
+    # ------------------------------------------------------------------------------------------------ what they share
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -118,7 +173,7 @@ class SparkEngine:
         )
 
     def _take_in(self, now: Instant, executors: list[Executor]) -> None:
-        """Bring the readings up to date: executors that came and went, events since the last time, running batches."""
+        """Bring the readings up to date: executors that came and went, then batches."""
         # The status store has wall times; they are moved once to the loop's clock, which does not jump.
         shift_s = now - time.time()
         for executor in executors:
@@ -126,12 +181,7 @@ class SparkEngine:
             if executor.removed_ms is not None:
                 self._left_s.setdefault(executor.id, executor.removed_ms / 1000 + shift_s)
         self._readings.on_executors(self._joined_s.values(), [*self._left_s.values(), *self._draining.values()])
-        intervals_s = self._backend.queries()
-        while self._listener.inbox:
-            self._listener.inbox.popleft()(self._readings, intervals_s)
-        for query_id in intervals_s:
-            if self._backend.is_busy(query_id):
-                self._readings.on_busy(query_id, now)
+        self._take_in_batches(now)
 
     def _utilization(self, now: Instant, executors: list[Executor]) -> float | None:
         """The busy share of all cores since about ``UTILIZATION_OVER_S`` ago."""

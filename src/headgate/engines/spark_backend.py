@@ -37,6 +37,11 @@ class Executor:
     """Task time since the executor started; it grows when tasks end."""
     added_ms: int
     removed_ms: int | None
+    memory: int = 0
+    """Bytes for storage."""
+    memory_used: int = 0
+    gc_ms: int = 0
+    failed_tasks: int = 0
 
 
 @contextmanager
@@ -97,6 +102,10 @@ class SparkBackend:
                 busy_ms=entry["totalDuration"],
                 added_ms=entry["addTime"],
                 removed_ms=entry["removeTime"],
+                memory=entry["maxMemory"],
+                memory_used=entry["memoryUsed"],
+                gc_ms=entry["totalGCTime"],
+                failed_tasks=entry["failedTasks"],
             )
             for entry in listed
             if entry["id"] != "driver"

@@ -52,11 +52,13 @@ class QueryTracker:
         self._arrivals: deque[tuple[Instant, float]] = deque()
 
     def on_progress(self, progress: Mapping[str, Any], received_s: Instant) -> Batch:
-        """Take in one progress event (its JSON, parsed). Times come from the receipt: Spark's are wall times, and jump."""
+        """Take in one progress event (its JSON, parsed). Times come from the receipt: Spark's wall times may jump."""
         duration_s = progress["durationMs"].get("triggerExecution", 0) / 1000
         started_s = received_s - duration_s
         records = sum(int(source["numInputRows"]) for source in progress["sources"])
-        start, end, latest = (_records(progress["sources"], key) for key in ("startOffset", "endOffset", "latestOffset"))
+        start, end, latest = (
+            _records(progress["sources"], key) for key in ("startOffset", "endOffset", "latestOffset")
+        )
         trusted = (
             end is not None
             and latest is not None
@@ -106,9 +108,11 @@ class QueryTracker:
         if len(self._arrivals) < 2:
             return self._lateness_s(started_s)
         (from_s, before), (until_s, after) = self._arrivals[0], self._arrivals[1]
-        share = (first_record - before) / (after - before) if after > before else 1.0
-        # Below 0 it had arrived before the first batch was seen: it has waited since then at least.
-        arrived_s = from_s + min(1.0, max(0.0, share)) * (until_s - from_s)
+        if first_record < before:
+            arrived_s = from_s  # Before the first batch was seen; it has waited since then at least.
+        else:
+            share = (first_record - before) / (after - before) if after > before else 1.0
+            arrived_s = from_s + min(1.0, share) * (until_s - from_s)
         return max(0.0, started_s - arrived_s - self.trigger_interval_s)
 
     def _lateness_s(self, started_s: Instant) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.core.types import Instant, Sample
+from headgate.engines.spark_metrics import observed_in
 from headgate.engines.spark_progress import Batch, QueryTracker
 
 
@@ -33,6 +34,8 @@ class Readings:
         self._busy_since: dict[str, tuple[Instant, Instant]] = {}
         self._joined_s: Instant | None = None
         self._left_s: Instant | None = None
+        self.observed: dict[tuple[str, str], float] = {}
+        """The newest numbers of ``df.observe``, by observation and column."""
 
     def on_executors(self, joined_s: Iterable[Instant], left_s: Iterable[Instant]) -> None:
         """Take in when executors came and went."""
@@ -41,6 +44,7 @@ class Readings:
 
     def on_progress(self, progress_json: str, received_s: Instant, trigger_intervals_s: Mapping[str, float]) -> None:
         progress: dict[str, Any] = json.loads(progress_json)
+        self.observed.update(observed_in(progress))
         query = self._query(progress["id"], progress["runId"], trigger_intervals_s)
         batch = query.tracker.on_progress(progress, received_s)
         query.warming = self._is_warming(query, batch)
@@ -59,7 +63,7 @@ class Readings:
             self._busy_since.pop(query_id, None)
 
     def on_busy(self, query_id: str, now: Instant) -> None:
-        """Take in that a query is in the middle of a batch; how long it has been there at least is counted from here."""
+        """Take in that a query is in the middle of a batch, where it has been at least since this was first seen."""
         query = self._queries.get(query_id)
         if query is None or query.tracker.last is None:
             return
@@ -91,7 +95,7 @@ class Readings:
         return self._overdue(reading, slowest, now) or reading
 
     def _overdue(self, reading: Sample, slowest: Batch, now: Instant) -> Sample | None:
-        """A reading that says what is certain while a batch takes longer than the last one: latency is at least this."""
+        """What is certain while a batch takes longer than the last one: latency is at least as long as that."""
         running_s = max(
             (now - since_s for key, (_, since_s) in self._busy_since.items() if key in self._queries), default=0.0
         )
@@ -124,7 +128,7 @@ class Readings:
         if cold and batch.records and (self._joined_s is None or batch.started_s >= self._joined_s):
             query.warmed_for_s, query.is_new = self._joined_s, False
         left = self._left_s is not None and batch.started_s < self._left_s <= batch.ended_s
-        return cold and batch.ended_s >= (self._joined_s or 0.0) or left
+        return (cold and batch.ended_s >= (self._joined_s or 0.0)) or left
 
 
 def _total(values: Iterable[float | None]) -> float | None:

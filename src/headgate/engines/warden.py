@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -63,9 +62,8 @@ class Warden:
             threading.Thread(target=self._await_parent, name="await-parent", daemon=True).start()
         try:
             problem = self._start()
-            print(json.dumps({"error": problem} if problem else {"master": self._plan.master_url}), flush=True)
-            # Whoever started the cluster has read the line; a detached warden must not hold its terminal open.
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+            answer = {"error": problem} if problem else {"master": self._plan.master_url}
+            os.write(sys.stdout.fileno(), f"{json.dumps(answer)}\n".encode())
             if problem:
                 return 1
             while not self._ended.wait(POLL_S * 5):
@@ -108,7 +106,7 @@ class Warden:
             "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "JAVA_HOME": str(Path(plan.java).resolve().parent.parent),
         }
-        with open(self._log(name), "ab") as log:
+        with self._log(name).open("ab") as log:
             self._processes.append(
                 subprocess.Popen(
                     [f"{plan.spark_home}/bin/spark-class", main_class, *arguments],
@@ -125,14 +123,20 @@ class Warden:
         while not self._ended.is_set():
             if (code := self._processes[-1].poll()) is not None:
                 return f"the {name} ended with exit code {code}: {last_line(self._log(name))}"
-            with contextlib.suppress(OSError, urllib.error.URLError, ValueError):
-                with urllib.request.urlopen(f"{self._plan.web_url}/json/", timeout=5) as answer:
-                    if json.load(answer)["aliveworkers"] >= workers:
-                        return None
+            if self._alive_workers() >= workers:
+                return None
             if time.monotonic() > deadline_s:
                 return f"the {name} did not answer within {START_TIMEOUT_S:.0f} s: {last_line(self._log(name))}"
             self._ended.wait(POLL_S)
         return "it was told to stop while starting"
+
+    def _alive_workers(self) -> int:
+        """What the master says; -1 while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"{self._plan.web_url}/json/", timeout=5) as answer:
+                return int(json.load(answer)["aliveworkers"])
+        except (OSError, ValueError):
+            return -1
 
     def _log(self, name: str) -> Path:
         return Path(self._plan.directory, f"{name}.log")

@@ -1,4 +1,4 @@
-"""The demonstration: a real Spark cluster on this machine, a load that rises and falls, and the autoscaler between them.
+"""The demonstration: a real Spark cluster on this machine, a load that rises and falls, and the autoscaler between.
 
 The operator of the job sleeps instead of computing, so that several executors on a few cores behave like executors on
 machines of their own (see ``apps/steady_job.py``). Waits are shorter than one would set in production, so that the
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from headgate.runtime.loop import Watcher
 from headgate.runtime.simulate import fixed_size_comparison
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.simulation.micro_batch import MicroBatch
+
+if TYPE_CHECKING:
+    from headgate.apps.steady_job import StreamingQuery
 
 LEAST_SECONDS = 40.0
 QUICK_SETTINGS: Mapping[str, Mapping[str, object]] = {
@@ -40,16 +44,16 @@ class DemoPlan:
 
     directory: Path
     """Gets the journal and, while the job runs, its output."""
-    seconds: float = 150.0
+    seconds: float = 140.0
     policy: str = DEFAULT_POLICY
     settings: Mapping[str, object] = field(default_factory=dict)
     objective: str = "latency p95 < 8s"
     max_executors: int = 5
-    base_rate_per_s: float = 15.0
-    peak_rate_per_s: float = 110.0
+    base_rate_per_s: float = 12.0
+    peak_rate_per_s: float = 75.0
     cost_s: float = 0.025
-    trigger_interval_s: float = 2.0
-    max_rows_per_batch: int = 300
+    trigger_interval_s: float = 1.0
+    max_rows_per_batch: int = 150
     interval_s: float = 2.0
 
     def __post_init__(self) -> None:
@@ -114,20 +118,21 @@ def run_demo(
     stage: Callable[[str], None],
     watcher: Watcher,
 ) -> DemoResult:
-    """Run the demonstration; ``stage`` is told what is going on, ``watcher`` is shown every observation and decision."""
+    """Run the demonstration; ``stage`` is told what is going on, ``watcher`` what is observed and decided."""
     # What can be wrong is found out before a cluster is started.
     preview_policy(plan.policy, plan.goal, plan.chosen_settings)
     from headgate.apps.steady_job import SteadyJob
     from headgate.engines.cluster import LocalCluster
+    from headgate.engines.interruption import Interruption
 
     journal = plan.directory / "journal.db"
     journal.unlink(missing_ok=True)
     record = RunRecord(plan.goal)
     stage("starting a Spark cluster on this machine")
-    with LocalCluster(slots=plan.max_executors) as cluster:
+    with Interruption().watched() as interruption, LocalCluster(slots=plan.max_executors) as cluster:
         stage("starting the job's driver and its first executor")
         spark = cluster.session("headgate-demo", executors=1)
-        try:
+        with interruption.ends(spark):
             job = SteadyJob(
                 cluster.directory / "job",
                 plan.workload,
@@ -137,6 +142,7 @@ def run_demo(
                 partitions=2 * plan.max_executors,
                 max_rows_per_batch=plan.max_rows_per_batch,
             )
+            stage("warming up: a first batch loads classes and Python workers")
             job.warm_up(spark)
             query = job.start(spark)
             stage("running")
@@ -157,9 +163,7 @@ def run_demo(
             query.processAllAvailable()
             query.stop()
             output = job.check(spark)
-        finally:
             stage("stopping the job and the cluster")
-            spark.stop()
     stage("comparing with fixed sizes")
     service = measured_service(record.observations)
     return DemoResult(
@@ -178,10 +182,10 @@ def run_demo(
 
 
 def _ends_within(query: StreamingQuery, seconds: float) -> bool:
-    """Wait for a query, in small steps: a call into the JVM cannot be interrupted, and a person may want to."""
+    """Wait for a query, in steps of a second."""
     until_s = time.monotonic() + seconds
-    while (left_s := until_s - time.monotonic()) > 0:
-        if query.awaitTermination(min(0.5, left_s)):
+    while time.monotonic() < until_s:
+        if query.awaitTermination(1):
             return True
     return False
 

@@ -65,9 +65,7 @@ class Scenario:
 _REGISTRY: dict[str, Scenario] = {}
 
 
-def scenario(
-    name: str, summary: str
-) -> Callable[[Callable[[Progress], Outcome]], Callable[[Progress], Outcome]]:
+def scenario(name: str, summary: str) -> Callable[[Callable[[Progress], Outcome]], Callable[[Progress], Outcome]]:
     """Decorator: makes a scenario known by its name."""
 
     def register(run: Callable[[Progress], Outcome]) -> Callable[[Progress], Outcome]:

@@ -35,7 +35,7 @@ def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> P
 
 def _plots(outcome: Outcome) -> list[str]:
     return [
-        f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="plot-{index}"></div></div>'
+        f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="figure-{index}"></div></div>'
         for index, plot in enumerate(outcome.plots)
     ]
 
@@ -43,7 +43,9 @@ def _plots(outcome: Outcome) -> list[str]:
 def _table(rows: Sequence[Mapping[str, JSON]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell(row.get(name)))}</td>" for name in names) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell(row.get(name)))}</td>" for name in names) + "</tr>" for row in rows
+    )
     return f'<h2>Table</h2><div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from headgate.core.errors import StateError, UnknownNameError
+from headgate.core.contracts import Guard
+from headgate.core.errors import InputError, StateError, UnknownNameError
 from headgate.core.objective import Objective
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, NO_NUMBERS, Instances, Instant, Number, Proposal, Sample, Target
@@ -35,6 +36,15 @@ class Context:
     seed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class StateTable:
+    """Learned state as a table for people."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
 class PolicyBase(ABC, Generic[S]):
     """The frame of a policy: settings, saved state, and the hold of those that lack data."""
 
@@ -46,6 +56,8 @@ class PolicyBase(ABC, Generic[S]):
     """The guards that suit this policy where the user sets no others."""
     lookback_s: float = DEFAULT_RETENTION_S
     """How far back the policy looks; the loop keeps at least that much."""
+    subscriptions: frozenset[str] = frozenset()
+    """Keys of the metrics it needs beyond the basic ones."""
     state_version: ClassVar[int] = 1
 
     def __init__(self, settings: S, context: Context) -> None:
@@ -56,6 +68,10 @@ class PolicyBase(ABC, Generic[S]):
 
     @abstractmethod
     def decide(self, now: Instant, window: Window) -> Proposal: ...
+
+    def guarded(self, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
+        """The guards around this policy; one that brings guards of its own puts them in their places."""
+        return guards
 
     def snapshot(self) -> Mapping[str, JSON]:
         return {"policy": self.name, "version": self.state_version, **self._state()}
@@ -72,6 +88,11 @@ class PolicyBase(ABC, Generic[S]):
             self._restore_state(state)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StateError(f"saved state of policy {self.name!r} is damaged: {error!r}.") from error
+
+    @classmethod
+    def state_tables(cls, state: Mapping[str, JSON]) -> list[StateTable]:
+        """A snapshot as tables for people; policies whose state is best read so override this."""
+        return []
 
     def _state(self) -> dict[str, JSON]:
         """The learned state beyond name and version; policies that learn override both of these."""
@@ -153,3 +174,18 @@ def make_policy(name: str, context: Context, settings: Mapping[str, object] | No
 def guards_for(policy: AnyPolicy, changes: Mapping[str, object] | None = None) -> GuardSettings:
     """The guards that suit a policy, with what the user set instead, as plain values."""
     return make_settings(GuardSettings, "guards", policy.guards.model_dump() | dict(changes or {}))
+
+
+class PolicyMaker(Protocol):
+    """A policy that is set up but does not know its job yet."""
+
+    def make(self, context: Context) -> AnyPolicy: ...
+
+
+def policy_from(policy: str | PolicyMaker, context: Context, settings: Mapping[str, object] | None = None) -> AnyPolicy:
+    """A policy by name with settings, or one that is set up already."""
+    if isinstance(policy, str):
+        return make_policy(policy, context, settings)
+    if settings:
+        raise InputError(f"settings {', '.join(settings)} go with the name of a policy; this one is set up already.")
+    return policy.make(context)

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from headgate.core.metrics import BASIC_METRICS
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import Window
@@ -68,6 +69,7 @@ class Hpa(OperatorPolicy[HpaSettings]):
 
     def __init__(self, settings: HpaSettings, context: Context) -> None:
         super().__init__(settings, context)
+        self.subscriptions = frozenset({settings.metric}) - BASIC_METRICS
         self._recommended: dict[str, list[tuple[Instant, int]]] = {}
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple
 from typing import Annotated
 
 from pydantic import Field
@@ -14,7 +13,7 @@ from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, OperatorPolicy, hold, register
 from headgate.policies.capacity.running_mean import Capacity, Source
-from headgate.policies.readings import plain, readings_over, told_by
+from headgate.policies.readings import is_queueing, plain, readings_over, told_by
 from headgate.policies.settings import Seconds, Settings
 
 
@@ -42,7 +41,8 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
     The document takes the offered rate per instance for the capacity, which after a jump of the load is far too much;
     what is meant is what an instance gets through, so the processed rate is taken where it is known. Its counter of
     idle samples is re-set inside the loop as printed; here it is the time since the condition last broke. As long as
-    nothing was violated, where the document never scales in, capacity is estimated from how busy the instances are.
+    nothing was violated, where the document never scales in, capacity is estimated from how busy the instances are; the
+    same estimate takes over again when it has plainly refuted what a violation taught.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
@@ -69,6 +69,14 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         self._learned: dict[str, Capacity] = {}
         self._learned_s: dict[str, Instant] = {}
 
+    def capacity(self, operator: str) -> Capacity | None:
+        """What one instance was found to carry."""
+        return self._learned.get(operator)
+
+    def forget(self, operator: str) -> None:
+        """Start to learn anew: the operator is no longer what it was."""
+        self._learned.pop(operator, None)
+
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         violated = self.objective.slo.violated_by(sample)
         told, numbers = told_by(self.objective.slo, sample)
@@ -82,6 +90,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         self._learn(operator, instances, sample, violated=violated)
         if violated:
             return self._grow(operator, instances, sample, told, numbers)
+        self._doubt(window, operator, instances)
         return self._keep_or_shrink(window, operator, instances, sample, told, numbers)
 
     def _learn(self, operator: str, instances: Instances, sample: Sample, *, violated: bool) -> None:
@@ -97,6 +106,26 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         self._learned[operator] = (
             known.joined(rate_per_s, source, self.settings.memory) if known else Capacity(rate_per_s, 1, source)
         )
+
+    def _doubt(self, window: Window, operator: str, instances: Instances) -> None:
+        """Give up what a violation taught once instances have plainly carried more for as long as it takes to be idle.
+
+        Otherwise a single stall of a job with little load would teach a tiny capacity, and keep it large for ever.
+        """
+        learned = self._learned.get(operator)
+        if learned is None or learned.source is not Source.PROCESSED or instances.ready < 1:
+            return
+        readings = readings_over(window, operator, self.settings.idle_for_s)
+        shown = [_carried_when_kept(reading) for reading in readings if not self._violates(reading)]
+        known = [carried for carried in shown if carried is not None]
+        if not readings or len(known) < len(readings):
+            return
+        least_per_s = min(known) / instances.ready
+        if self.settings.headroom * least_per_s > learned.rate_per_s:
+            self._learned[operator] = Capacity(least_per_s, 1, Source.BUSYNESS)
+
+    def _violates(self, reading: Sample) -> bool:
+        return self.objective.slo.violated_by(reading) is not False
 
     def _grow(
         self, operator: str, instances: Instances, sample: Sample, told: str, numbers: dict[str, Number]
@@ -143,7 +172,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
     def _is_idle(self, operator: str, instances: Instances, reading: Sample) -> bool:
         """Whether one instance fewer would have been enough when a reading was made."""
         planned, rate = instances.planned, reading.input_rate_per_s
-        if planned <= 1 or rate is None or self.objective.slo.violated_by(reading) is not False:
+        if planned <= 1 or rate is None or self._violates(reading):
             return False
         if rate == 0:
             return True
@@ -154,7 +183,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
 
     def _state(self) -> dict[str, JSON]:
         return {
-            "learned": {name: list(astuple(capacity)) for name, capacity in self._learned.items()},
+            "learned": {name: [one.rate_per_s, one.count, int(one.source)] for name, one in self._learned.items()},
             "learned_s": dict(self._learned_s),
         }
 
@@ -173,7 +202,7 @@ def _carried_at_violation(sample: Sample) -> tuple[float | None, Source]:
     if processed is None:
         return offered, Source.OFFERED
     # Without a queue the instances still kept up: less than they got through was too much for the objective.
-    carried = processed if offered is None or _is_queueing(sample) else min(offered, processed)
+    carried = processed if offered is None or is_queueing(sample) else min(offered, processed)
     return carried, Source.PROCESSED
 
 
@@ -186,13 +215,6 @@ def _carried_when_kept(sample: Sample) -> float | None:
     if sample.utilization and sample.input_rate_per_s:
         guesses.append(sample.input_rate_per_s / sample.utilization)
     return min(guesses, default=None)
-
-
-def _is_queueing(sample: Sample) -> bool:
-    """Whether records are late because they waited, so that the instances were busy all the time."""
-    if sample.scheduling_delay_s is not None and sample.latency_s is not None:
-        return sample.scheduling_delay_s >= sample.latency_s / 2
-    return bool(sample.backlog)
 
 
 def _needed(rate_per_s: float, capacity_per_s: float) -> int:

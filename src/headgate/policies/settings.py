@@ -27,6 +27,9 @@ def _readable(parse: Any) -> BeforeValidator:
 Seconds = Annotated[float, Field(ge=0), _readable(parse_duration_s)]
 """A duration: ``90s``, ``5m`` or a number of seconds."""
 
+PositiveSeconds = Annotated[float, Field(gt=0), _readable(parse_duration_s)]
+"""A duration that is not 0."""
+
 Share = Annotated[float, Field(ge=0, le=1), _readable(parse_share)]
 """A share: ``5%`` or ``0.05``."""
 

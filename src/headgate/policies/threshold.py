@@ -1,12 +1,14 @@
-"""threshold: act when a metric stays beyond a bound for a while (azimi §2.4.4.1, Alg. 2)."""
+"""threshold: act when a metric stays beyond a bound for a while (azimi Alg. 2, and the four bounds of §6.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from headgate.core.metrics import BASIC_METRICS
 from headgate.core.types import Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
@@ -25,10 +27,14 @@ class ThresholdSettings(Settings):
     """Scale out when the metric stays above this."""
     lower: float = 0.3
     """Scale in when the metric stays below this."""
+    below_upper: float | None = None
+    """Slightly below the upper bound: with it, staying above this is as good a reason to scale out (ThrBelowUpper)."""
+    above_lower: float | None = None
+    """Slightly above the lower bound: with it, staying below this is as good a reason to scale in (ThrAboveLower)."""
     upper_for_s: Seconds = 30.0
-    """How long the metric must have been above the upper bound."""
+    """How long the metric must have been above the upper bound, or the one below it."""
     lower_for_s: Seconds = 120.0
-    """How long the metric must have been below the lower bound."""
+    """How long the metric must have been below the lower bound, or the one above it."""
     add: Count = 1
     """Instances to add at a time."""
     remove: Count = 1
@@ -38,9 +44,23 @@ class ThresholdSettings(Settings):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if not self.lower < self.upper:
-            raise ValueError(f"lower {self.lower:g} must be below upper {self.upper:g}")
+        bounds = {"lower": self.lower, "above_lower": self.above_lower}
+        bounds |= {"below_upper": self.below_upper, "upper": self.upper}
+        known = [(name, value) for name, value in bounds.items() if value is not None]
+        for (name, value), (next_name, next_value) in pairwise(known):
+            if not value < next_value:
+                raise ValueError(f"{name} {value:g} must be below {next_name} {next_value:g}")
         return self
+
+    @property
+    def out_above(self) -> float:
+        """Staying above this is a reason to scale out."""
+        return self.upper if self.below_upper is None else self.below_upper
+
+    @property
+    def in_below(self) -> float:
+        """Staying below this is a reason to scale in."""
+        return self.lower if self.above_lower is None else self.above_lower
 
 
 @register
@@ -49,6 +69,11 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
 
     A bound counts as held when every reading of the period is beyond it, the readings span the period, and all were
     taken at the present size. A reading without the metric is skipped when growing; it breaks a period of shrinking.
+
+    With four bounds, a metric that stays between ``below_upper`` and ``upper`` for its time is a reason to scale out,
+    and one between ``lower`` and ``above_lower`` to scale in: load that lasts is acted on before it is extreme, and a
+    dip back over the outer bound does not start its time anew. The document has the metric between the two bounds; one
+    that lies beyond both is a better reason still, so it counts as well.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
@@ -72,12 +97,13 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
 
     def __init__(self, settings: ThresholdSettings, context: Context) -> None:
         super().__init__(settings, context)
+        self.subscriptions = frozenset({settings.metric}) - BASIC_METRICS
         self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.upper_for_s, 2 * settings.lower_for_s)
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         bounds = self.settings
         value = reading_of(sample, bounds.metric)
-        numbers: dict[str, Number] = {bounds.metric: value, "upper": bounds.upper, "lower": bounds.lower}
+        numbers: dict[str, Number] = {bounds.metric: value, "upper": bounds.out_above, "lower": bounds.in_below}
         if value is None:
             return hold(instances, "no-data", f"the newest reading has no {bounds.metric}: holding", numbers)
         change = window.last_change(operator)
@@ -86,20 +112,22 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
             told = f"{told}: doing nothing for a grace period of {format_duration(bounds.grace_period_s)}"
             return hold(instances, "grace-period", told, numbers)
         told = f"{bounds.metric} {plain(value)}"
-        if value > bounds.upper:
-            if self._held(window, operator, bounds.upper_for_s, lambda v: v is None or v > bounds.upper):
-                told = f"{told} has been above {plain(bounds.upper)} for {format_duration(bounds.upper_for_s)}"
-                return Target(instances.planned + bounds.add, "above-upper", told, numbers)
-            told = f"{told} is above {plain(bounds.upper)}, not yet for {format_duration(bounds.upper_for_s)}"
-            return hold(instances, "waiting", told, numbers)
-        if value < bounds.lower:
-            if self._held(window, operator, bounds.lower_for_s, lambda v: v is not None and v < bounds.lower):
-                told = f"{told} has been below {plain(bounds.lower)} for {format_duration(bounds.lower_for_s)}"
-                return Target(instances.planned - bounds.remove, "below-lower", told, numbers)
-            told = f"{told} is below {plain(bounds.lower)}, not yet for {format_duration(bounds.lower_for_s)}"
-            return hold(instances, "waiting", told, numbers)
-        told = f"{told} lies between {plain(bounds.lower)} and {plain(bounds.upper)}"
-        return hold(instances, "steady", told, numbers)
+        above, below = bounds.out_above, bounds.in_below
+        if value > above:
+            long = format_duration(bounds.upper_for_s)
+            if self._held(window, operator, bounds.upper_for_s, lambda v: v is None or v > above):
+                told = f"{told} has been above {plain(above)} for {long}"
+                code = "above-upper" if value > bounds.upper else "near-upper"
+                return Target(instances.planned + bounds.add, code, told, numbers)
+            return hold(instances, "waiting", f"{told} is above {plain(above)}, not yet for {long}", numbers)
+        if value < below:
+            long = format_duration(bounds.lower_for_s)
+            if self._held(window, operator, bounds.lower_for_s, lambda v: v is not None and v < below):
+                told = f"{told} has been below {plain(below)} for {long}"
+                code = "below-lower" if value < bounds.lower else "near-lower"
+                return Target(instances.planned - bounds.remove, code, told, numbers)
+            return hold(instances, "waiting", f"{told} is below {plain(below)}, not yet for {long}", numbers)
+        return hold(instances, "steady", f"{told} lies between {plain(below)} and {plain(above)}", numbers)
 
     def _held(self, window: Window, operator: str, duration_s: float, beyond: Callable[[float | None], bool]) -> bool:
         readings = readings_over(window, operator, duration_s)

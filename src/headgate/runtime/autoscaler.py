@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from headgate.core.contracts import Engine
 from headgate.core.errors import EngineGoneError, InputError
+from headgate.core.metrics import MetricSource, Observed
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Run
@@ -24,29 +25,44 @@ from headgate.core.units import parse_duration_s
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.base import AnyPolicy, Context, guards_for, make_policy
+from headgate.policies.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
 from headgate.policies.stabilisers import GuardSettings
+from headgate.rules.model import Constraint, RulePolicy
+from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
 from headgate.runtime.clock import Clock, SystemClock
+from headgate.runtime.learned import read_state, state_key
 from headgate.runtime.loop import ControlLoop, Watcher
+from headgate.runtime.metrics import require_metrics
+from headgate.runtime.switch import PolicySwitch, RuleFileWatch, guards_around
 
 if TYPE_CHECKING:
+    from headgate.engines.dstream import StreamingContext
     from headgate.engines.spark import SparkSession
 
 logger = logging.getLogger("headgate")
 
 DEFAULT_POLICY = "reactive"
 DEFAULT_INTERVAL_S = 5.0
+LONGEST_BREAK_S = 60.0
+"""A loop that comes back within this time goes on as if it had not been away."""
 
 
 class Autoscaler:
     """Runs a control loop on a thread until it is stopped or the engine is gone."""
 
-    def __init__(self, loop: ControlLoop, interval_s: float, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        loop: ControlLoop,
+        interval_s: float,
+        journal: Journal | None = None,
+        switch: PolicySwitch | None = None,
+    ) -> None:
         if not interval_s > 0:
             raise InputError(f"interval {interval_s:g} s is not allowed; it must be above 0.")
         self.loop = loop
         self.interval_s = interval_s
         self._journal = journal
+        self._switch = switch
         self._stop = threading.Event()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -64,6 +80,15 @@ class Autoscaler:
     def watch(self, watcher: Watcher) -> None:
         """Be shown every observation and decision from now on."""
         self.loop.watchers.append(watcher)
+
+    def change_policy(self, policy: str | PolicyMaker, settings: Mapping[str, object] | None = None) -> None:
+        """Go on with another policy from the next decision on, with the history kept.
+
+        One that cannot be used is refused with an ``InputError``, and the policy in force stays.
+        """
+        if self._switch is None:
+            raise InputError("this autoscaler was made without a switch of policy; autoscale() makes one that has it.")
+        self._switch.change(policy, settings)
 
     def start(self) -> Autoscaler:
         self.loop.note("started", f"policy {self.loop.policy.name}, every {self.interval_s:g} s")
@@ -112,33 +137,43 @@ class Autoscaler:
             clock.wait_until(due_s, self._stop)
 
 
-def autoscale(
-    spark: SparkSession,
+def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
+    spark: SparkSession | StreamingContext,
     objective: str | Objective = "latency p95 < 10s",
-    policy: str = DEFAULT_POLICY,
+    policy: str | PolicyMaker = DEFAULT_POLICY,
     executors: tuple[int, int] | None = None,
     *,
     settings: Mapping[str, object] | None = None,
     guards: Mapping[str, object] | None = None,
+    constraints: str | Path | RulePolicy | None = None,
+    metrics: Mapping[str, MetricSource] | None = None,
     interval: str | float = DEFAULT_INTERVAL_S,
     journal: str | Path | Journal | None = None,
+    state: str | Path | None = None,
     take_over: bool = False,
     drain_timeout: str | float = 30.0,
     seed: int = 0,
 ) -> Autoscaler:
-    """Keep the streaming job of this Spark session at the size its objective needs.
+    """Keep a streaming job at the size its objective needs: a session's streaming queries, or a ``StreamingContext``.
 
     Starts at once and goes on until ``stop()``; as a context manager, until the block ends.
 
     - ``objective``: ``"latency p95 < 10s"``, ``"slow records < 5%"``, ``"throughput >= 95%"``, or an ``Objective``
-    - ``policy``: a name from ``headgate policies``; ``settings`` are its settings, ``guards`` those of the stabilisers
+    - ``policy``: a name from ``headgate policies`` or a policy that is set up, such as ``Rules.from_file(…)``;
+      ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
+    - ``constraints``: a rule file of constraints, which hold whatever the policy decides
+    - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name, or
+      ``headgate.rules.Observed("name", "column")`` of a ``df.observe``
     - ``executors``: fewest and most executors
     - ``interval``: time between decisions
     - ``journal``: a file that keeps what was seen, decided and learned (``headgate explain FILE``), or a journal
+    - ``state``: a file with what the policy has learned elsewhere, a snapshot or the journal of another run; what this
+      job's own journal holds is newer and comes first
     - ``take_over``: stop Spark's own dynamic allocation if it is running, instead of refusing the session
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
-    from headgate.engines.spark import SparkEngine
+    from headgate.engines.dstream import open_engine
+    from headgate.engines.spark import SPARK_METRICS
 
     goal = parse_objective(objective) if isinstance(objective, str) else objective
     if executors is not None:
@@ -147,23 +182,46 @@ def autoscale(
     # Everything that can be wrong with the arguments is found out before the session is touched.
     chosen = preview_policy(policy, goal, settings, seed)
     guard_settings = guards_for(chosen, guards)
+    limits = load_constraints(constraints, chosen.topology)
+    sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
+    require_metrics(chosen.subscriptions, sources, SPARK_METRICS)
+    if state is not None:
+        chosen.restore(read_state(state, chosen.name))
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
     opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
     try:
-        engine = SparkEngine(spark, take_over=take_over, drain_timeout_s=drain_timeout_s, now=clock.now)
+        engine = open_engine(
+            spark,
+            take_over=take_over,
+            drain_timeout_s=drain_timeout_s,
+            now=clock.now,
+            observed={name: source for name, source in sources.items() if isinstance(source, Observed)},
+        )
     except BaseException:
         if opened is not None and opened is not journal:
             opened.close()
         raise
-    loop = wire(engine, chosen, guard_settings, clock, journal=opened, engine_name="spark")
-    return Autoscaler(loop, interval_s, opened if opened is not journal else None).start()
+    loop = wire(
+        engine,
+        chosen,
+        guard_settings,
+        clock,
+        journal=opened,
+        engine_name="spark",
+        constraints=limits,
+        metrics=sources,
+    )
+    switch = PolicySwitch(loop, Context(goal, chosen.topology, seed), guard_settings, limits)
+    if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
+        loop.chores.append(RuleFileWatch(switch, loop, Path(chosen.settings.file), sources))
+    return Autoscaler(loop, interval_s, opened if opened is not journal else None, switch).start()
 
 
 def preview_policy(
-    name: str, objective: Objective, settings: Mapping[str, object] | None = None, seed: int = 0
+    policy: str | PolicyMaker, objective: Objective, settings: Mapping[str, object] | None = None, seed: int = 0
 ) -> AnyPolicy:
     """The policy for a job of one operator; also a way to find out, before anything is started, that it can be made."""
-    return make_policy(name, Context(objective, Topology.single(), seed), settings)
+    return policy_from(policy, Context(objective, Topology.single(), seed), settings)
 
 
 def wire(
@@ -174,30 +232,56 @@ def wire(
     *,
     journal: Journal | None = None,
     engine_name: str,
+    constraints: Sequence[Constraint] = (),
+    metrics: Mapping[str, MetricSource] | None = None,
 ) -> ControlLoop:
-    """A loop over an engine whose policy goes on from what it learned in an earlier run of the same journal."""
-    state_key = f"policy/{policy.name}"
-    if journal is not None:
-        state = journal.load_state(state_key)
-        journal.begin(
-            Run(
-                started_s=clock.now(),
-                policy=policy.name,
-                settings=policy.settings.model_dump(mode="json"),
-                objective=str(policy.objective),
-                engine=engine_name,
-                operators=engine.topology().operators,
-                seed=policy.seed,
-            )
-        )
-        if state is not None:
-            policy.restore(state)
-    return ControlLoop(
+    """A loop over an engine that goes on where an earlier run of the same journal stopped.
+
+    Its policy begins with what it had learned. After a short break the loop also recalls what was seen and decided.
+    """
+    key = state_key(policy.name)
+    loop = ControlLoop(
         engine,
         policy,
-        guards.build(policy.objective),
+        guards_around(policy, guards, constraints),
         clock,
         journal=journal,
         retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
-        state_key=state_key if journal is not None else None,
+        state_key=key if journal is not None else None,
+        metrics=metrics,
     )
+    if journal is None:
+        return loop
+    state = journal.load_state(key)
+    if state is not None:
+        policy.restore(state)
+    _recall(loop, journal, engine_name)
+    journal.begin(
+        Run(
+            started_s=clock.now(),
+            policy=policy.name,
+            settings=policy.settings.model_dump(mode="json"),
+            objective=str(policy.objective),
+            engine=engine_name,
+            operators=engine.topology().operators,
+            seed=policy.seed,
+        )
+    )
+    return loop
+
+
+def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
+    """Go back through the runs of a journal, as long as one followed the other without a longer break."""
+    same_job = (engine_name, loop.engine.topology().operators)
+    next_s = loop.clock.now()
+    since_s = next_s - loop.history.retention_s
+    runs: list[int] = []
+    for number, run in reversed(journal.runs()):
+        seen = journal.observations(run=number, since_s=since_s)
+        # After a longer break the job may be another one, and its readings would tell of the old one.
+        if (run.engine, run.operators) != same_job or not seen or not 0 <= next_s - seen[-1].at_s <= LONGEST_BREAK_S:
+            break
+        runs.append(number)
+        next_s = seen[0].at_s
+    for number in reversed(runs):
+        loop.recall(journal.observations(run=number, since_s=since_s), journal.decisions(run=number, since_s=since_s))

@@ -2,21 +2,27 @@
 
 Nothing that fails in a tick ends the loop, and nothing that fails is silent: an engine that cannot be observed, a
 policy that raises, an engine that refuses and a journal that cannot be written each become an event, and the job keeps
-its size. Only an engine that has ended for good ends the loop as well (``EngineGoneError``). The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
+its size. Only an engine that has ended for good ends the loop as well (``EngineGoneError``).
+
+The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``simulate.py`` for the other.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from headgate.core.contracts import Engine, Guard, Policy
-from headgate.core.errors import EngineError, EngineGoneError
+from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
+from headgate.core.errors import EngineGoneError, HeadgateError, StateError
+from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
+from headgate.policies.base import AnyPolicy
 from headgate.runtime.clock import Clock
+from headgate.runtime.learned import state_key as state_key_of
+from headgate.runtime.metrics import MetricCollector
 
 logger = logging.getLogger("headgate")
 
@@ -37,6 +43,7 @@ class ControlLoop:
         journal: Journal | None = None,
         retention_s: float = DEFAULT_RETENTION_S,
         state_key: str | None = None,
+        metrics: Mapping[str, MetricSource] | None = None,
     ) -> None:
         self.engine = engine
         self.policy = policy
@@ -44,6 +51,11 @@ class ControlLoop:
         self.clock = clock
         self.history = History(engine.topology(), retention_s)
         self.watchers: list[Watcher] = []
+        self.chores: list[Callable[[], None]] = []
+        """Is done before each tick: looking whether a rule file has changed."""
+        self._collector = MetricCollector(engine, metrics)
+        self._collector.subscribe(getattr(policy, "subscriptions", ()))
+        self._next: tuple[AnyPolicy, tuple[Guard, ...], str] | None = None
         self._journal = journal
         self._state_key = state_key
         self._journal_failed = False
@@ -51,46 +63,88 @@ class ControlLoop:
     def tick(self) -> Decision | None:
         """One cycle; ``None`` when the engine could not be observed, so that nothing could be decided."""
         now = self.clock.now()
+        for chore in (*self.chores, self._take_up_change):
+            try:
+                chore()
+            except Exception:
+                logger.exception("something to be done before a decision failed; the policy in force stays")
         observation = self._observe(now)
         decision = None if observation is None else self._decide(now, observation)
         for watcher in self.watchers:
-            watcher(observation, decision)
+            try:
+                watcher(observation, decision)
+            except Exception:
+                logger.exception("a watcher failed; it goes on being told")
         return decision
+
+    def recall(self, observations: Iterable[Observation], decisions: Iterable[Decision]) -> None:
+        """Begin with what an earlier loop saw and decided, as if this one had been there."""
+        for observation in observations:
+            self.history.observe(observation)
+        for decision in decisions:
+            self.history.record(decision)
+
+    def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
+        """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
+        self._collector.require(policy.subscriptions)
+        self._next = (policy, tuple(guards), told)
+
+    def _take_up_change(self) -> None:
+        change, self._next = self._next, None
+        if change is None:
+            return
+        policy, guards, told = change
+        if policy.name == self.policy.name:
+            try:
+                policy.restore(self.policy.snapshot())
+            except StateError as error:
+                logger.warning("the changed policy starts without what was learned: %s", error)
+        self._collector.subscribe(policy.subscriptions)
+        self.policy, self.guards = policy, guards
+        self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
+        if self._state_key is not None:
+            self._state_key = state_key_of(policy.name)
+        self.note("policy-changed", told or f"policy {policy.name}")
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""
-        event = Event(self.clock.now() if at_s is None else at_s, kind, detail)
+        self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail))
+
+    def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))
 
     def _observe(self, now: Instant) -> Observation | None:
         try:
-            observation = self.engine.observe()
+            observation = self._collector.completed(self.engine.observe())
+            self.history.observe(observation)
         except EngineGoneError:
             raise
-        except EngineError as error:
+        except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
             logger.warning("the engine could not be observed: %s", error)
-            self.note("observe-failed", str(error), at_s=now)
+            self.note("observe-failed", _told(error), at_s=now)
             return None
-        self.history.observe(observation)
         self._write(lambda journal: journal.observed(observation))
         return observation
 
     def _decide(self, now: Instant, observation: Observation) -> Decision:
         try:
             decision = step(self.policy, self.guards, now, self.history)
+            events = self.policy.take_events() if isinstance(self.policy, ReportsEvents) else ()
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             logger.exception("policy %s failed; holding", self.policy.name)
-            reason = f"{self.policy.name} failed with {type(error).__name__}: {error}"
+            reason = f"{self.policy.name} failed with {_told(error)}"
             self.note("policy-failed", reason, at_s=now)
-            decision = hold(self.policy.name, now, self.history, "policy-failed", reason)
+            decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
+        for event in events:
+            self._note(event)
         receipt = self._apply(now, decision)
         if receipt.outcome in (Outcome.ACCEPTED, Outcome.UNCHANGED):
             self.history.record(decision)
         self._write(lambda journal: journal.decided(decision))
         if receipt.outcome is not Outcome.UNCHANGED:
             self._write(lambda journal: journal.received(receipt))
-        if not decision.is_hold and self._state_key is not None:
+        if (events or not decision.is_hold) and self._state_key is not None:
             self.save_state()
         return decision
 
@@ -100,9 +154,9 @@ class ControlLoop:
             return self.engine.apply(decision)
         except EngineGoneError:
             raise
-        except EngineError as error:
+        except Exception as error:  # noqa: BLE001 - as above
             logger.warning("the engine could not be changed: %s", error)
-            return Receipt(now, Outcome.FAILED, {}, str(error))
+            return Receipt(now, Outcome.FAILED, {}, _told(error))
 
     def save_state(self) -> None:
         """Put the policy's learned state into the journal."""
@@ -115,10 +169,15 @@ class ControlLoop:
             return
         try:
             write(self._journal)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a journal is a plug-in too
             # A full disk must not stop the scaling. It is said once, not at every tick.
             if not self._journal_failed:
                 logger.error("the journal cannot be written, going on without it: %s", error)
             self._journal_failed = True
         else:
             self._journal_failed = False
+
+
+def _told(error: Exception) -> str:
+    """Our own errors are sentences; of others, their kind is worth knowing."""
+    return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"

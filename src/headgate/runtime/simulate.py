@@ -17,17 +17,23 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from headgate._version import __version__
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation, Run
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
-from headgate.policies.base import Context, guards_for, make_policy
+from headgate.policies.base import Context, PolicyMaker, guards_for, policy_from
+from headgate.rules.model import RulePolicy
+from headgate.rules.rules_policy import Rules, load_constraints
+from headgate.runtime.learned import state_key
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.summary import RunRecord, Summary
+from headgate.runtime.switch import guards_around
 from headgate.simulation.contract import Kernel
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch, MicroBatchJob
@@ -51,6 +57,8 @@ class SimulationResult:
     run: Mapping[str, JSON]
     """What was run, with what."""
     record: RunRecord
+    state: Mapping[str, JSON]
+    """What the policy had learned by the end."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -71,30 +79,39 @@ class SimulationResult:
 
 
 def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about a run
-    policy_name: str,
+    policy: str | PolicyMaker,
     workload: Workload,
     *,
     objective: Objective,
     settings: Mapping[str, object] | None = None,
     guards: Mapping[str, object] | None = None,
+    constraints: str | Path | RulePolicy | None = None,
+    metrics: Mapping[str, MetricSource] | None = None,
     service_rate_per_s: float,
+    work: Workload | None = None,
     model: Model = "queue",
     start: int = 1,
     startup_s: float = 0.0,
     interval_s: float = DEFAULT_INTERVAL_S,
     seconds: float,
     seed: int = 0,
+    state: Mapping[str, JSON] | None = None,
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Run a policy on a simulated job from time 0, with a decision at every multiple of the interval.
 
     - ``service_rate_per_s``: records per second that one instance processes
+    - ``work``: what arrives in records' worth of service, where records are not all the same (micro-batches only)
     - ``start``: instances that are ready at time 0; others take ``startup_s`` seconds to become so
     - ``interval_s``: seconds between decisions; ``seconds``: how long the run is
+    - ``policy``: a name, or a policy that is set up, such as ``Rules.from_file(…)``
+    - ``constraints``: a rule file of constraints, which hold whatever the policy decides
+    - ``metrics``: metrics of your own by name: callables that are given the operator's name
     - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
     - ``seed``: of the policy's randomness and the model's noise
-    - ``journal``: keeps everything that was seen and decided
+    - ``state``: what the policy has learned before (``SimulationResult.state``, or any snapshot of it)
+    - ``journal``: keeps everything that was seen, decided and learned
     """
     _require_positive("seconds", seconds)
     _require_positive("interval_s", interval_s)
@@ -103,15 +120,19 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
             f"start {start} is not allowed; it must lie between min {objective.min_instances} "
             f"and max {objective.max_instances}."
         )
-    kernel = _kernel(model, workload, service_rate_per_s, start, seed)
+    kernel = _kernel(model, workload, service_rate_per_s, start, seed, work)
     engine = SimulatedEngine(kernel, startup_s=startup_s)
-    policy = make_policy(policy_name, Context(objective, engine.topology(), seed), settings)
-    guard_settings = guards_for(policy, guards)
+    chosen = policy_from(policy, Context(objective, engine.topology(), seed), settings)
+    if state is not None:
+        chosen.restore(state)
+    limits = load_constraints(constraints, engine.topology())
+    sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
+    guard_settings = guards_for(chosen, guards)
     run = {
         "engine": engine.name,
         "headgate": __version__,
-        "policy": policy.name,
-        "settings": policy.settings.model_dump(mode="json"),
+        "policy": chosen.name,
+        "settings": chosen.settings.model_dump(mode="json"),
         "guards": guard_settings.model_dump(mode="json"),
         "objective": str(objective),
         "min_instances": objective.min_instances,
@@ -128,26 +149,29 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     }
     loop = ControlLoop(
         engine,
-        policy,
-        guard_settings.build(objective),
+        chosen,
+        guards_around(chosen, guard_settings, limits),
         engine,
         journal=journal,
-        retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
+        retention_s=max(DEFAULT_RETENTION_S, chosen.lookback_s),
+        state_key=None if journal is None else state_key(chosen.name),
+        metrics=sources,
     )
     record = RunRecord(objective)
     loop.watchers.append(record)
     if journal is not None:
         operators = engine.topology().operators
-        journal.begin(Run(0.0, policy.name, run["settings"], str(objective), engine.name, operators, seed))
-    loop.note("started", f"policy {policy.name} on {workload.describe()}, every {interval_s:g} s")
+        journal.begin(Run(0.0, chosen.name, run["settings"], str(objective), engine.name, operators, seed))
+    loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
     _run(loop, engine, interval_s, seconds, progress)
     # The end is seen, but nothing is decided there: it could have no effect.
     final = engine.observe()
     record(final, None)
     if journal is not None:
         journal.observed(final)
+    loop.save_state()
     loop.note("stopped", f"after {seconds:g} simulated seconds")
-    return SimulationResult(run, record)
+    return SimulationResult(run, record, loop.policy.snapshot())
 
 
 def fixed_size_comparison(
@@ -198,10 +222,14 @@ def _run(
         progress(1.0)
 
 
-def _kernel(model: Model, workload: Workload, service_rate_per_s: float, ready: int, seed: int) -> Kernel:
+def _kernel(
+    model: Model, workload: Workload, service_rate_per_s: float, ready: int, seed: int, work: Workload | None
+) -> Kernel:
     if model == "queue":
+        if work is not None:
+            raise InputError("work of its own is not possible in the queue model; use micro-batch.")
         return QueueNetwork(workload, service_rate_per_s, ready=ready)
-    return MicroBatchJob(workload, service_rate_per_s, _micro_batch(model), ready=ready, seed=seed)
+    return MicroBatchJob(workload, service_rate_per_s, _micro_batch(model), ready=ready, seed=seed, work=work)
 
 
 def _micro_batch(model: Model) -> MicroBatch:

@@ -6,6 +6,8 @@
 - It takes a fixed overhead, then its records are served by ``min(ready · cores, partitions)`` slots. When the size
   changes during a batch, the rest of its records is divided anew, as Spark gives pending tasks to new executors.
 - The first batches after an instance joined are slower (cold), and every change of size may cost a pause.
+- Where ``work`` is given, records need not all be the same: it says how many records' worth of service arrives.
+- As in Spark Streaming (DStreams), every trigger interval may make a batch of its own, however many wait already.
 - Noise multiplies a batch's service time by a lognormal factor of mean 1, drawn from a seed as the batch starts.
 
 Records are a fluid, as in the queue model: a batch may have a fraction of one.
@@ -52,6 +54,12 @@ class MicroBatch:
     """How long the job stands still when instances join or leave."""
     noise: float = 0.0
     """The standard deviation of the logarithm of a batch's service time."""
+    work_factor: tuple[tuple[float, float], ...] = ()
+    """By how much records are heavier over time, as pairs of seconds and factor with straight lines between them; two
+    pairs at one time are a jump. Without it, always by 1."""
+    batch_per_interval: bool = False
+    """Whether each trigger interval makes its own batch, which then waits for its turn (DStreams). Otherwise a batch
+    takes all that waits when it starts (Structured Streaming)."""
 
     def __post_init__(self) -> None:
         allowed = (
@@ -64,10 +72,21 @@ class MicroBatch:
             ("cold_batches", self.cold_batches >= 0, "not negative"),
             ("rescale_pause_s", 0 <= self.rescale_pause_s < math.inf, "finite and not negative"),
             ("noise", 0 <= self.noise < math.inf, "finite and not negative"),
+            ("work_factor", _is_course(self.work_factor), "pairs of times that do not fall and finite factors above 0"),
+            (
+                "batch_per_interval",
+                not (self.batch_per_interval and self.max_records_per_batch),
+                "false where max_records_per_batch is set",
+            ),
         )
         for name, is_allowed, rule in allowed:
             if not is_allowed:
                 raise InputError(f"{name} {getattr(self, name)} is not allowed; it must be {rule}.")
+
+
+def _is_course(pairs: tuple[tuple[float, float], ...]) -> bool:
+    times_s = [at_s for at_s, _ in pairs]
+    return times_s == sorted(times_s) and all(0 < factor < math.inf for _, factor in pairs)
 
 
 @dataclass(slots=True)
@@ -107,9 +126,12 @@ class MicroBatchJob:
         *,
         ready: int = 1,
         seed: int = 0,
+        work: Workload | None = None,
     ) -> None:
+        """``work`` is what arrives in records' worth of service; without it, every record is worth one."""
         require_service_rate(OPERATOR, service_rate_per_s)
         self._workload = workload
+        self._work = work
         self._model = model or MicroBatch()
         self._core_rate_per_s = service_rate_per_s / self._model.cores
         self._topology = Topology.single(OPERATOR)
@@ -119,6 +141,7 @@ class MicroBatchJob:
         self._admitted = 0.0
         self._processed = 0.0
         self._oldest_s = 0.0
+        self._taken_s = 0.0
         self._next_start_s = 0.0
         self._cold_batches = 0
         self._batch: _Batch | None = None
@@ -157,18 +180,27 @@ class MicroBatchJob:
 
     def _start(self, at_s: Instant) -> None:
         self._next_start_s = self._next_boundary_s(at_s)
-        waiting = self._workload.arrivals(0.0, at_s) - self._admitted
+        until_s = at_s
+        if self._model.batch_per_interval:
+            until_s = self._taken_s + self._model.trigger_interval_s
+            if until_s > at_s:
+                return
+            self._taken_s = until_s
+            # The next batch may be waiting already.
+            self._next_start_s = max(at_s, until_s + self._model.trigger_interval_s)
+        waiting = self._workload.arrivals(0.0, until_s) - self._admitted
         if waiting < _LEAST_RECORDS:
             self._last = _Batch(at_s, 0.0, at_s, at_s, 0.0, 0.0, warming=False, end_s=at_s)
             return
         limit = self._model.max_records_per_batch
         records = waiting if limit is None else min(waiting, limit)
-        oldest_s = arrival_time_s(self._workload, self._oldest_s, 0.0, at_s)
-        self._oldest_s = at_s if records == waiting else arrival_time_s(self._workload, oldest_s, records, at_s)
+        oldest_s = arrival_time_s(self._workload, self._oldest_s, 0.0, until_s)
+        self._oldest_s = until_s if records == waiting else arrival_time_s(self._workload, oldest_s, records, until_s)
         self._admitted += records
         is_cold = self._cold_batches > 0
         self._cold_batches = max(0, self._cold_batches - 1)
-        work = records * (self._model.cold_factor if is_cold else 1.0) * self._noise()
+        service = records if self._work is None else self._work.arrivals(oldest_s, self._oldest_s)
+        work = service * (self._model.cold_factor if is_cold else 1.0) * self._noise() * self._work_factor(at_s)
         self._batch = _Batch(at_s, records, oldest_s, at_s, self._model.overhead_s, work, is_cold)
         self._plan_end(self._batch)
 
@@ -181,6 +213,12 @@ class MicroBatchJob:
     def _noise(self) -> float:
         sigma = self._model.noise
         return float(self._random.lognormal(-sigma * sigma / 2, sigma)) if sigma else 1.0
+
+    def _work_factor(self, at_s: Instant) -> float:
+        if not self._model.work_factor:
+            return 1.0
+        times_s, factors = zip(*self._model.work_factor, strict=True)
+        return float(np.interp(at_s, times_s, factors))
 
     def _plan_end(self, batch: _Batch) -> None:
         slots = self._ready * self._model.cores

@@ -71,9 +71,8 @@ class FluidQueue:
     """One operator of a scenario."""
 
     def __init__(self, operator: str, scenario: Scenario) -> None:
+        self.scenario = scenario
         self._operator = operator
-        self._scenario = scenario
-        self._load = scenario.loads[operator]
         self._backlog = 0.0
         self._planned = self._ready = scenario.start_instances
         self._arrives_s = -math.inf
@@ -81,16 +80,16 @@ class FluidQueue:
     def resize(self, now: Instant, instances: int) -> None:
         if instances != self._planned:
             self._planned = instances
-            self._arrives_s = now + self._scenario.startup_s if instances > self._ready else now
+            self._arrives_s = now + self.scenario.startup_s if instances > self._ready else now
 
     def advance(self, now: Instant) -> tuple[Sample, Instances]:
         """Process one interval that ends now, and read what it was like."""
-        scenario = self._scenario
+        scenario = self.scenario
         interval_s = scenario.interval_s
         changing = self._ready != self._planned
         if now - interval_s >= self._arrives_s:
             self._ready = self._planned
-        rate_per_s = self._load(now - interval_s)
+        rate_per_s = scenario.loads[self._operator](now - interval_s)
         busy_rate_per_s = self._ready * scenario.service_rate_per_s
         waited_s = self._backlog / busy_rate_per_s
         offered = self._backlog + rate_per_s * interval_s
@@ -131,6 +130,12 @@ class ScenarioRun:
         observation = Observation(now, samples, instances)
         self.history.observe(observation)
         return observation
+
+    def change(self, scenario: Scenario) -> None:
+        """Go on under another scenario of the same operators: another load, or another service rate."""
+        self.scenario = scenario
+        for queue in self._queues.values():
+            queue.scenario = scenario
 
     def resize(self, now: Instant, targets: Mapping[str, int]) -> None:
         for name, target in targets.items():

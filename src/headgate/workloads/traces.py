@@ -40,9 +40,7 @@ class Trace:
         """The rates from one time to another, both in UTC unless they carry a zone."""
         if self.start is None:
             raise InputError(f"trace {self.name!r} does not say when it begins; it cannot be cut by date.")
-        first, last = (
-            round((_utc(moment) - self.start).total_seconds() / self.step_s) for moment in (start, end)
-        )
+        first, last = (round((_utc(moment) - self.start).total_seconds() / self.step_s) for moment in (start, end))
         if not 0 <= first < last <= len(self.rates_per_s):
             raise InputError(f"trace {self.name!r} does not cover {start} to {end}.")
         return self.rates_per_s[first:last]
@@ -96,9 +94,7 @@ def _utc(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _dated(
-    file: str, time: str, amount: str, step_s: float, gaps: str, folder: Path
-) -> tuple[datetime, float, Values]:
+def _dated(file: str, time: str, amount: str, step_s: float, gaps: str, folder: Path) -> tuple[datetime, float, Values]:
     """A file with one row per step; steps that have no row are 0 or on the line between their neighbours."""
     amounts: dict[float, float] = {}
     for row in _rows(folder / file):
@@ -183,9 +179,7 @@ _READERS: dict[str, Reader] = {
     "azure-functions": _azure,
     "nasa": partial(_per_second, "nasa-http-1995/workload.txt.gz", 60),
     "nyc-taxi": partial(_dated, "nyc-taxi-30min/nyc_taxi.csv", "timestamp", "value", 1800.0, "line"),
-    "aws-elb": partial(
-        _dated, "aws-elb-requests/elb_request_count_8c0756.csv", "timestamp", "value", 300.0, "line"
-    ),
+    "aws-elb": partial(_dated, "aws-elb-requests/elb_request_count_8c0756.csv", "timestamp", "value", 300.0, "line"),
     "bikeshare": partial(_dated, "bikeshare-hourly/hourly_bikesharing.csv.gz", "ts", "count", 3600.0, "line"),
     "metro-traffic": _metro,
     "demeter-cars": partial(_demeter, "CARS_3D_1S_4_sub_35K_max.csv.gz"),

@@ -1,0 +1,155 @@
+"""Fill in what the documentation takes from the code: settings tables, measurements, and the plot of every policy.
+
+``python scripts/make_docs.py`` rewrites ``docs/`` in place; with ``--check`` it only says what is out of date (without
+the plots, which take a while). A page asks for a table by the line ``<!-- settings -->``, or
+``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers.
+``<!-- benchmark: NAME -->`` asks for what a benchmark measured; ``--benchmarks`` first takes over what the last
+``make bench`` measured.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from headgate.core.objective import parse_objective
+from headgate.core.units import format_duration
+from headgate.policies import policy_class, policy_names
+from headgate.policies.settings import describe_settings
+from headgate.policies.stabilisers import GuardSettings
+from headgate.rules import Rules
+from headgate.runtime.simulate import SimulationResult, simulate
+from headgate.workloads import parse_workload
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+MEASURED = DOCS / "benchmarks"
+BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
+BENCHMARK = re.compile(r"<!-- benchmark: (?P<name>[\w-]+) -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL)
+
+# The run that every policy's plot shows: a load that swings between an instance and a half and ten and a half.
+WORKLOAD = "sine:mean=60,amplitude=45,period=1h"
+OBJECTIVE = parse_objective("latency p95 < 10s").within(1, 15)
+SERVICE_RATE_PER_S = 10.0
+STARTUP_S = 30.0
+SECONDS = 2 * 3600.0
+
+
+def settings_table(name: str) -> str:
+    """A Markdown table of the settings of a policy, or of the guards."""
+    kind = GuardSettings if name == "guards" else policy_class(name).Settings
+    rows = [
+        (f"`{row['name']}`", _default(row["name"], row["default"]), row["allowed"] or row["type"], row["help"])
+        for row in describe_settings(kind)
+    ]
+    return _table(("setting", "default", "allowed", "what it is"), rows) if rows else "It has no settings.\n"
+
+
+def benchmark_table(name: str) -> str:
+    """A Markdown table of what a benchmark measured when its results were last taken over."""
+    rows = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+    return _table(
+        [key.replace("_", " ") for key in rows[0]], [[_number(value) for value in row.values()] for row in rows]
+    )
+
+
+def _number(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    told = (" | ".join(str(cell).replace("|", "\\|").replace("``", "`") for cell in line) for line in lines)
+    return "".join(f"| {line} |\n" for line in told)
+
+
+def _default(name: str, value: object) -> str:
+    if value is None:
+        return "none"
+    if name.endswith("_s") and isinstance(value, int | float):
+        return format_duration(float(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def with_tables(page: Path) -> str:
+    """The text of a page with its tables filled in anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match["name"] or page.stem
+        marker = f"<!-- settings: {match['name']} -->" if match["name"] else "<!-- settings -->"
+        return f"{marker}\n\n{settings_table(name)}\n<!-- /settings -->\n"
+
+    def fill_benchmark(match: re.Match[str]) -> str:
+        return f"<!-- benchmark: {match['name']} -->\n\n{benchmark_table(match['name'])}\n<!-- /benchmark -->\n"
+
+    return BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8")))
+
+
+def standard_run(policy: str) -> SimulationResult:
+    return simulate(
+        # Without a file there are no rules, and nothing to see.
+        Rules.from_file(ROOT / "examples" / "rules.yaml") if policy == "rules" else policy,
+        parse_workload(WORKLOAD),
+        objective=OBJECTIVE,
+        service_rate_per_s=SERVICE_RATE_PER_S,
+        model="micro-batch",
+        start=5,
+        startup_s=STARTUP_S,
+        seconds=SECONDS,
+    )
+
+
+def draw(policy: str, path: Path) -> None:
+    """The plot of a policy's standard run: load, latency against its bound, instances."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    # Names and text that do not change from run to run keep the files' history small.
+    mpl.rcParams.update({"svg.hashsalt": "headgate", "svg.fonttype": "none", "font.size": 9})
+    from matplotlib import pyplot
+
+    series = standard_run(policy).record.series()
+    minutes = [point["t"] / 60 for point in series]
+    figure, panels = pyplot.subplots(3, 1, sharex=True, figsize=(8, 4.2), layout="constrained")
+    panels[0].plot(minutes, [point["input_rate"] for point in series], color="#2563eb")
+    panels[0].set_ylabel("records/s")
+    panels[1].plot(minutes, [point["latency_s"] for point in series], color="#7c3aed")
+    panels[1].axhline(10.0, color="#dc2626", linestyle="--", linewidth=1)
+    panels[1].set_ylabel("latency, s")
+    panels[2].step(minutes, [point["planned"] for point in series], color="#94a3b8", linestyle=":", where="post")
+    panels[2].step(minutes, [point["ready"] for point in series], color="#0f766e", where="post")
+    panels[2].set_ylabel("instances")
+    panels[2].set_xlabel("minutes")
+    for panel in panels:
+        panel.set_ylim(bottom=0)
+        panel.grid(color="#e9edf2")
+        panel.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def main() -> int:
+    if "--benchmarks" in sys.argv[1:]:
+        MEASURED.mkdir(exist_ok=True)
+        for result in (ROOT / "artifacts" / "benchmarks").glob("*.json"):
+            shutil.copy(result, MEASURED)
+    pages = sorted(DOCS.rglob("*.md"))
+    stale = [page for page in pages if with_tables(page) != page.read_text(encoding="utf-8")]
+    if "--check" in sys.argv[1:]:
+        for page in stale:
+            sys.stderr.write(f"{page.relative_to(DOCS.parent)} is out of date: run make docs\n")
+        return 1 if stale else 0
+    for page in stale:
+        page.write_text(with_tables(page), encoding="utf-8")
+    for policy in policy_names():
+        draw(policy, DOCS / "images" / "policies" / f"{policy}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""headgate rules"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headgate.cli.common import STANDARD_OUTPUT, JsonOption, check_target, make_console, write_json
+from headgate.core.errors import InputError
+
+if TYPE_CHECKING:
+    from headgate.rules import RulePolicy
+
+rules = typer.Typer(no_args_is_help=True, help="Check and show rule files.", rich_markup_mode="rich")
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A rule file, YAML or JSON.", show_default=False)]
+OperatorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--operator",
+        metavar="NAME",
+        help="An operator of the job, may be repeated; rules for others are errors then.",
+        show_default=False,
+    ),
+]
+
+
+@rules.command()
+def check(file: FileArgument, operator: OperatorOption = None, json_file: JsonOption = None) -> None:
+    """Say whether a rule file is valid, and everything that is wrong with it.
+
+    Every error has its line and column; the exit code is 2 if there is one.
+
+    [bold]Examples[/bold]
+      [cyan]headgate rules check rules.yaml[/cyan]
+      [cyan]headgate rules check rules.yaml --operator parse --operator enrich[/cyan]
+    """
+    from headgate.rules import RuleErrors
+    from headgate.rules.conflicts import overlaps
+
+    _check_target(json_file, file)
+    try:
+        policy = _read(file, operator)
+    except RuleErrors as errors:
+        if json_file is None:
+            raise
+        write_json({"file": str(file), "valid": False, "errors": _problems(errors)}, json_file)
+        raise typer.Exit(2) from errors
+    if json_file is not None:
+        write_json({"file": str(file), "valid": True, "errors": [], "warnings": overlaps(policy)}, json_file)
+        return
+    console = make_console()
+    console.print(f"{file} is valid: {_counted(policy)}.", markup=False, soft_wrap=True)
+    for warning in overlaps(policy):
+        console.print(f"note: {warning}", markup=False, soft_wrap=True)
+
+
+@rules.command()
+def show(
+    file: FileArgument,
+    operator: OperatorOption = None,
+    yaml: Annotated[bool, typer.Option("--yaml", help="Print the rules as YAML, every key in its place.")] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Tell in words what a rule file does; or print it as YAML, or as JSON.
+
+    [bold]Examples[/bold]
+      [cyan]headgate rules show rules.yaml[/cyan]
+      [cyan]headgate rules show rules.yaml --json rules.json[/cyan]
+    """
+    from headgate.rules.explain import constraint_in_words, rule_in_words
+    from headgate.rules.plain import to_plain
+
+    _check_target(json_file, file)
+    policy = _read(file, operator)
+    if json_file is not None:
+        write_json(to_plain(policy), json_file)
+    elif yaml:
+        typer.echo(str(policy), nl=False)
+    else:
+        console = make_console()
+        for told in (*map(rule_in_words, policy.rules), *map(constraint_in_words, policy.constraints)):
+            console.print(told, markup=False, soft_wrap=True)
+
+
+@rules.command()
+def schema(json_file: JsonOption = None) -> None:
+    """Print the JSON schema of rule files, for editors that complete and check by it.
+
+    [bold]Example[/bold]
+      [cyan]headgate rules schema --json rules.schema.json[/cyan]
+    """
+    from headgate.rules.schema import json_schema
+
+    check_target(json_file)
+    write_json(json_schema(), json_file or STANDARD_OUTPUT)
+
+
+def _check_target(target: str | None, file: Path) -> None:
+    check_target(target)
+    if target not in (None, STANDARD_OUTPUT) and Path(str(target)).resolve() == file.resolve():
+        raise InputError(f"{file} is the rule file; another file is needed to write to.")
+
+
+def _read(file: Path, operators: list[str] | None) -> RulePolicy:
+    from headgate.rules.reading import Known
+    from headgate.rules.rules_policy import read_rules
+
+    return read_rules(file, Known(operators=operators or None))
+
+
+def _problems(errors: Any) -> list[dict[str, Any]]:
+    return [
+        {"line": problem.position.line, "column": problem.position.column, "message": problem.message}
+        for problem in errors.problems
+    ]
+
+
+def _counted(policy: RulePolicy) -> str:
+    counts = ((len(policy.rules), "rule"), (len(policy.constraints), "constraint"))
+    return " and ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)

@@ -1,0 +1,84 @@
+"""Ctrl-C for a program that drives Spark, without a broken driver behind it.
+
+An exception raised in the middle of a call into the JVM leaves the connection with half an answer on it, and the next
+call, such as the one that would stop the session, waits for ever. So nothing is raised there: a signal ends the JVM
+instead, the call fails by itself, and ``KeyboardInterrupt`` is raised when everything has been left in good order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruption:
+    """Turns the signals that ask a program to end into one orderly ``KeyboardInterrupt``."""
+
+    def __init__(self) -> None:
+        self._driver_pid: int | None = None
+        self._happened = False
+        self._stderr: int | None = None
+
+    @contextmanager
+    def watched(self) -> Iterator[Interruption]:
+        """Handle the signals inside the block; only the main thread can."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        self._install()
+        try:
+            yield self
+        except Exception as error:
+            # Whatever failed, failed because the JVM was ended under it.
+            if self._happened:
+                raise KeyboardInterrupt from error
+            raise
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            if self._stderr is not None:
+                os.dup2(self._stderr, 2)
+                os.close(self._stderr)
+        if self._happened:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def ends(self, spark: SparkSession) -> Iterator[None]:
+        """Inside the block a signal ends this session's JVM; after it, the session is stopped."""
+        gateway = spark.sparkContext._gateway
+        self._driver_pid = gateway.proc.pid if gateway is not None else None
+        self._install()  # Again: a new session puts a handler of its own in place.
+        try:
+            yield
+        finally:
+            if self._happened:
+                with suppress(Exception):  # It is gone; this only tidies up what Python keeps of it.
+                    spark.stop()
+            else:
+                spark.stop()
+            self._driver_pid = None
+
+    def _install(self) -> None:
+        for number in SIGNALS:
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._driver_pid is None:
+            raise KeyboardInterrupt
+        if not self._happened:
+            # PySpark's own threads complain of the JVM that is ended under them; nobody needs to read that.
+            self._stderr = os.dup(2)
+            with Path(os.devnull).open("ab") as nowhere:
+                os.dup2(nowhere.fileno(), 2)
+        with suppress(ProcessLookupError):
+            # Asked twice, it is meant.
+            os.kill(self._driver_pid, signal.SIGKILL if self._happened else signal.SIGTERM)
+        self._happened = True

@@ -1,0 +1,240 @@
+"""online-parameter-optimization: thresholds that are found again whenever the load changes (azimi §6.1, exp. 9).
+
+After Heinze et al. (FUGU), as Kielbowicz brought it to Spark Streaming: an adaptive window watches the load; when it
+reports a change, the recent history is replayed with other thresholds, and the cheapest ones are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from headgate.core.errors import InputError
+from headgate.core.objective import LatencySlo
+from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
+from headgate.core.units import format_duration
+from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.policies.base import Context, OperatorPolicy, register
+from headgate.policies.random_search import Point, recursive_random_search
+from headgate.policies.settings import PositiveSeconds, Seconds, Settings
+from headgate.policies.threshold import Threshold, ThresholdSettings
+from headgate.policies.threshold_replay import Terms, Thresholds, recorded_load, replay_cost
+
+MOST_WATCHED = 2000
+"""Readings after which the adaptive window begins anew, so that its state stays small."""
+UPPER_RANGE = (0.5, 1.2)
+LOWER_RANGE = (0.05, 0.5)
+"""Within these shares the two bounds are searched."""
+
+
+class OnlineParameterOptimizationSettings(Settings):
+    upper: Annotated[float, Field(gt=0)] = 0.8
+    """The busy share above which it scales out, before anything was optimised."""
+    lower: Annotated[float, Field(gt=0)] = 0.3
+    """The busy share below which it scales in, before anything was optimised."""
+    upper_for_s: Seconds = 20.0
+    """How long the upper bound must be exceeded, before anything was optimised."""
+    lower_for_s: Seconds = 120.0
+    """How long the lower bound must be undercut, before anything was optimised."""
+    shortest_s: Seconds = 20.0
+    """The shortest time that a bound may have to be exceeded: 2 batches of 10 s in the document."""
+    longest_s: Seconds = 1280.0
+    """The longest such time: 128 batches in the document."""
+    step_s: PositiveSeconds = 40.0
+    """The steps between the two: 4 batches in the document."""
+    history_s: PositiveSeconds = 1800.0
+    """The history that is replayed."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 0.002
+    """The significance at which the adaptive window reports a change; a smaller one reports fewer."""
+    evaluations: Annotated[int, Field(ge=1)] = 150
+    """Replays that one optimisation may take."""
+    violation_price: Annotated[float, Field(ge=0)] = 10.0
+    """What a second over the objective costs, in seconds of an instance."""
+    grace_period_s: Seconds = 30.0
+    """How long to do nothing after a change of size."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError(f"lower {self.lower:g} must be below upper {self.upper:g}")
+        if not self.shortest_s <= self.longest_s:
+            raise ValueError(f"shortest_s {self.shortest_s:g} must not be above longest_s {self.longest_s:g}")
+        return self
+
+
+@dataclass(slots=True)
+class Tuned:
+    """What is known of one operator."""
+
+    thresholds: Thresholds
+    random: np.random.Generator
+    watched: list[float] = field(default_factory=list)
+    """The loads that the adaptive window has seen since it last reported a change."""
+    seen_s: Instant | None = None
+    optimised_s: Instant | None = None
+    optimised: int = 0
+
+
+@register
+class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSettings]):
+    """The threshold policy on the busy share, with bounds and durations that follow the load.
+
+    Needs the package river for its adaptive window (ADWIN).
+
+    >>> from headgate.core.objective import parse_objective
+    >>> from headgate.core.topology import Topology
+    >>> from headgate.policies.base import Context, make_policy
+    >>> context = Context(parse_objective("latency < 30s"), Topology.single())
+    >>> make_policy("online-parameter-optimization", context).settings.evaluations
+    150
+    """
+
+    name = "online-parameter-optimization"
+    summary = "Thresholds that are searched again on the recent history whenever the load changes."
+    Settings = OnlineParameterOptimizationSettings
+
+    def __init__(self, settings: OnlineParameterOptimizationSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self._context = context
+        self.lookback_s = max(DEFAULT_RETENTION_S, settings.history_s, 2 * settings.longest_s)
+        self._tuned: dict[str, Tuned] = {}
+        self._detectors: dict[str, Any] = {}
+        self._new_detector()  # A missing package is told before the job is touched.
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        tuned = self._tuned_for(operator)
+        if tuned.seen_s != sample.at_s and sample.input_rate_per_s is not None:
+            tuned.seen_s = sample.at_s
+            if self._changed(operator, tuned, sample.input_rate_per_s):
+                self._optimise(now, window, operator, instances, sample)
+        target = self._threshold(tuned.thresholds).size(now, window, operator, instances, sample)
+        numbers: dict[str, Number] = {
+            **target.numbers,
+            "upper_for_s": tuned.thresholds.upper_for_s,
+            "lower_for_s": tuned.thresholds.lower_for_s,
+            "optimised": tuned.optimised,
+        }
+        # State that was saved on another clock may lie ahead of this one.
+        if tuned.optimised_s is None or tuned.optimised_s > now:
+            return replace(target, numbers=numbers)
+        found = f"bounds found {format_duration(now - tuned.optimised_s)} ago, when the load had changed"
+        return replace(target, reason=f"{target.reason}; {found}", numbers=numbers)
+
+    def _tuned_for(self, operator: str) -> Tuned:
+        if operator not in self._tuned:
+            given = self.settings
+            first = Thresholds(given.upper, given.lower, given.upper_for_s, given.lower_for_s)
+            seed = [self.seed, self.topology.operators.index(operator)]
+            self._tuned[operator] = Tuned(first, np.random.default_rng(seed))
+        return self._tuned[operator]
+
+    def _threshold(self, bounds: Thresholds) -> Threshold:
+        settings = ThresholdSettings(
+            upper=bounds.upper,
+            lower=bounds.lower,
+            upper_for_s=bounds.upper_for_s,
+            lower_for_s=bounds.lower_for_s,
+            grace_period_s=self.settings.grace_period_s,
+        )
+        return Threshold(settings, self._context)
+
+    def _new_detector(self) -> Any:
+        try:
+            from river.drift import ADWIN
+        except ImportError as error:
+            raise InputError(f"{self.name} needs the package river; pip install 'headgate[learning]'.") from error
+        adwin: Any = ADWIN  # Its methods carry no types.
+        return adwin(delta=self.settings.delta, clock=1)
+
+    def _changed(self, operator: str, tuned: Tuned, rate_per_s: float) -> bool:
+        """Show a load to the adaptive window; whether it reports a change."""
+        if operator not in self._detectors or len(tuned.watched) >= MOST_WATCHED:
+            tuned.watched = tuned.watched[-MOST_WATCHED // 2 :]
+            self._detectors[operator] = self._new_detector()
+            for seen_per_s in tuned.watched:
+                self._detectors[operator].update(seen_per_s)
+        self._detectors[operator].update(rate_per_s)
+        tuned.watched.append(rate_per_s)
+        if not self._detectors[operator].drift_detected:
+            return False
+        # It forgets all it has seen when it reports a change.
+        tuned.watched.clear()
+        del self._detectors[operator]
+        return True
+
+    def _optimise(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> None:
+        loads = recorded_load(window, operator, now - self.settings.history_s)
+        if not loads:
+            return
+        tuned, terms = self._tuned_for(operator), self._terms(sample)
+        # Every candidate starts at the size that the load at the beginning needed.
+        start = self.objective.clamp(round(loads[0].demand) + 1)
+
+        def cost(point: Point) -> float:
+            return replay_cost(loads, self._at(point), terms, start)
+
+        point, least = recursive_random_search(cost, 4, tuned.random, evaluations=self.settings.evaluations)
+        if least < replay_cost(loads, tuned.thresholds, terms, start):
+            tuned.thresholds = self._at(point)
+        tuned.optimised_s, tuned.optimised = now, tuned.optimised + 1
+
+    def _terms(self, sample: Sample) -> Terms:
+        slo = self.objective.slo
+        return Terms(
+            self.objective.min_instances,
+            self.objective.max_instances,
+            sample.trigger_interval_s or 0.0,
+            slo.bound_s if isinstance(slo, LatencySlo) else sample.trigger_interval_s or 0.0,
+            self.settings.violation_price,
+        )
+
+    def _at(self, point: Point) -> Thresholds:
+        """The thresholds at a point of the unit cube."""
+        upper, lower, upper_for, lower_for = (float(share) for share in point)
+        return Thresholds(
+            round(UPPER_RANGE[0] + upper * (UPPER_RANGE[1] - UPPER_RANGE[0]), 3),
+            round(LOWER_RANGE[0] + lower * (LOWER_RANGE[1] - LOWER_RANGE[0]) - 0.001, 3),
+            self._duration_s(upper_for),
+            self._duration_s(lower_for),
+        )
+
+    def _duration_s(self, share: float) -> float:
+        settings = self.settings
+        steps = int((settings.longest_s - settings.shortest_s) // settings.step_s)
+        return settings.shortest_s + min(steps, int(share * (steps + 1))) * settings.step_s
+
+    def _state(self) -> dict[str, JSON]:
+        return {"tuned": {name: _saved(tuned) for name, tuned in self._tuned.items()}}
+
+    def _restore_state(self, state: Mapping[str, JSON]) -> None:
+        self._tuned = {str(name): _restored(saved) for name, saved in state["tuned"].items()}
+        self._detectors = {}
+
+
+def _saved(tuned: Tuned) -> dict[str, JSON]:
+    bounds = tuned.thresholds
+    return {
+        "thresholds": [bounds.upper, bounds.lower, bounds.upper_for_s, bounds.lower_for_s],
+        "random": tuned.random.bit_generator.state,
+        "watched": list(tuned.watched),
+        "seen_s": tuned.seen_s,
+        "optimised_s": tuned.optimised_s,
+        "optimised": tuned.optimised,
+    }
+
+
+def _restored(saved: Mapping[str, Any]) -> Tuned:
+    random = np.random.default_rng()
+    random.bit_generator.state = saved["random"]
+    return Tuned(
+        Thresholds(*(float(value) for value in saved["thresholds"])),
+        random,
+        [float(value) for value in saved["watched"]],
+        None if saved["seen_s"] is None else float(saved["seen_s"]),
+        None if saved["optimised_s"] is None else float(saved["optimised_s"]),
+        int(saved["optimised"]),
+    )

@@ -1,0 +1,77 @@
+"""What one agent of q-learning knows, apart from how it decides: it can be saved, restored and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.core.types import JSON, Instant
+from headgate.policies.base import StateTable
+from headgate.policies.q_table import Action, QTable, Region, State, best_action
+from headgate.policies.readings import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What an agent saw and chose at its last decision."""
+
+    at_s: Instant
+    state: State
+    latency_s: float
+    action: Action
+
+
+@dataclass(slots=True)
+class Agent:
+    """What is learned of one operator."""
+
+    table: QTable
+    random: np.random.Generator
+    epsilon: float
+    rising: bool = True
+    looked_s: Instant | None = None
+    last: Experience | None = None
+
+    def to_json(self) -> dict[str, JSON]:
+        last = self.last
+        return {
+            "table": self.table.to_json(),
+            "random": self.random.bit_generator.state,
+            "epsilon": self.epsilon,
+            "rising": self.rising,
+            "looked_s": self.looked_s,
+            "last": None
+            if last is None
+            else [last.at_s, last.state.bucket, last.state.rising, last.latency_s, last.action.value],
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, JSON]) -> Agent:
+        random = np.random.default_rng()
+        random.bit_generator.state = saved["random"]
+        last = None
+        if saved["last"] is not None:
+            at_s, bucket, rising, latency_s, action = saved["last"]
+            last = Experience(float(at_s), State(int(bucket), bool(rising)), float(latency_s), Action(action))
+        looked_s = None if saved["looked_s"] is None else float(saved["looked_s"])
+        table = QTable.from_json(saved["table"])
+        return cls(table, random, float(saved["epsilon"]), bool(saved["rising"]), looked_s, last)
+
+
+def region_table(operator: str, table: QTable, region: Region) -> StateTable:
+    """The states of one region, with what each action is worth there."""
+    rows = []
+    for state in table.states():
+        if Region.of(table.grid.latency_share(state.bucket), rising=state.rising) is not region:
+            continue
+        from_s, until_s = table.grid.bounds_s(state.bucket)
+        values = table.values(state)
+        span = f"{plain(from_s)} s and more" if until_s == float("inf") else f"{plain(from_s)} to {plain(until_s)} s"
+        seen = sum(table.visits(state))
+        rows.append((span, *(plain(value) for value in values), str(best_action(values)), str(seen) if seen else ""))
+    load = "rising" if region in (Region.EARLY, Region.VIOLATED) else "falling"
+    side = "below" if region in (Region.EARLY, Region.RELAXED) else "at or above"
+    title = f"{operator}, region {region.value}: latency {side} {plain(table.grid.target_s)} s, load {load}"
+    return StateTable(title, ("latency", *(str(action) for action in Action), "takes", "learned"), rows)

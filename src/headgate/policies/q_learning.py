@@ -1,0 +1,319 @@
+"""q-learning: learn by trial which action is best in which state of the job (azimi §4.1.1 and §4.2, Alg. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import takewhile
+from typing import Annotated, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from headgate.core.errors import InputError, StateError
+from headgate.core.guards import StrategyKind
+from headgate.core.objective import LatencySlo
+from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
+from headgate.core.units import format_duration
+from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.policies.base import Context, OperatorPolicy, StateTable, hold, register
+from headgate.policies.q_agent import Agent, Experience, region_table
+from headgate.policies.q_table import Action, Grid, Initialiser, QTable, Region, State, best_action, feasible_actions
+from headgate.policies.readings import plain
+from headgate.policies.rewards import Reward, reward_of
+from headgate.policies.settings import PositiveSeconds, Settings, Share
+from headgate.policies.stabilisers import GuardSettings
+
+Positive = Annotated[float, Field(gt=0)]
+Factor = Annotated[float, Field(gt=0, le=1)]
+
+
+class Update(StrEnum):
+    """Whose value of the next state is learned from."""
+
+    SARSA = "sarsa"
+    Q = "q"
+
+
+class Exploration(StrEnum):
+    """How an action is chosen by the table."""
+
+    GREEDY = "greedy"
+    ONE_MINUS_EPSILON = "one-minus-epsilon"
+    DECREASING = "decreasing-one-minus-epsilon"
+
+
+class QLearningSettings(Settings):
+    target_latency_s: PositiveSeconds | None = None
+    """The latency that is acceptable; without it, the bound of the objective."""
+    max_latency_s: PositiveSeconds | None = None
+    """Longer latencies are all the same state; without it, twice the target."""
+    latency_granularity_s: PositiveSeconds | None = None
+    """The width of a bucket of latencies; without it, a third of the target."""
+    incoming_message_granularity: Positive = 1.0
+    """Loads that differ by less than this many records per second count as equal; the load then goes on rising or
+    falling, as it did before."""
+    window_size_s: PositiveSeconds = 120.0
+    """The history whose mean latency and mean load make a state."""
+    decision_interval_s: PositiveSeconds = 60.0
+    """Time between two decisions of the agent."""
+    learning_factor: Factor = 0.7
+    """α: how much a new experience counts against what is known."""
+    discount_factor: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """γ: how much the reward to come counts against the one at hand."""
+    initialization_mode: Initialiser = Initialiser.OPTIMIZED
+    """What the table holds at first."""
+    update: Update = Update.SARSA
+    """``sarsa`` learns from the value of the action that is chosen next, as the document does; ``q`` from the best."""
+    policy: Exploration = Exploration.GREEDY
+    """``greedy`` takes the best action; the others a random one with probability epsilon."""
+    epsilon: Share = 0.2
+    """The probability of a random action; not used by ``greedy``."""
+    epsilon_step: Share = 0.01
+    """What ``decreasing-one-minus-epsilon`` takes off epsilon at each decision."""
+    reward: Reward = Reward.PREFER_SCALE_IN
+    """Which rules an action is judged by."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        longest_s, granule_s = self.max_latency_s, self.latency_granularity_s
+        if longest_s is not None and granule_s is not None and longest_s < granule_s:
+            raise ValueError(f"max_latency_s {longest_s:g} must be at least latency_granularity_s {granule_s:g}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The state that an agent is in, and the means that make it."""
+
+    state: State
+    region: Region
+    latency_s: float
+    rate_per_s: float | None
+
+
+@register
+class QLearning(OperatorPolicy[QLearningSettings]):
+    """Once per decision interval, judges what it did, learns from it and takes the best action of its table.
+
+    A state is the bucket of the mean latency over the history window, and whether the load rises against the window
+    before. The action that is learned from is the one that was carried out: a scale-out that a guard stopped was none.
+    How many instances an action adds or removes is the strategy's business (``--guard strategy=…``), as are the
+    bounds: ``minExecutors``, ``maxExecutors`` and ``seed`` of the document's Table 4.4 are the objective's and the
+    run's, ``executorGranularity`` and ``executorStrategy`` are ``granularity`` and ``strategy`` of the guards.
+
+    >>> from headgate.core.objective import parse_objective
+    >>> from headgate.core.topology import Topology
+    >>> from headgate.core.types import Instances, Observation, Sample
+    >>> from headgate.core.window import History
+    >>> from headgate.policies.base import Context, make_policy
+    >>> job = Topology.single()
+    >>> policy = make_policy("q-learning", Context(parse_objective("latency < 30s"), job))
+    >>> history = History(job)
+    >>> for at_s in (0, 30, 60):
+    ...     sample = Sample("job", at_s, latency_s=27, input_rate_per_s=100)
+    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(4, 4, 4)}))
+    ...     target = policy.decide(at_s, history).targets["job"]
+    >>> target.instances, target.reason
+    (5, 'latency 27 s and a rising load (region 1): scale out is worth 0.833, no action 0.167, scale in 0')
+    """
+
+    name = "q-learning"
+    summary = "Learns by trial what to do at which latency, while the load rises or falls."
+    Settings = QLearningSettings
+    # The decision interval is the wait for what a change of size brings.
+    guards = GuardSettings(strategy=StrategyKind.QUEUE_AWARE, pending_timeout_s=0, recovery_timeout_s=0)
+
+    def __init__(self, settings: QLearningSettings, context: Context) -> None:
+        super().__init__(settings, context)
+        self.grid = self._grid()
+        self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.window_size_s + settings.decision_interval_s)
+        self._agents: dict[str, Agent] = {}
+
+    def _grid(self) -> Grid:
+        target_s = self.settings.target_latency_s
+        if not target_s:
+            if not isinstance(self.objective.slo, LatencySlo):
+                raise InputError(
+                    f"{self.name} needs a latency to aim for and the objective is {str(self.objective)!r}; "
+                    "set target_latency_s, or an objective such as 'latency p95 < 10s'."
+                )
+            target_s = self.objective.slo.bound_s
+        return Grid(
+            target_s, self.settings.latency_granularity_s or target_s / 3, self.settings.max_latency_s or 2 * target_s
+        )
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        agent = self._agent(operator)
+        # State that was saved on another clock may lie ahead of this one.
+        agent.looked_s = now if agent.looked_s is None else min(agent.looked_s, now)
+        next_s = agent.looked_s + self.settings.decision_interval_s
+        if now < next_s:
+            every = format_duration(self.settings.decision_interval_s)
+            told = f"decides every {every}, next in {format_duration(next_s - now)}"
+            return hold(instances, "between-decisions", told)
+        seen = self._see(now, window, operator, sample)
+        if seen is None:
+            agent.last = None
+            return hold(instances, "no-data", "the latency of the job is not known: holding")
+        agent.looked_s = now
+        return self._act(now, window, operator, instances, agent, seen)
+
+    def _agent(self, operator: str) -> Agent:
+        if operator not in self._agents:
+            random = np.random.default_rng([self.seed, self.topology.operators.index(operator)])
+            table = QTable(self.grid, self.settings.initialization_mode, random)
+            self._agents[operator] = Agent(table, random, self.settings.epsilon)
+        return self._agents[operator]
+
+    def _see(self, now: Instant, window: Window, operator: str, newest: Sample) -> Seen | None:
+        width_s = self.settings.window_size_s
+        readings = window.samples(operator, now - 2 * width_s)
+        recent = [reading for reading in readings if reading.at_s >= now - width_s]
+        latency_s = _mean(reading.latency_s for reading in recent)
+        if latency_s is None or newest.latency_s is None:
+            return None
+        agent = self._agent(operator)
+        rate_per_s = _mean(reading.input_rate_per_s for reading in recent)
+        before_per_s = _mean(reading.input_rate_per_s for reading in readings if reading.at_s < now - width_s)
+        if rate_per_s is not None and before_per_s is not None:
+            granule = self.settings.incoming_message_granularity
+            level, before = rate_per_s // granule, before_per_s // granule
+            agent.rising = level > before if level != before else agent.rising
+        region = Region.of(latency_s / self.grid.target_s, rising=agent.rising)
+        state = agent.table.state(latency_s, rising=agent.rising)
+        return Seen(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)
+
+    def _act(
+        self, now: Instant, window: Window, operator: str, instances: Instances, agent: Agent, seen: Seen
+    ) -> Target:
+        last = self._last(now, agent)
+        done = None if last is None else _carried_out(window, operator, last)
+        feasible = feasible_actions(done, None if last is None else last.latency_s, seen.latency_s)
+        if seen.rate_per_s is None:
+            feasible = tuple(action for action in feasible if action is not Action.IN)
+        values = agent.table.values(seen.state)
+        action, explored = self._choose(operator, values, feasible)
+        numbers = self._numbers(operator, seen, values, action)
+        if last is not None and done is not None:
+            numbers |= {
+                "last_action": str(done),
+                "last_reward": self._learn(operator, last, done, seen, values[action]),
+            }
+        agent.last = Experience(now, seen.state, seen.latency_s, action)
+        told = _told(seen, values, action, feasible, explored=explored)
+        code = "exploring" if explored else ("scale-out", "no-action", "scale-in")[action]
+        return Target(instances.planned + action.direction, code, told, numbers)
+
+    def _last(self, now: Instant, agent: Agent) -> Experience | None:
+        """The last experience, if what came of it can be seen now: not after a pause, or on another clock."""
+        last = agent.last
+        if last is None or not 0 < now - last.at_s <= 2 * self.settings.decision_interval_s:
+            return None
+        return last
+
+    def _choose(
+        self, operator: str, values: tuple[float, float, float], feasible: tuple[Action, ...]
+    ) -> tuple[Action, bool]:
+        """The action, and whether it was drawn at random."""
+        kind, agent = self._exploration(operator), self._agent(operator)
+        if kind is not Exploration.GREEDY:
+            epsilon = agent.epsilon
+            if kind is Exploration.DECREASING:
+                agent.epsilon = max(0.0, epsilon - self.settings.epsilon_step)
+            if agent.random.random() < epsilon:
+                return feasible[int(agent.random.integers(len(feasible)))], True
+        return best_action(values, feasible), False
+
+    def _exploration(self, operator: str) -> Exploration:
+        return self.settings.policy
+
+    def _reward(self, last: Experience, done: Action, seen: Seen) -> float:
+        return reward_of(
+            self.settings.reward,
+            done,
+            latency_share=seen.latency_s / self.grid.target_s,
+            rising=seen.state.rising,
+            latency_rose=seen.latency_s > last.latency_s,
+        )
+
+    def _learn(self, operator: str, last: Experience, done: Action, seen: Seen, chosen_value: float) -> float:
+        """Take one experience into the table; its reward."""
+        settings, table = self.settings, self._agent(operator).table
+        reward = self._reward(last, done, seen)
+        best_value = max(table.values(seen.state))
+        table.learn(
+            last.state,
+            done,
+            reward=reward,
+            next_value=chosen_value if settings.update is Update.SARSA else best_value,
+            learning_factor=settings.learning_factor,
+            discount_factor=settings.discount_factor,
+        )
+        return reward
+
+    def _numbers(
+        self, operator: str, seen: Seen, values: tuple[float, float, float], action: Action
+    ) -> dict[str, Number]:
+        from_s, _ = self.grid.bounds_s(seen.state.bucket)
+        return {
+            "latency_s": seen.latency_s,
+            "target_s": self.grid.target_s,
+            "rate_per_s": seen.rate_per_s,
+            "bucket_from_s": from_s,
+            "load": "rising" if seen.state.rising else "falling",
+            "region": seen.region.value,
+            "q_out": values[Action.OUT],
+            "q_none": values[Action.NONE],
+            "q_in": values[Action.IN],
+            "action": str(action),
+            "epsilon": None if self._exploration(operator) is Exploration.GREEDY else self._agent(operator).epsilon,
+        }
+
+    def _state(self) -> dict[str, JSON]:
+        return {"agents": {name: agent.to_json() for name, agent in self._agents.items()}}
+
+    def _restore_state(self, state: Mapping[str, JSON]) -> None:
+        agents = {str(name): Agent.from_json(saved) for name, saved in state["agents"].items()}
+        for agent in agents.values():
+            if agent.table.grid != self.grid:
+                raise StateError(f"saved tables are for {agent.table.grid}; {self.grid} is needed.")
+        self._agents = agents
+
+    @classmethod
+    def state_tables(cls, state: Mapping[str, JSON]) -> list[StateTable]:
+        """The table of each operator, by region."""
+        return [
+            region_table(str(operator), QTable.from_json(saved["table"]), region)
+            for operator, saved in state["agents"].items()
+            for region in Region
+        ]
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _carried_out(window: Window, operator: str, last: Experience) -> Action:
+    """What became of an action: guards may have stopped it, and somebody else may have changed the size."""
+    changes = [
+        decision.verdicts[operator].change
+        for decision in takewhile(lambda decision: decision.at_s >= last.at_s, reversed(window.decisions))
+        if operator in decision.verdicts
+    ]
+    return Action.of(sum(changes)) if changes else last.action
+
+
+def _told(
+    seen: Seen, values: tuple[float, float, float], action: Action, feasible: tuple[Action, ...], *, explored: bool
+) -> str:
+    load = "rising" if seen.state.rising else "falling"
+    told = f"latency {plain(seen.latency_s)} s and a {load} load (region {seen.region.value})"
+    others = ", ".join(f"{other} {plain(values[other])}" for other in Action if other is not action)
+    worth = f"{action} is worth {plain(values[action])}, {others}"
+    told = f"{told}: {action} by chance; {worth}" if explored else f"{told}: {worth}"
+    barred = " and ".join(str(other) for other in Action if other not in feasible)
+    why = "by what the last action brought" if seen.rate_per_s is not None else "as long as the load is not known"
+    return f"{told}; {barred} ruled out {why}" if barred else told

@@ -1,0 +1,82 @@
+"""Constraint rules as guards: bounds and forbidden scaling, always or in periods, around whatever policy decides.
+
+Bounds come after all guards that set how far a change goes, so that none of these leads out of them again; what forbids
+can only hold, so it comes last and nothing undoes it. No constraint leads out of the bounds of the objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headgate.core.contracts import Guard
+from headgate.core.guards import (
+    EachOperator,
+    GuardTimes,
+    HoldWhilePending,
+    HoldWhileRecovering,
+    Monotonicity,
+    NeverInBlind,
+)
+from headgate.core.objective import Objective
+from headgate.core.types import Instant, Verdict
+from headgate.core.window import Window
+from headgate.rules.model import Constraint, Forbidden
+
+_HOLDING = (GuardTimes, Monotonicity, HoldWhilePending, HoldWhileRecovering, NeverInBlind)
+"""Guards that let a change pass or stop it, but never set its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintBounds(EachOperator):
+    """Never fewer and never more instances than the constraints of the moment allow; the larger size wins."""
+
+    name: ClassVar[str] = "constraint-bounds"
+    constraints: tuple[Constraint, ...]
+    min_instances: int
+    max_instances: int
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        target, why = verdict.target, ""
+        active = [one for one in self.constraints if one.applies_to(verdict.operator) and one.applies_at(now)]
+        for one in active:
+            if one.at_most is not None and target > max(one.at_most, self.min_instances):
+                target, why = max(one.at_most, self.min_instances), f"{one.name!r} allows at most {one.at_most}"
+        for one in active:
+            if one.at_least is not None and target < min(one.at_least, self.max_instances):
+                target, why = min(one.at_least, self.max_instances), f"{one.name!r} asks for at least {one.at_least}"
+        return target, why
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenScaling(EachOperator):
+    """No scale-in, or no scaling at all, while a constraint forbids it."""
+
+    name: ClassVar[str] = "constraint-forbids"
+    constraints: tuple[Constraint, ...]
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        if verdict.change == 0:
+            return verdict.target, ""
+        for one in self.constraints:
+            concerned = one.forbid is Forbidden.ANY_SCALING or verdict.change < 0
+            if concerned and one.applies_to(verdict.operator) and one.applies_at(now):
+                return verdict.current, f"{one.name!r} forbids {one.forbid} now"
+        return verdict.target, ""
+
+
+def constrained(
+    guards: tuple[Guard, ...], constraints: Sequence[Constraint], objective: Objective
+) -> tuple[Guard, ...]:
+    """The guards with those of the constraints in their places."""
+    bounding = tuple(one for one in constraints if one.at_least is not None or one.at_most is not None)
+    forbidding = tuple(one for one in constraints if one.forbid is not None)
+    bounds = ConstraintBounds(bounding, objective.min_instances, objective.max_instances)
+    place = next((index for index, guard in enumerate(guards) if isinstance(guard, _HOLDING)), len(guards))
+    return (
+        *guards[:place],
+        *((bounds,) if bounding else ()),
+        *guards[place:],
+        *((ForbiddenScaling(forbidding),) if forbidding else ()),
+    )

@@ -1,0 +1,235 @@
+"""rules: what most operators trust first — scale when a metric stays beyond a value for a time (rouaux §4.2–4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.core.contracts import Guard
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.metrics import MetricSource
+from headgate.core.topology import Topology
+from headgate.core.types import JSON, Instances, Instant, Proposal, Sample, Target
+from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.policies.base import Context, PolicyBase, hold
+from headgate.policies.settings import Settings
+from headgate.rules import explain
+from headgate.rules.conflicts import resolve, wish
+from headgate.rules.constraints import constrained
+from headgate.rules.evaluate import FRESH_FOR_S, Evaluator, Holding
+from headgate.rules.json_form import json_nodes
+from headgate.rules.model import ALL_OPERATORS, Constraint, Named, Rule, RulePolicy
+from headgate.rules.nodes import Node
+from headgate.rules.reading import Known, read_policy
+from headgate.rules.yaml_form import yaml_nodes
+
+
+class RulesSettings(Settings):
+    file: str | None = None
+    """The rule file, YAML or (by its name) JSON; a running autoscaler takes up its changes."""
+    rules: str = ""
+    """The rules themselves, as YAML, where they are not in a file."""
+
+
+class RulesPolicy(PolicyBase[RulesSettings]):
+    """Follows rules; without any, it leaves every size alone.
+
+    >>> from headgate.core.objective import parse_objective
+    >>> from headgate.core.topology import Topology
+    >>> from headgate.core.types import Instances, Observation, Sample
+    >>> from headgate.core.window import History
+    >>> from headgate.rules import Rules, policy, rule
+    >>> short = rule("short").scale_out("job").by(2).never_above(8).when("backlog").above(300).for_at_least(seconds=10)
+    >>> job = Topology.single()
+    >>> rules = Rules(policy(short)).make(Context(parse_objective("latency < 10s"), job))
+    >>> history = History(job)
+    >>> for at_s in (0, 5, 10):
+    ...     sample = Sample("job", at_s, backlog=500)
+    ...     history.observe(Observation(at_s, {"job": sample}, {"job": Instances(1, 1, 1)}))
+    >>> target = rules.decide(10, history).targets["job"]
+    >>> target.instances, target.reason
+    (3, "'short': backlog 500 has been above 300 since +0s, for 10s")
+    """
+
+    name = "rules"
+    summary = "Scales when metrics stay beyond given values for given times, as written in a rule file."
+    Settings = RulesSettings
+
+    def __init__(self, settings: RulesSettings, context: Context, policy: RulePolicy | None = None) -> None:
+        super().__init__(settings, context)
+        operators = context.topology.operators
+        if policy is None:
+            policy = _from_settings(settings, Known(operators))
+        require_operators(policy, operators)
+        self.policy = policy
+        self.subscriptions = policy.subscriptions
+        self._evaluator = Evaluator(policy.rules, operators)
+        # What is told of the past lies well within what is kept of it: restored or not, the same is told.
+        self._told_s = max(DEFAULT_RETENTION_S / 2, policy.longest_s)
+        self.lookback_s = self._told_s + DEFAULT_RETENTION_S / 2
+        self._original: dict[str, int] = {}
+
+    def decide(self, now: Instant, window: Window) -> Proposal:
+        evaluator = self._evaluator
+        evaluator.update(window)
+        holding = evaluator.holding(now)
+        fired: dict[int, list[int]] = {}
+        for pair in evaluator.fired(holding).tolist():
+            fired.setdefault(evaluator.pairs[pair][1], []).append(pair)
+        begun = evaluator.begun()
+        targets = {}
+        for index, operator in enumerate(self.topology.operators):
+            instances = window.instances(operator)
+            if instances is None:
+                continue
+            original = self._original.setdefault(operator, instances.planned)
+            if index in fired:
+                wishes = [
+                    wish(*self._of_pair(pair, holding), now, window, operator, instances.planned, original)
+                    for pair in fired[index]
+                ]
+                targets[operator] = explain.acting(*resolve(wishes), self._told_s)
+            elif index in begun and evaluator.is_fresh(index, now):
+                pair = self._of_pair(begun[index], holding)
+                targets[operator] = explain.waiting(*pair, instances, self._told_s)
+            else:
+                targets[operator] = self._idle(index, instances, now, window.sample(operator))
+        return Proposal(targets)
+
+    def _of_pair(self, pair: int, holding: NDArray[np.bool_]) -> tuple[Rule, list[Holding]]:
+        return self.policy.rules[self._evaluator.pairs[pair][0]], self._evaluator.of_pair(pair, holding)
+
+    def _idle(self, index: int, instances: Instances, now: Instant, newest: Sample | None) -> Target:
+        """Why nothing is to be done."""
+        if not self.policy.rules:
+            return hold(instances, "no-rules", "there are no rules, so the size stays")
+        if self._evaluator.is_fresh(index, now):
+            return hold(instances, "steady", "the conditions of no rule are met")
+        if newest is not None and now - newest.at_s <= FRESH_FOR_S:
+            return hold(instances, "no-reading-yet", "no reading yet, at the present size, that a rule could go by")
+        return hold(instances, "no-data", "no fresh reading that a rule could go by: holding")
+
+    def guarded(self, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
+        return constrained(guards, self.policy.constraints, self.objective)
+
+    def _state(self) -> dict[str, JSON]:
+        # All else is found again in the window, so that rules which are changed meet the same past.
+        return {"original": dict(self._original)}
+
+    def _restore_state(self, state: Mapping[str, JSON]) -> None:
+        self._original = {str(name): int(size) for name, size in state["original"].items()}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules to run, from Python, a text or a file; give it to ``autoscale`` or ``simulate`` as the policy.
+
+    - ``Rules(policy(rule("queue too long")…))``
+    - ``Rules.from_file("rules.yaml")``: a running autoscaler takes up changes of the file
+    - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name, or
+      ``Observed("name", "column")`` of a Spark ``df.observe``
+    """
+
+    policy: RulePolicy
+    path: Path | None = None
+    metrics: Mapping[str, MetricSource] = field(default_factory=dict)
+    written: _Written | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_file(cls, path: str | Path, metrics: Mapping[str, MetricSource] | None = None) -> Rules:
+        """The rules in a file, JSON if it is called so and YAML otherwise."""
+        return cls._of(_Written(read_text(Path(path)), str(path)), metrics, Path(path))
+
+    @classmethod
+    def from_yaml(cls, text: str, metrics: Mapping[str, MetricSource] | None = None) -> Rules:
+        return cls._of(_Written(text, "rules"), metrics)
+
+    @classmethod
+    def from_json(cls, text: str, metrics: Mapping[str, MetricSource] | None = None) -> Rules:
+        return cls._of(_Written(text, "rules.json"), metrics)
+
+    @classmethod
+    def _of(cls, written: _Written, metrics: Mapping[str, MetricSource] | None, path: Path | None = None) -> Rules:
+        own = dict(metrics or {})
+        return cls(written.policy(Known(metrics=own)), path, own, written)
+
+    def make(self, context: Context) -> RulesPolicy:
+        """The policy for these operators; one that a rule names and that is not there is an error, with its line."""
+        policy, text = self.policy, ""
+        if self.written is not None:
+            policy = self.written.policy(Known(context.topology.operators, self.metrics))
+            text = self.written.text
+        settings = RulesSettings(file=None if self.path is None else str(self.path), rules=text or str(policy))
+        return RulesPolicy(settings, context, policy)
+
+    def __str__(self) -> str:
+        return str(self.policy)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """Rules as somebody wrote them; read once, and checked again when the operators are known."""
+
+    text: str
+    source: str
+
+    @cached_property
+    def _root(self) -> Node:
+        read = json_nodes if self.source.lower().endswith(".json") else yaml_nodes
+        return read(self.text, self.source)
+
+    def policy(self, known: Known) -> RulePolicy:
+        return read_policy(self._root, self.source, known)
+
+
+def read_text(path: Path) -> str:
+    """The text of a rule file; the one place where rules touch the disk, and never while deciding."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"rule file {path} is not text in UTF-8: {error.reason} at byte {error.start}.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"rule file {path} cannot be read: {reason}.") from error
+
+
+def read_rules(path: Path, known: Known) -> RulePolicy:
+    """The rules in a file, with what is known of the job beside it."""
+    return _Written(read_text(path), str(path)).policy(known)
+
+
+def load_constraints(given: str | Path | RulePolicy | None, topology: Topology) -> tuple[Constraint, ...]:
+    """The constraints of a file or of a policy that has nothing else."""
+    if given is None:
+        return ()
+    if isinstance(given, RulePolicy):
+        policy, source = given, "the policy"
+    else:
+        policy, source = read_rules(Path(given), Known(topology.operators)), str(given)
+    if policy.rules:
+        names = ", ".join(repr(rule.name) for rule in policy.rules)
+        raise InputError(f"{source} has the rules {names}; only constraints go with another policy.")
+    require_operators(policy, topology.operators)
+    return policy.constraints
+
+
+def require_operators(policy: RulePolicy, operators: tuple[str, ...]) -> None:
+    """Refuse rules for operators that are not there."""
+    named: tuple[Named, ...] = (*policy.rules, *policy.constraints)
+    for one in named:
+        if one.operator != ALL_OPERATORS and one.operator not in operators:
+            kind = type(one).__name__.lower()
+            raise UnknownNameError(f"operator in {kind} {one.name!r}", one.operator, operators)
+
+
+def _from_settings(settings: RulesSettings, known: Known) -> RulePolicy:
+    if settings.rules:
+        return _Written(settings.rules, "rules").policy(known)
+    if settings.file is not None:
+        return read_rules(Path(settings.file), known)
+    return RulePolicy()

@@ -1,0 +1,54 @@
+"""What a policy has learned, as a file: a snapshot in JSON, or the journal of a run that learned it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from headgate.core.errors import InputError
+from headgate.core.types import JSON
+from headgate.journal.sqlite import SqliteJournal
+
+_SQLITE = b"SQLite format 3\x00"
+
+
+def state_key(policy: str) -> str:
+    """The key under which journals keep what a policy has learned."""
+    return f"policy/{policy}"
+
+
+def read_state(path: Path | str, policy: str) -> Mapping[str, JSON]:
+    """The snapshot of a policy from a file of either kind."""
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            is_journal = file.read(len(_SQLITE)) == _SQLITE
+        text = "" if is_journal else path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is neither a snapshot in JSON nor a journal.") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+    state = _from_journal(path, policy) if is_journal else _from_text(path, text)
+    if state.get("policy") != policy:
+        raise InputError(f"{path} holds the state of policy {state.get('policy')!r}; that of {policy!r} is needed.")
+    return state
+
+
+def _from_journal(path: Path, policy: str) -> Mapping[str, JSON]:
+    with closing(SqliteJournal.read(path)) as journal:
+        state = journal.load_state(state_key(policy))
+    if state is None:
+        raise InputError(f"journal {path} holds nothing that policy {policy!r} has learned.")
+    return state
+
+
+def _from_text(path: Path, text: str) -> Mapping[str, JSON]:
+    try:
+        state = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path} is not a snapshot: {error}.") from error
+    if not isinstance(state, Mapping):
+        raise InputError(f"{path} is not a snapshot: it holds {type(state).__name__}, an object is needed.")
+    return state

@@ -1,0 +1,68 @@
+"""The documentation holds: tables are those of the code, links lead somewhere, examples are valid."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headgate.policies import policy_names
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+TEST_FILE = re.compile(r"`(tests/[\w/]+\.py)`")
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def test_settings_tables_are_those_of_the_code() -> None:
+    command = [sys.executable, str(ROOT / "scripts/make_docs.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_policy_has_a_page_with_its_plot() -> None:
+    text = "\n".join(page.read_text() for page in (ROOT / "docs/policies").glob("*.md"))
+    for name in policy_names():
+        assert f"../images/policies/{name}.svg" in text, f"no page shows {name}"
+        assert (ROOT / f"docs/images/policies/{name}.svg").is_file(), f"run make docs for {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), f"{page_name(page)} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_python_in_pages_is_valid(page: Path) -> None:
+    for example in PYTHON.findall(page.read_text()):
+        ast.parse(example)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_tests_that_pages_name_exist(page: Path) -> None:
+    for name in TEST_FILE.findall(page.read_text()):
+        assert (ROOT / name).exists(), f"{page_name(page)} names {name}"
+
+
+def test_the_readme_example_is_ten_lines_at_most() -> None:
+    example = PYTHON.findall((ROOT / "README.md").read_text())[0]
+    assert len([line for line in example.splitlines() if line.strip()]) <= 10
+
+
+def test_the_policy_of_the_guide_keeps_the_contract() -> None:
+    """What contributors are shown works, as one file."""
+    guide = (ROOT / "docs/how-it-works.md").read_text()
+    (example,) = PYTHON.findall(guide)
+    check = "\nfrom headgate.testing import check_policy\ncheck_policy('half-full')\n"
+    subprocess.run([sys.executable, "-c", example + check], check=True, timeout=120)

@@ -1,0 +1,128 @@
+"""A Spark Streaming job on a real cluster: its batches are read, and it is scaled as any other job."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.streaming import StreamingContext
+
+import headgate
+from headgate.core.errors import UnsupportedEngineError
+from headgate.core.types import Sample
+from headgate.engines.dstream import DStreamEngine
+from headgate.engines.spark import SparkEngine
+from headgate.journal.sqlite import SqliteJournal
+from tests.live.support import eventually, resize, size
+
+pytestmark = pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")
+
+RATE_PER_S = 30
+COST_S = 0.05
+BATCH_S = 4
+
+
+class Feed:
+    """Lines at a steady rate for whoever connects first."""
+
+    def __init__(self, seconds: float) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        self.sent = 0
+        self._seconds = seconds
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        connection, _ = self._server.accept()
+        with connection:
+            for tick in range(int(self._seconds * 10)):
+                count = RATE_PER_S // 10
+                connection.sendall(b"".join(f"{tick}\n".encode() for _ in range(count)))
+                self.sent += count
+                if self._done.wait(0.1):
+                    break
+
+    def close(self) -> None:
+        """End the stream; calling it twice is fine."""
+        self._done.set()
+        self._thread.join(10)
+        self._server.close()
+
+
+def working(lines: Iterable[Any]) -> Iterator[Any]:
+    for line in lines:
+        time.sleep(COST_S)
+        yield line
+
+
+@pytest.fixture
+def streaming(spark: SparkSession) -> Iterator[StreamingContext]:
+    context = StreamingContext(spark.sparkContext, BATCH_S)
+    yield context
+    context.stop(stopSparkContext=False)
+
+
+def test_batches_are_read_and_the_job_is_scaled_out_when_they_wait(
+    spark: SparkSession, engine: SparkEngine, streaming: StreamingContext, tmp_path: Path
+) -> None:
+    """The receiver keeps one executor busy: of two, one is left for 1.5 s of work per second."""
+    resize(engine, 2)
+    engine.close()
+    feed = Feed(seconds=90.0)
+    counts: list[int] = []
+    lines = streaming.socketTextStream("127.0.0.1", feed.port)
+    lines.repartition(3).mapPartitions(working).foreachRDD(lambda rdd: counts.append(rdd.count()))
+    samples: list[Sample] = []
+    journal = tmp_path / "journal.db"
+    streaming.start()
+    try:
+        with headgate.autoscale(
+            streaming,
+            objective="latency p95 < 4s",
+            policy="spark-streaming-dra",
+            settings={"interval_s": 5.0},
+            executors=(2, 3),
+            interval=1.0,
+            journal=journal,
+            take_over=True,
+        ) as autoscaler:
+            autoscaler.watch(lambda seen, _: samples.extend(seen.samples.values()) if seen else None)
+            eventually("batches that wait", lambda: any((sample.scheduling_delay_s or 0) > 0 for sample in samples))
+            with closing(DStreamEngine(streaming, take_over=True)) as watching:
+                eventually("three executors", lambda: size(watching).ready == 3)
+            feed.close()
+            eventually("all batches", lambda: sum(counts) >= feed.sent, timeout_s=150)
+    finally:
+        feed.close()
+    assert sum(counts) == feed.sent
+    settled = [sample for sample in samples if sample.processed_rate_per_s is not None]
+    assert all(sample.trigger_interval_s == BATCH_S for sample in settled)
+    rates = [sample.input_rate_per_s for sample in settled if sample.input_rate_per_s is not None]
+    assert max(rates) == pytest.approx(RATE_PER_S, rel=0.35)
+    for sample in settled:
+        assert sample.scheduling_delay_s is not None
+        assert sample.processing_time_s is not None
+        assert sample.latency_s == pytest.approx(sample.scheduling_delay_s + sample.processing_time_s)
+    assert any((sample.backlog or 0) > BATCH_S * RATE_PER_S for sample in settled)
+    with closing(SqliteJournal.read(journal)) as reader:
+        changes = [one.verdicts["job"] for one in reader.decisions() if not one.is_hold]
+    assert changes[0].code == "ratio-high"
+
+
+def test_spark_streamings_own_allocation_is_not_fought(streaming: StreamingContext) -> None:
+    conf = streaming.sparkContext._conf
+    conf.set("spark.streaming.dynamicAllocation.enabled", "true")
+    try:
+        with pytest.raises(UnsupportedEngineError, match=r"spark\.streaming\.dynamicAllocation\.enabled=false"):
+            headgate.autoscale(streaming, executors=(1, 2))
+    finally:
+        conf.set("spark.streaming.dynamicAllocation.enabled", "false")
