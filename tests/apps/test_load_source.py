@@ -26,6 +26,13 @@ def test_records_arrive_as_the_workload_says_until_it_ends() -> None:
     assert reader().reportLatestOffset() == {"records": 200}
 
 
+def test_records_that_wait_from_the_start_come_before_those_that_arrive() -> None:
+    filled = LoadSource({"workload": "constant:0", "prefill": "500"}).streamReader(StructType())
+    assert filled.reportLatestOffset() == {"records": 500}
+    late = LoadReader("constant:10", time.time() - 100.0, 20.0, 4, 0, prefill=500)
+    assert late.reportLatestOffset() == {"records": 700}
+
+
 def test_nothing_arrives_before_the_load_starts() -> None:
     assert reader(since_s=-60.0).reportLatestOffset() == {"records": 0}
 

@@ -7,7 +7,7 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.core.types import Sample
 from headgate.core.window import History
-from headgate.policies.readings import busy_share, plain, reading_of, readings_over, told_by
+from headgate.policies.readings import busy_share, is_steady, plain, reading_of, readings_over, told_by
 from tests.core.building import JOB, decision, history, observation
 
 
@@ -103,3 +103,43 @@ def test_a_reading_is_told_against_the_objective(objective: str, sample: Sample,
 )
 def test_numbers_are_written_plainly(number: float, text: str) -> None:
     assert plain(number) == text
+
+
+def waiting(at_s: float, delay_s: float, *, latency_s: float | None = None, warming: bool = False) -> Sample:
+    spent_s = delay_s + 1 if latency_s is None else latency_s
+    return Sample("job", at_s, latency_s=spent_s, scheduling_delay_s=delay_s, warming=warming)
+
+
+@pytest.mark.parametrize(
+    ("readings", "steady"),
+    [
+        ([waiting(20, 0)], True),
+        ([waiting(20, 0, warming=True)], False),
+        ([waiting(11, 0, latency_s=2)], False),
+        ([waiting(20, 9), waiting(25, 4)], False),
+        ([waiting(20, 4), waiting(25, 9)], True),
+        ([waiting(20, 9), waiting(25, 0)], True),
+        ([Sample("job", 20, backlog=90), Sample("job", 25, backlog=40)], False),
+        ([Sample("job", 20, backlog=90), Sample("job", 25, backlog=0)], True),
+    ],
+    ids=[
+        "an ordinary one",
+        "one made while warming",
+        "one of records that came in before the change",
+        "one while a queue shrinks",
+        "one while a queue grows",
+        "one when the queue is gone",
+        "one while a backlog shrinks, where delays are not known",
+        "one when that backlog is gone",
+    ],
+)
+def test_a_reading_is_steady_once_the_job_has_recovered_from_a_change_of_size(
+    readings: list[Sample], steady: bool
+) -> None:
+    seen = History(JOB)
+    seen.observe(observation(0, 2))
+    seen.record(decision(9, 2, 3))
+    seen.observe(observation(10, 3))
+    for reading in readings:
+        seen.observe(observation(reading.at_s, 3, sample=reading))
+    assert is_steady(seen, "job", readings[-1]) is steady

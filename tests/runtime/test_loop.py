@@ -327,3 +327,24 @@ def test_the_same_run_decides_the_same(spoil: Callable[[Bench], None]) -> None:
         spoil(bench)
         bench.tick(4)
     assert first.journal.decisions() == second.journal.decisions()
+
+
+class Telling(Growing):
+    """Holds, and has something to tell the second time it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = 0
+
+    def take_events(self) -> list[Event]:
+        return [Event(5.0, "mode-switched", "from one to the other", {"error": 0.1})] if self.asked == 2 else []
+
+
+def test_what_a_policy_tells_beside_its_decisions_is_journalled_and_what_it_learned_is_saved(bench: Bench) -> None:
+    bench.loop.policy = Telling()
+    bench.tick()
+    assert bench.journal.events() == []
+    assert bench.journal.load_state("policy/growing") is None
+    bench.tick(2)
+    assert bench.journal.events() == [Event(5.0, "mode-switched", "from one to the other", {"error": 0.1})]
+    assert bench.journal.load_state("policy/growing") == {"asked": 2}

@@ -190,3 +190,11 @@ def test_a_recorded_load_is_compared_on_fixed_sizes() -> None:
 def test_a_load_that_was_not_recorded_cannot_be_compared() -> None:
     with pytest.raises(InputError, match="1 readings of the load are not enough"):
         fixed_size_comparison([(0.0, 5.0)], (1,), objective=OBJECTIVE, service_rate_per_s=10.0)
+
+
+def test_a_run_may_begin_with_what_another_learned() -> None:
+    first = run("reactive", "ramp:from=2,to=30,over=10m", seconds=900.0)
+    second = run("reactive", "constant:2", seconds=10.0, state=first.state)
+    assert first.state["learned"]
+    assert second.state["learned"] == first.state["learned"]
+    assert run("reactive", "constant:2", seconds=10.0).state["learned"] != first.state["learned"]

@@ -271,6 +271,19 @@ def test_how_time_is_cut_makes_no_difference(
     assert run(workload, model, sizes, stops_s).samples() == run(workload, model, sizes, []).samples()
 
 
+def test_records_may_grow_heavier_at_once_or_bit_by_bit() -> None:
+    course = ((0.0, 1.0), (20.0, 1.0), (20.0, 2.0), (30.0, 2.0), (50.0, 4.0))
+    running = job("constant:10", 50, MicroBatch(trigger_interval_s=10, overhead_s=0, work_factor=course))
+    # 100 records per batch of 50/s: 2 s, times the factor at the start of the batch.
+    assert [sample.processing_time_s for sample in readings(running, 69)] == pytest.approx([0, 2, 4, 4, 6, 8, 8])
+
+
+@pytest.mark.parametrize("course", [((10.0, 1.0), (5.0, 1.0)), ((0.0, 0.0),), ((0.0, float("inf")),)])
+def test_a_course_that_goes_back_in_time_or_weighs_nothing_is_refused(course: tuple[tuple[float, float], ...]) -> None:
+    with pytest.raises(InputError, match="work_factor"):
+        MicroBatch(work_factor=course)
+
+
 def test_with_a_batch_per_interval_batches_queue_up_and_wait_for_their_turn() -> None:
     # 10 records/s at 5 per second: the batch of each 10 s takes 20 s, so that each waits 10 s longer than the last.
     model = MicroBatch(trigger_interval_s=10.0, overhead_s=0.0, batch_per_interval=True)

@@ -7,8 +7,9 @@ be restarted, and read a range again, and will give the same records. Use it as 
     spark.readStream.format("headgate-load").options(workload="sine:mean=50,amplitude=30,period=1h", …).load()
 
 Options: ``workload`` (as in ``headgate simulate``), ``started_s`` (epoch seconds at which the load starts; now, if not
-given), ``seconds`` (how long records arrive; for ever, if not given), ``partitions`` (tasks per batch) and
-``max_rows_per_batch`` (how many records one batch may take; all, if not given).
+given), ``seconds`` (how long records arrive; for ever, if not given), ``prefill`` (records that are waiting before the
+load starts; none, if not given), ``partitions`` (tasks per batch) and ``max_rows_per_batch`` (how many records one
+batch may take; all, if not given).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class LoadSource(DataSource):
             workload=self.options.get("workload", ""),
             started_s=float(self.options.get("started_s", time.time())),
             seconds=float(self.options.get("seconds", math.inf)),
+            prefill=_positive("prefill", self.options.get("prefill", "0"), least=0),
             partitions=_positive("partitions", self.options.get("partitions", "8")),
             max_rows=_positive("max_rows_per_batch", self.options.get("max_rows_per_batch", "0"), least=0),
         )
@@ -59,10 +61,13 @@ class _Range(InputPartition):
 
 
 class LoadReader(DataSourceStreamReader):
-    def __init__(self, workload: str, started_s: float, seconds: float, partitions: int, max_rows: int) -> None:
+    def __init__(
+        self, workload: str, started_s: float, seconds: float, partitions: int, max_rows: int, prefill: int = 0
+    ) -> None:
         self._workload = parse_workload(workload)
         self._started_s = started_s
         self._seconds = seconds
+        self._prefill = prefill
         self._partitions = partitions
         self._max_rows = max_rows
 
@@ -94,7 +99,7 @@ class LoadReader(DataSourceStreamReader):
 
     def _arrived(self) -> int:
         elapsed_s = min(time.time() - self._started_s, self._seconds)
-        return math.floor(self._workload.arrivals(0.0, elapsed_s)) if elapsed_s > 0 else 0
+        return self._prefill + (math.floor(self._workload.arrivals(0.0, elapsed_s)) if elapsed_s > 0 else 0)
 
 
 def _positive(name: str, text: str, least: int = 1) -> int:

@@ -35,6 +35,8 @@ class SteadyJob:
     partitions: int = 8
     """Tasks per batch: more than there will be executors, so that new ones find work within a running batch."""
     max_rows_per_batch: int = 0
+    prefill: int = 0
+    """Records that are waiting when the job starts."""
 
     @property
     def output(self) -> str:
@@ -42,7 +44,8 @@ class SteadyJob:
 
     def warm_up(self, spark: SparkSession) -> None:
         """Run a few records through the same pipeline: what it loads, the first real batch need not wait for."""
-        trial = replace(self, directory=self.directory / "warm-up", workload="constant:10", seconds=1.0, cost_s=0.0)
+        directory = self.directory / "warm-up"
+        trial = replace(self, directory=directory, workload="constant:10", seconds=1.0, cost_s=0.0, prefill=0)
         query = trial.start(spark)
         query.processAllAvailable()
         query.stop()
@@ -54,6 +57,7 @@ class SteadyJob:
             .option("workload", self.workload)
             .option("started_s", str(time.time()))
             .option("seconds", str(self.seconds))
+            .option("prefill", str(self.prefill))
             .option("partitions", str(self.partitions))
             .option("max_rows_per_batch", str(self.max_rows_per_batch))
             .load()

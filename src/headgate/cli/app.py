@@ -9,6 +9,7 @@ from headgate.cli.common import HeadgateGroup
 from headgate.cli.demo import demo
 from headgate.cli.explain import explain
 from headgate.cli.lab import lab
+from headgate.cli.mst import mst
 from headgate.cli.policies import policies
 from headgate.cli.report import report
 from headgate.cli.rules import rules
@@ -40,9 +41,10 @@ app.command()(simulate)
 app.add_typer(policies, name="policies")
 app.command()(explain)
 app.command()(report)
-app.add_typer(lab, name="lab")
+app.command()(mst)
 app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
+app.add_typer(lab, name="lab")
 app.command()(version)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from headgate.core.topology import Topology
-from headgate.core.types import JSON, Decision, Instant, Observation, Proposal, Receipt
+from headgate.core.types import JSON, Decision, Event, Instant, Observation, Proposal, Receipt
 from headgate.core.window import Window
 
 
@@ -25,6 +25,15 @@ class Policy(Protocol):
         ...
 
     def restore(self, state: Mapping[str, JSON]) -> None: ...
+
+
+@runtime_checkable
+class ReportsEvents(Protocol):
+    """A policy that has something to journal beside its decisions, such as a switch of mode."""
+
+    def take_events(self) -> Sequence[Event]:
+        """What happened since this was last asked; each event is given once."""
+        ...
 
 
 Guard: TypeAlias = Callable[[Window, Decision], Decision]

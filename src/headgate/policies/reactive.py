@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import IntEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -14,7 +12,8 @@ from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.base import Context, OperatorPolicy, hold, register
-from headgate.policies.readings import plain, readings_over, told_by
+from headgate.policies.capacity.running_mean import Capacity, Source
+from headgate.policies.readings import is_queueing, plain, readings_over, told_by
 from headgate.policies.settings import Seconds, Settings
 
 
@@ -29,33 +28,6 @@ class ReactiveSettings(Settings):
     memory: Annotated[int, Field(ge=1)] = 10
     """Readings that the learned capacity is the mean of; older ones fade, so that records which became heavier
     are noticed."""
-
-
-class Source(IntEnum):
-    """What a capacity was learned from; the better source has the higher number."""
-
-    OFFERED = 0
-    """The offered rate at a violation: far too much when the load has jumped."""
-    BUSYNESS = 1
-    """How busy the instances were while the objective was kept."""
-    PROCESSED = 2
-    """What the instances got through at a violation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What one instance carries: a running mean over readings of one source."""
-
-    rate_per_s: float
-    count: int
-    source: Source
-
-    def joined(self, rate_per_s: float, source: Source, memory: int) -> Capacity:
-        """This mean with one more reading; a better source replaces it, a worse one is ignored."""
-        if source != self.source:
-            return Capacity(rate_per_s, 1, source) if source > self.source else self
-        weight = min(self.count, memory - 1)
-        return Capacity((weight * self.rate_per_s + rate_per_s) / (weight + 1), self.count + 1, source)
 
 
 @register
@@ -96,6 +68,14 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.idle_for_s)
         self._learned: dict[str, Capacity] = {}
         self._learned_s: dict[str, Instant] = {}
+
+    def capacity(self, operator: str) -> Capacity | None:
+        """What one instance was found to carry."""
+        return self._learned.get(operator)
+
+    def forget(self, operator: str) -> None:
+        """Start to learn anew: the operator is no longer what it was."""
+        self._learned.pop(operator, None)
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         violated = self.objective.slo.violated_by(sample)
@@ -222,7 +202,7 @@ def _carried_at_violation(sample: Sample) -> tuple[float | None, Source]:
     if processed is None:
         return offered, Source.OFFERED
     # Without a queue the instances still kept up: less than they got through was too much for the objective.
-    carried = processed if offered is None or _is_queueing(sample) else min(offered, processed)
+    carried = processed if offered is None or is_queueing(sample) else min(offered, processed)
     return carried, Source.PROCESSED
 
 
@@ -235,13 +215,6 @@ def _carried_when_kept(sample: Sample) -> float | None:
     if sample.utilization and sample.input_rate_per_s:
         guesses.append(sample.input_rate_per_s / sample.utilization)
     return min(guesses, default=None)
-
-
-def _is_queueing(sample: Sample) -> bool:
-    """Whether records are late because they waited, so that the instances were busy all the time."""
-    if sample.scheduling_delay_s is not None and sample.latency_s is not None:
-        return sample.scheduling_delay_s >= sample.latency_s / 2
-    return bool(sample.backlog)
 
 
 def _needed(rate_per_s: float, capacity_per_s: float) -> int:

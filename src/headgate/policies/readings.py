@@ -13,6 +13,10 @@ BUSY_SHARE = "busy_share"
 """A metric made of others, for every policy that takes a metric by name; see :func:`busy_share`."""
 
 
+_NO_WAIT = 0.2
+"""A share of the latency that is so small is jitter of a job that keeps up."""
+
+
 def busy_share(sample: Sample) -> float | None:
     """Share of its time that an operator needs for what it is given; above 1 it falls behind.
 
@@ -48,6 +52,35 @@ def readings_over(window: Window, operator: str, duration_s: float) -> list[Samp
     if oldest is None or oldest.warming or (settled_s is not None and oldest.at_s <= settled_s):
         return []
     return window.samples(operator, oldest.at_s, settled=True)
+
+
+def is_queueing(sample: Sample) -> bool:
+    """Whether records are late because they waited, so that the instances were busy all the time."""
+    if sample.scheduling_delay_s is not None and sample.latency_s is not None:
+        return sample.scheduling_delay_s >= sample.latency_s / 2
+    return bool(sample.backlog)
+
+
+def is_steady(window: Window, operator: str, sample: Sample) -> bool:
+    """Whether a newest reading is typical of the present size: the operator has recovered from what was before.
+
+    It has not while instances come, go or warm up, not while records come out that came in before, and not while it
+    works off a queue that an earlier time left behind. A queue that grows is what this size makes of its load.
+    """
+    settled_s = window.settled_since_s(operator)
+    # When the oldest record of the reading came in: latency counts from one trigger interval later.
+    came_s = sample.at_s - (sample.latency_s or 0.0) - (sample.trigger_interval_s or 0.0)
+    if sample.warming or (settled_s is not None and came_s <= settled_s):
+        return False
+    before = window.sample_at(operator, math.nextafter(sample.at_s, -math.inf))
+    is_waiting = _waiting(sample) > _NO_WAIT * (sample.latency_s or 0.0)
+    return before is None or not is_waiting or _waiting(sample) >= _waiting(before)
+
+
+def _waiting(sample: Sample) -> float:
+    if sample.scheduling_delay_s is not None:
+        return sample.scheduling_delay_s
+    return sample.backlog or 0.0
 
 
 def told_by(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from headgate.core.contracts import Engine, Guard, Policy
+from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
@@ -108,7 +108,9 @@ class ControlLoop:
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""
-        event = Event(self.clock.now() if at_s is None else at_s, kind, detail)
+        self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail))
+
+    def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))
 
     def _observe(self, now: Instant) -> Observation | None:
@@ -127,19 +129,22 @@ class ControlLoop:
     def _decide(self, now: Instant, observation: Observation) -> Decision:
         try:
             decision = step(self.policy, self.guards, now, self.history)
+            events = self.policy.take_events() if isinstance(self.policy, ReportsEvents) else ()
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             logger.exception("policy %s failed; holding", self.policy.name)
             reason = f"{self.policy.name} failed with {_told(error)}"
             self.note("policy-failed", reason, at_s=now)
-            decision = hold(self.policy.name, now, self.history, "policy-failed", reason)
+            decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
+        for event in events:
+            self._note(event)
         receipt = self._apply(now, decision)
         if receipt.outcome in (Outcome.ACCEPTED, Outcome.UNCHANGED):
             self.history.record(decision)
         self._write(lambda journal: journal.decided(decision))
         if receipt.outcome is not Outcome.UNCHANGED:
             self._write(lambda journal: journal.received(receipt))
-        if not decision.is_hold and self._state_key is not None:
+        if (events or not decision.is_hold) and self._state_key is not None:
             self.save_state()
         return decision
 

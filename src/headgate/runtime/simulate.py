@@ -110,7 +110,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     - ``metrics``: metrics of your own by name: callables that are given the operator's name
     - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
     - ``seed``: of the policy's randomness and the model's noise
-    - ``state``: what the policy has learned before, a snapshot of it
+    - ``state``: what the policy has learned before (``SimulationResult.state``, or any snapshot of it)
     - ``journal``: keeps everything that was seen, decided and learned
     """
     _require_positive("seconds", seconds)

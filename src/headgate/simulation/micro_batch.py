@@ -54,6 +54,9 @@ class MicroBatch:
     """How long the job stands still when instances join or leave."""
     noise: float = 0.0
     """The standard deviation of the logarithm of a batch's service time."""
+    work_factor: tuple[tuple[float, float], ...] = ()
+    """By how much records are heavier over time, as pairs of seconds and factor with straight lines between them; two
+    pairs at one time are a jump. Without it, always by 1."""
     batch_per_interval: bool = False
     """Whether each trigger interval makes its own batch, which then waits for its turn (DStreams). Otherwise a batch
     takes all that waits when it starts (Structured Streaming)."""
@@ -69,6 +72,7 @@ class MicroBatch:
             ("cold_batches", self.cold_batches >= 0, "not negative"),
             ("rescale_pause_s", 0 <= self.rescale_pause_s < math.inf, "finite and not negative"),
             ("noise", 0 <= self.noise < math.inf, "finite and not negative"),
+            ("work_factor", _is_course(self.work_factor), "pairs of times that do not fall and finite factors above 0"),
             (
                 "batch_per_interval",
                 not (self.batch_per_interval and self.max_records_per_batch),
@@ -78,6 +82,11 @@ class MicroBatch:
         for name, is_allowed, rule in allowed:
             if not is_allowed:
                 raise InputError(f"{name} {getattr(self, name)} is not allowed; it must be {rule}.")
+
+
+def _is_course(pairs: tuple[tuple[float, float], ...]) -> bool:
+    times_s = [at_s for at_s, _ in pairs]
+    return times_s == sorted(times_s) and all(0 < factor < math.inf for _, factor in pairs)
 
 
 @dataclass(slots=True)
@@ -191,7 +200,7 @@ class MicroBatchJob:
         is_cold = self._cold_batches > 0
         self._cold_batches = max(0, self._cold_batches - 1)
         service = records if self._work is None else self._work.arrivals(oldest_s, self._oldest_s)
-        work = service * (self._model.cold_factor if is_cold else 1.0) * self._noise()
+        work = service * (self._model.cold_factor if is_cold else 1.0) * self._noise() * self._work_factor(at_s)
         self._batch = _Batch(at_s, records, oldest_s, at_s, self._model.overhead_s, work, is_cold)
         self._plan_end(self._batch)
 
@@ -204,6 +213,12 @@ class MicroBatchJob:
     def _noise(self) -> float:
         sigma = self._model.noise
         return float(self._random.lognormal(-sigma * sigma / 2, sigma)) if sigma else 1.0
+
+    def _work_factor(self, at_s: Instant) -> float:
+        if not self._model.work_factor:
+            return 1.0
+        times_s, factors = zip(*self._model.work_factor, strict=True)
+        return float(np.interp(at_s, times_s, factors))
 
     def _plan_end(self, batch: _Batch) -> None:
         slots = self._ready * self._model.cores

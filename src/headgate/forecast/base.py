@@ -1,0 +1,123 @@
+"""What all forecasters share, and the registry that finds them by name.
+
+A forecaster is one file in this package: a class that extends :class:`ForecasterBase`, carries ``name``, ``summary``
+and a ``Settings`` class, and is decorated with :func:`register`. The contract checks then run on it by themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
+
+from headgate.core.errors import InputError, StateError, UnknownNameError
+from headgate.core.types import JSON
+from headgate.forecast.contract import Forecast
+from headgate.policies.settings import Settings, make_settings
+
+S = TypeVar("S", bound=Settings)
+
+
+class ForecasterBase(ABC, Generic[S]):
+    """The frame of a forecaster: settings, checked input and saved state."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    """One line, for lists."""
+    Settings: ClassVar[type[Settings]]
+    state_version: ClassVar[int] = 1
+
+    def __init__(self, settings: S) -> None:
+        self.settings = settings
+
+    def observe(self, value: float) -> None:
+        if not math.isfinite(value):
+            raise InputError(f"value {value} cannot be learned from; it must be finite.")
+        self._observe(float(value))
+
+    def forecast(self, steps: int) -> Forecast | None:
+        if steps < 1:
+            raise InputError(f"a forecast of {steps} steps is not possible; it must be at least 1.")
+        return self._forecast(steps)
+
+    @abstractmethod
+    def _observe(self, value: float) -> None:
+        """Take in the next value, which is finite."""
+
+    @abstractmethod
+    def _forecast(self, steps: int) -> Forecast | None:
+        """The next steps, of which there is at least one."""
+
+    def snapshot(self) -> Mapping[str, JSON]:
+        return {"forecaster": self.name, "version": self.state_version, **self._state()}
+
+    def restore(self, state: Mapping[str, JSON]) -> None:
+        expected = (self.name, self.state_version)
+        received = (state.get("forecaster"), state.get("version"))
+        if received != expected:
+            raise StateError(
+                f"saved state is of forecaster {received[0]!r} version {received[1]!r}; "
+                f"{expected[0]!r} version {expected[1]!r} is needed."
+            )
+        try:
+            self._restore_state(state)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise StateError(f"saved state of forecaster {self.name!r} is damaged: {error!r}.") from error
+
+    @abstractmethod
+    def _state(self) -> dict[str, JSON]:
+        """What was learned, beyond name and version."""
+
+    @abstractmethod
+    def _restore_state(self, state: Mapping[str, JSON]) -> None: ...
+
+
+AnyForecaster = ForecasterBase[Any]
+_REGISTRY: dict[str, type[AnyForecaster]] = {}
+F = TypeVar("F", bound=type[AnyForecaster])
+
+
+def register(forecaster: F) -> F:
+    """Class decorator: makes a forecaster known by its name."""
+    if forecaster.name in _REGISTRY and _REGISTRY[forecaster.name] is not forecaster:
+        raise ValueError(f"two forecasters are called {forecaster.name!r}")
+    _REGISTRY[forecaster.name] = forecaster
+    return forecaster
+
+
+@cache
+def _discover() -> None:
+    import headgate.forecast as package
+
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def forecaster_names() -> list[str]:
+    """Every registered forecaster, sorted."""
+    _discover()
+    return sorted(_REGISTRY)
+
+
+def forecaster_class(name: str) -> type[AnyForecaster]:
+    _discover()
+    if name not in _REGISTRY:
+        raise UnknownNameError("forecaster", name, _REGISTRY)
+    return _REGISTRY[name]
+
+
+def make_forecaster(name: str, settings: Mapping[str, object] | None = None) -> AnyForecaster:
+    """A forecaster by name, with settings as plain values.
+
+    >>> forecaster = make_forecaster("linear-trend", {"window": 20})
+    >>> for value in range(20):
+    ...     forecaster.observe(10.0 * value)
+    >>> [round(float(value)) for value in forecaster.forecast(3).mean]
+    [200, 210, 220]
+    """
+    kind = forecaster_class(name)
+    return kind(make_settings(kind.Settings, name, settings or {}))

@@ -1,0 +1,309 @@
+"""Measuring the maximum sustainable throughput (MST) of a real job: give it more than it can do, and count.
+
+The source is filled before the job starts, so that it never waits for records. For each number of executors in turn, on
+one cluster on this machine, throughput is read batch by batch until it has settled. Then both MST models are fitted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from headgate._version import __version__
+from headgate.core.errors import EngineError, InputError, UnknownNameError
+from headgate.core.types import JSON, Decision, Verdict
+from headgate.policies.capacity.convergence import LAST, LEAST, TOLERANCE, converged
+from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
+
+if TYPE_CHECKING:
+    from headgate.apps.steady_job import StreamingQuery
+    from headgate.engines.cluster import LocalCluster
+    from headgate.engines.spark import SparkEngine, SparkSession
+
+APPS = ("steady-job",)
+FILE_VERSION = 1
+_POLL_S = 0.2
+_START_TIMEOUT_S = 90.0
+_ENDLESS = 1_000_000_000
+"""Records that no measurement gets through."""
+
+
+@dataclass(frozen=True)
+class MstPlan:
+    """What is measured, of which job."""
+
+    executors: tuple[int, ...]
+    validation: tuple[int, ...] = ()
+    """Sizes that are measured to choose between the models, not to fit them."""
+    app: str = "steady-job"
+    cost_s: float = 0.02
+    """How long one record keeps one executor busy."""
+    partitions: int = 12
+    """Tasks per batch."""
+    batch_s: float = 2.0
+    """A batch is given what so many executors get done in about this long."""
+    timeout_s: float = 120.0
+    """How long one size may take to settle."""
+
+    def __post_init__(self) -> None:
+        if self.app not in APPS:
+            raise UnknownNameError("application", self.app, APPS)
+        sizes = (*self.executors, *self.validation)
+        if min(sizes, default=0) < 1 or len(set(sizes)) != len(sizes):
+            raise InputError(f"executors {_listed(sizes)} are not allowed; each must be at least 1 and given once.")
+        if len(self.executors) < 2:
+            raise InputError(f"executors {_listed(self.executors)} are too few; a curve needs at least 2 sizes.")
+        for name in ("cost_s", "batch_s", "timeout_s", "partitions"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} {getattr(self, name)} is not allowed; it must be above 0.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(sorted((*self.executors, *self.validation)))
+
+    def rows_per_batch(self, executors: int) -> int:
+        return max(self.partitions, round(executors * self.batch_s / self.cost_s))
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one number of executors got through."""
+
+    executors: int
+    readings: tuple[float, ...]
+    """Records per second of each batch, in order."""
+    agreeing: tuple[float, ...]
+    """Those by which it had settled; none if it did not in time."""
+
+    @property
+    def throughput_per_s(self) -> float | None:
+        return sum(self.agreeing) / len(self.agreeing) if self.agreeing else None
+
+
+@dataclass(frozen=True)
+class MstResult:
+    plan: MstPlan
+    measurements: tuple[Measurement, ...]
+    models: tuple[MstModel, ...]
+    selected: MstModel
+    spark_version: str
+
+    def to_json(self) -> dict[str, JSON]:
+        """The model file: plain data that says nothing about the machine but how fast the job was on it."""
+        plan = asdict(self.plan)
+        return {
+            "version": FILE_VERSION,
+            "headgate": __version__,
+            "spark": self.spark_version,
+            "app": {"name": plan.pop("app"), **plan},
+            "settled_when": {"last": LAST, "least": LEAST, "tolerance": TOLERANCE},
+            "measurements": [
+                {
+                    "executors": one.executors,
+                    "throughput_per_s": _rounded(one.throughput_per_s),
+                    "readings_per_s": [_rounded(value) for value in one.readings],
+                    "agreeing_per_s": [_rounded(value) for value in one.agreeing],
+                    "use": "validation" if one.executors in self.plan.validation else "training",
+                }
+                for one in self.measurements
+            ],
+            "models": [_model_json(model) for model in self.models],
+            "selected": int(self.selected.kind),
+            "curve": [
+                {
+                    "executors": size,
+                    "throughput_per_s": _rounded(mean),
+                    "deviation_per_s": _rounded(self.selected.deviation),
+                }
+                for size, mean in zip(self._sizes(), self._curve(self.selected), strict=True)
+            ],
+        }
+
+    def _sizes(self) -> list[int]:
+        return list(range(1, max(self.plan.sizes) + 1))
+
+    def _curve(self, model: MstModel) -> list[float]:
+        return [float(value) for value in model.throughput(np.array(self._sizes(), dtype=float))]
+
+    def rows(self) -> list[dict[str, JSON]]:
+        """One line per size: measured, and by each model."""
+        rows: list[dict[str, JSON]] = []
+        for one in self.measurements:
+            row: dict[str, JSON] = {
+                "executors": one.executors,
+                "measured_per_s": _rounded(one.throughput_per_s),
+                "batches": len(one.readings),
+            }
+            for model in self.models:
+                name = f"model_{int(model.kind)}_per_s"
+                row[name] = _rounded(float(model.throughput(np.array([float(one.executors)]))[0]))
+            rows.append(row)
+        return rows
+
+    def figure(self) -> tuple[list[Mapping[str, JSON]], Mapping[str, JSON]]:
+        """Data and layout of a plot: what was measured, both curves, and two deviations about the chosen one."""
+        sizes, chosen = self._sizes(), self._curve(self.selected)
+        band = 2 * self.selected.deviation
+        measured = [one for one in self.measurements if one.throughput_per_s is not None]
+        data: list[Mapping[str, JSON]] = [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": f"model {int(self.selected.kind)} ± 2 σ",
+                "x": [*sizes, *reversed(sizes)],
+                "y": [*(_rounded(one + band) for one in chosen), *(_rounded(one - band) for one in reversed(chosen))],
+                "fill": "toself",
+                "line": {"color": "planned", "width": 0},
+                "hoverinfo": "skip",
+            },
+            *(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": f"model {int(model.kind)}{', chosen' if model is self.selected else ''}",
+                    "x": sizes,
+                    "y": [_rounded(value) for value in self._curve(model)],
+                    "line": {"color": colour, "dash": "solid" if model is self.selected else "dot"},
+                }
+                for model, colour in zip(self.models, ("rate", "latency"), strict=True)
+            ),
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "measured",
+                "x": [one.executors for one in measured for _ in one.agreeing],
+                "y": [_rounded(value) for one in measured for value in one.agreeing],
+                "marker": {"color": "ready", "size": 8},
+            },
+        ]
+        layout = {
+            "xaxis": {"title": {"text": "executors"}, "dtick": 1},
+            "yaxis": {"title": {"text": "records/s"}, "rangemode": "tozero"},
+        }
+        return data, layout
+
+
+class Watcher(Protocol):
+    """Is told how far the measurement is."""
+
+    def stage(self, text: str) -> None: ...
+
+    def reading(self, executors: int, readings: Sequence[float]) -> None: ...
+
+    def settled(self, measurement: Measurement) -> None: ...
+
+
+def measure_mst(plan: MstPlan, watcher: Watcher) -> MstResult:
+    """Measure every size on a cluster of its own, which is gone afterwards, and fit the models."""
+    from headgate.engines.cluster import LocalCluster
+    from headgate.engines.interruption import Interruption
+    from headgate.engines.spark import SparkEngine
+
+    watcher.stage("starting a Spark cluster on this machine")
+    with Interruption().watched() as interruption, LocalCluster(slots=max(plan.sizes)) as cluster:
+        watcher.stage("starting the driver")
+        spark = cluster.session("headgate-mst", executors=plan.sizes[0])
+        with interruption.ends(spark):
+            engine = SparkEngine(spark, take_over=True)
+            measurements = [_measure(plan, size, cluster, spark, engine, watcher) for size in plan.sizes]
+            version = spark.version
+            watcher.stage("stopping the cluster")
+    return fitted(plan, measurements, version)
+
+
+def fitted(plan: MstPlan, measurements: Sequence[Measurement], spark_version: str) -> MstResult:
+    """Both models of what was measured, and the one that is nearer to the validation samples."""
+    training, validation = MstSamples(), MstSamples()
+    for one in measurements:
+        samples = validation if one.executors in plan.validation else training
+        for value in one.agreeing:
+            samples.add(one.executors, value)
+    if len(training.sizes) < 2:
+        raise EngineError(
+            f"the throughput of {_listed(training.sizes)} of {_listed(plan.executors)} executors settled; "
+            "at least 2 sizes are needed: allow a longer --timeout or a quieter machine."
+        )
+    models = tuple(training.fit(kind) for kind in MstKind)
+    chosen = select_model(training, validation if validation.sizes else None).kind
+    selected = next(model for model in models if model.kind is chosen)
+    return MstResult(plan, tuple(measurements), models, selected, spark_version)
+
+
+def _measure(
+    plan: MstPlan, size: int, cluster: LocalCluster, spark: SparkSession, engine: SparkEngine, watcher: Watcher
+) -> Measurement:
+    from headgate.apps.steady_job import SteadyJob
+
+    watcher.stage(f"waiting for {size} executors")
+    _resize(engine, size)
+    job = SteadyJob(
+        cluster.directory / f"job-{size}",
+        workload="constant:0",
+        seconds=0.0,
+        cost_s=plan.cost_s,
+        trigger_interval_s=0.0,
+        partitions=plan.partitions,
+        max_rows_per_batch=plan.rows_per_batch(size),
+        prefill=_ENDLESS,
+    )
+    watcher.stage(f"measuring {size} executors")
+    query = job.start(spark)
+    try:
+        measurement = _watch(plan, size, engine, query, watcher)
+    finally:
+        query.stop()
+    watcher.settled(measurement)
+    return measurement
+
+
+def _watch(plan: MstPlan, size: int, engine: SparkEngine, query: StreamingQuery, watcher: Watcher) -> Measurement:
+    readings: list[float] = []
+    seen_s = 0.0
+    until_s = time.monotonic() + plan.timeout_s
+    while time.monotonic() < until_s:
+        time.sleep(_POLL_S)
+        if not query.isActive:
+            raise EngineError(f"the job ended by itself: {query.exception()}")
+        observation = engine.observe()
+        sample = observation.samples.get("job")
+        if sample is None or sample.warming or sample.at_s <= seen_s or not sample.processed_rate_per_s:
+            continue
+        seen_s = sample.at_s
+        if observation.instances["job"].ready != size:
+            readings.clear()  # An executor was lost: what it left unfinished is nobody's throughput.
+            continue
+        readings.append(sample.processed_rate_per_s)
+        watcher.reading(size, readings)
+        if agreeing := converged(readings):
+            return Measurement(size, tuple(readings), tuple(agreeing))
+    return Measurement(size, tuple(readings), ())
+
+
+def _resize(engine: SparkEngine, size: int) -> None:
+    until_s = time.monotonic() + _START_TIMEOUT_S
+    while (instances := engine.observe().instances["job"]).ready != size or instances.planned != size:
+        if time.monotonic() > until_s:
+            raise EngineError(f"{instances.ready} of {size} executors were ready after {_START_TIMEOUT_S:g} s.")
+        verdict = Verdict("job", instances.planned, size, size, "measured", "this size is measured next")
+        engine.apply(Decision(time.time(), "mst", {"job": verdict}))
+        time.sleep(_POLL_S)
+
+
+def _model_json(model: MstModel) -> dict[str, JSON]:
+    return {
+        "model": int(model.kind),
+        "weights": list(model.weights),
+        "deviation_per_s": _rounded(model.deviation),
+    }
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ",".join(str(size) for size in sizes) or "(none)"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,179 @@
+"""The maximum sustainable throughput (MST) of a number of instances, learned by regression (imai §III-A, eqs. 2, 3, 6).
+
+Model 1 is τ(m) = 1 / (w0 + w1/m + w2·m + w3·m²), which is linear in 1/τ; model 2 is τ(m) = w0 + w1·m − w2·m². Weights
+are not negative: the signs as printed say so, and a curve with other signs would grow without bound or turn negative.
+Which model is taken is decided on validation samples, and σ is the deviation of the residuals over n − l (eq. 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+import numpy as np
+from scipy.optimize import nnls
+
+from headgate.core.errors import InputError
+from headgate.core.types import JSON
+from headgate.forecast.contract import FloatArray
+
+Measured: TypeAlias = tuple[int, float]
+"""A number of instances and the throughput in records/s that they sustained at most."""
+
+_LARGEST = 1e12
+"""Records/s that stand for no bound at all: what model 1 says when every weight is 0."""
+
+
+class MstKind(IntEnum):
+    """The two shapes of the document; l, the number of coefficients in eq. 6, goes with them."""
+
+    RECIPROCAL = 1
+    QUADRATIC = 2
+
+    @property
+    def coefficients(self) -> int:
+        return 4 if self is MstKind.RECIPROCAL else 3
+
+    def features(self, instances: FloatArray) -> FloatArray:
+        """One row per number of instances, one column per weight."""
+        m = instances
+        ones = np.ones_like(m)
+        return np.stack((ones, 1 / m, m, m * m) if self is MstKind.RECIPROCAL else (ones, m, -m * m), axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class MstModel:
+    """A fitted curve with its uncertainty, assumed normal and the same at every size (eq. 7).
+
+    >>> model = MstModel(MstKind.QUADRATIC, (10.0, 100.0, 0.5), deviation=8.0)
+    >>> [float(value) for value in model.throughput(np.array([1.0, 10.0]))]
+    [109.5, 960.0]
+    """
+
+    kind: MstKind
+    weights: tuple[float, ...]
+    deviation: float
+    """σ of eq. 6, in records/s."""
+
+    def throughput(self, instances: FloatArray) -> FloatArray:
+        """Expected throughput in records/s of each number of instances, at least 0."""
+        values = self.kind.features(instances) @ np.array(self.weights)
+        if self.kind is MstKind.RECIPROCAL:
+            return np.asarray(1 / np.maximum(values, 1 / _LARGEST))
+        return np.asarray(np.maximum(values, 0.0))
+
+    def to_json(self) -> JSON:
+        return [int(self.kind), list(self.weights), self.deviation]
+
+    @classmethod
+    def from_json(cls, state: JSON) -> MstModel:
+        kind, weights, deviation = state
+        return cls(MstKind(kind), tuple(float(weight) for weight in weights), float(deviation))
+
+
+class MstSamples:
+    """Measured throughputs, kept as sums per number of instances: adding is cheap however many there were.
+
+    >>> samples = MstSamples([(1, 100.0), (1, 104.0), (2, 199.0)])
+    >>> len(samples), samples.sizes
+    (3, (1, 2))
+    """
+
+    def __init__(self, measured: Iterable[Measured] = ()) -> None:
+        # Count, Σ τ, Σ τ², Σ 1/τ.
+        self._sums: dict[int, tuple[int, float, float, float]] = {}
+        for instances, throughput in measured:
+            self.add(instances, throughput)
+
+    def add(self, instances: int, throughput_per_s: float) -> None:
+        if instances < 1 or not 0 < throughput_per_s < _LARGEST:
+            raise InputError(
+                f"{throughput_per_s} records/s of {instances} instances is no sample; both must be above 0 and finite."
+            )
+        count, total, squares, reciprocals = self._sums.get(instances, (0, 0.0, 0.0, 0.0))
+        self._sums[instances] = (
+            count + 1,
+            total + throughput_per_s,
+            squares + throughput_per_s * throughput_per_s,
+            reciprocals + 1 / throughput_per_s,
+        )
+
+    def __len__(self) -> int:
+        return sum(count for count, *_ in self._sums.values())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of instances that were measured, in ascending order."""
+        return tuple(sorted(self._sums))
+
+    def mean(self, size: int) -> float:
+        """Mean throughput, in records/s, of the samples of one size."""
+        count, total, *_ = self._sums[size]
+        return total / count
+
+    def only(self, sizes: Container[int]) -> MstSamples:
+        """The samples of some sizes."""
+        return MstSamples.from_json([row for row in self.to_json() if row[0] in sizes])
+
+    def fit(self, kind: MstKind) -> MstModel:
+        """The least-squares curve of one kind through all samples."""
+        if not self._sums:
+            raise InputError("an MST model needs samples; there are none.")
+        instances, counts, totals, squares, reciprocals = self._arrays()
+        # Several samples of one size weigh like their mean taken that often.
+        means = (reciprocals if kind is MstKind.RECIPROCAL else totals) / counts
+        weight = np.sqrt(counts)
+        features = kind.features(instances)
+        # Columns of one length: m² and 1/m differ by orders of magnitude.
+        scale = np.sqrt(np.mean(features * features, axis=0))
+        unit = float(np.mean(np.abs(means))) or 1.0
+        solution, _ = nnls(weight[:, None] * features / scale, weight * means / unit)
+        weights = tuple(float(value) for value in unit * solution / scale)
+        model = MstModel(kind, weights, 0.0)
+        fitted = model.throughput(instances)
+        residual = float(np.sum(squares - 2 * fitted * totals + counts * fitted * fitted))
+        freedom = max(1, int(counts.sum()) - kind.coefficients)
+        return MstModel(kind, weights, float(np.sqrt(max(0.0, residual) / freedom)))
+
+    def error(self, model: MstModel) -> float:
+        """Root mean square difference, in records/s, of a curve to these samples."""
+        instances, counts, totals, squares, _ = self._arrays()
+        fitted = model.throughput(instances)
+        residual = float(np.sum(squares - 2 * fitted * totals + counts * fitted * fitted))
+        return float(np.sqrt(max(0.0, residual) / counts.sum()))
+
+    def _arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        rows = np.array([(size, *self._sums[size]) for size in self.sizes], dtype=np.float64)
+        return rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 3], rows[:, 4]
+
+    def to_json(self) -> JSON:
+        return [[size, *self._sums[size]] for size in self.sizes]
+
+    @classmethod
+    def from_json(cls, state: JSON) -> MstSamples:
+        samples = cls()
+        samples._sums = {
+            int(size): (int(count), float(total), float(squares), float(reciprocals))
+            for size, count, total, squares, reciprocals in state
+        }
+        return samples
+
+
+def select_model(training: MstSamples, validation: MstSamples | None = None, *, discrepancy: float = 0.1) -> MstModel:
+    """Fit both models and take the one that is nearer to the validation samples (imai §III-A2).
+
+    Only sizes at which the two differ by more than ``discrepancy`` of the larger one are looked at; where they never
+    do, or nothing was measured for validation, the one nearer to the training samples is taken.
+    """
+    models = [training.fit(kind) for kind in MstKind]
+    judges = training
+    if validation is not None and validation.sizes:
+        sizes = np.array(validation.sizes, dtype=np.float64)
+        first, second = (model.throughput(sizes) for model in models)
+        apart = np.abs(first - second) > discrepancy * np.maximum(first, second)
+        telling = {int(size) for size in sizes[apart]}
+        if telling:
+            judges = validation.only(telling)
+    return min(models, key=judges.error)

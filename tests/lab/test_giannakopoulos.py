@@ -1,0 +1,82 @@
+"""The experiments of giannakopoulos ch. 5: what the document found holds here, and a second run says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headgate.core.errors import InputError
+from headgate.journal.codec import to_json
+from headgate.lab.scenario import Outcome, find_scenario
+from headgate.workloads.traces import VARIABLE, trace_folder
+
+
+def played(name: str) -> Outcome:
+    return find_scenario(name).run(lambda share: None)
+
+
+@pytest.fixture(scope="module")
+def optimal_control() -> Outcome:
+    return played("giannakopoulos-5.3")
+
+
+@pytest.fixture(scope="module")
+def row(optimal_control: Outcome) -> Callable[[str, str], Any]:
+    return lambda run, policy: next(
+        one for one in optimal_control.rows if one["run"] == run and one["policy"] == policy
+    )
+
+
+def test_exploration_of_the_bell_curve_ends_with_a_stable_model_and_costs_a_violation_per_scale_out() -> None:
+    outcome = played("giannakopoulos-5.2")
+    value = {one["what"]: one["value"] for one in outcome.rows}
+    assert 0 < value["exploration lasts, minutes"] < 300
+    assert value["spread up to capacity, share of the bound"] <= 0.5
+    assert value["violations in exploration"] >= value["scale-outs in exploration"] > 0
+    assert value["mean instances"] <= value["mean instances of reactive"]
+    assert {plot.title for plot in outcome.plots} == {"Exploration, then optimal control", "Performance model"}
+    assert to_json(outcome.rows) == to_json(played("giannakopoulos-5.2").rows)
+
+
+def test_optimal_control_violates_less_than_reactive_with_no_more_instances(row: Callable[[str, str], Any]) -> None:
+    proactive, reactive = row("comparison", "proactive"), row("comparison", "reactive")
+    assert proactive["violations"] < reactive["violations"] / 2
+    assert proactive["mean_instances"] <= reactive["mean_instances"]
+    assert proactive["largest_residual"] < 0.8
+    assert (proactive["document"]["mean_instances"], reactive["document"]["mean_instances"]) == (1.81, 1.84)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "within_s"), [("sudden change", "abrupt", 60), ("slow change", "gradual", 1800)]
+)
+def test_a_change_of_the_service_time_is_detected_and_recovered_from(
+    row: Callable[[str, str], Any], change: str, kind: str, within_s: float
+) -> None:
+    changed = row(change, "proactive")
+    assert changed["detected_as"] == kind
+    assert 0 < changed["detected_after_s"] < within_s
+    assert changed["optimal_control_again_after_s"] < 2 * 3600
+    assert changed["violations_last_hour"] <= changed["violations_before"] + 3
+
+
+def test_nothing_is_detected_where_nothing_changed(row: Callable[[str, str], Any]) -> None:
+    assert row("no change", "proactive")["detected_as"] is None
+
+
+def test_both_modes_run_on_the_world_cup() -> None:
+    try:
+        trace_folder()
+    except InputError as missing:
+        pytest.skip(str(missing))
+    reactive, proactive = played("giannakopoulos-5.4").rows
+    assert proactive["optimal_control_from_sample"] is not None
+    assert proactive["mean_instances"] < reactive["mean_instances"]
+    assert proactive["slo_violation_pct"] < 1
+
+
+def test_missing_traces_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "no-such-folder")
+    with pytest.raises(InputError, match=r"the public traces are not at 'no-such-folder'; set HEADGATE_TRACES"):
+        played("giannakopoulos-5.4")
