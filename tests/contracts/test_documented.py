@@ -9,11 +9,12 @@ import pkgutil
 import pytest
 
 import headgate.core
+import headgate.forecast
 import headgate.policies
 import headgate.policies.capacity
 import headgate.testing
 
-PACKAGES = (headgate.core, headgate.policies, headgate.policies.capacity, headgate.testing)
+PACKAGES = (headgate.core, headgate.forecast, headgate.policies, headgate.policies.capacity, headgate.testing)
 MODULES = [
     f"{package.__name__}.{module.name}" for package in PACKAGES for module in pkgutil.iter_modules(package.__path__)
 ]
@@ -25,7 +26,7 @@ def test_examples_in_docstrings_run(name: str) -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("name", ["headgate", "headgate.policies", "headgate.testing"])
+@pytest.mark.parametrize("name", ["headgate", "headgate.forecast", "headgate.policies", "headgate.testing"])
 def test_a_package_exports_exactly_what_it_says(name: str) -> None:
     package = importlib.import_module(name)
     named = list(package.__all__)

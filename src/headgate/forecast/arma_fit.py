@@ -110,7 +110,7 @@ def _starts(values: FloatArray, p: int, q: int) -> list[FloatArray]:
     )
     if len(columns) <= p + q:
         return []
-    coefficients = np.linalg.lstsq(columns, values[first:], rcond=None)[0]
+    coefficients: FloatArray = np.asarray(np.linalg.lstsq(columns, values[first:], rcond=None)[0], dtype=np.float64)
     return [np.concatenate((_to_free(coefficients[:p]), _to_free(-coefficients[p:])))]
 
 

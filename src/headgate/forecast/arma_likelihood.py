@@ -76,6 +76,24 @@ def _multiply(left: FloatArray, right: FloatArray, result: FloatArray) -> None:
 
 
 @compiled
+def _move_covariance(
+    covariance: FloatArray, product: FloatArray, transition: FloatArray, shock: FloatArray, gain: FloatArray
+) -> float:
+    """The covariance of the state one step later, in place, from T·P (``product``); gives its largest change."""
+    size = len(shock)
+    variance = covariance[0, 0]
+    largest = 0.0
+    for row in range(size):
+        for column in range(size):
+            total = shock[row] * shock[column] - gain[row] * gain[column] * variance
+            for inner in range(size):
+                total += product[row, inner] * transition[column, inner]
+            largest = max(largest, abs(total - covariance[row, column]))
+            covariance[row, column] = total
+    return largest
+
+
+@compiled
 def filtered(
     values: FloatArray, phi: FloatArray, theta: FloatArray
 ) -> tuple[float, float, float, FloatArray, FloatArray, FloatArray]:
@@ -92,7 +110,7 @@ def filtered(
     state, state_one = np.zeros(size), np.zeros(size)
     moved, moved_one = np.zeros(size), np.zeros(size)
     gain = np.zeros(size)
-    product, following = np.zeros((size, size)), np.zeros((size, size))
+    product = np.zeros((size, size))
     squares, cross, squares_one, logarithms = 0.0, 0.0, 0.0, 0.0
     variance = covariance[0, 0]
     steady = False
@@ -116,19 +134,9 @@ def filtered(
         state[:] = moved
         state_one[:] = moved_one
         if not steady:
-            largest = 0.0
-            for row in range(size):
-                for column in range(size):
-                    total = shock[row] * shock[column] - gain[row] * gain[column] * variance
-                    for inner in range(size):
-                        total += product[row, inner] * transition[column, inner]
-                    following[row, column] = total
-                    largest = max(largest, abs(total - covariance[row, column]))
-            covariance[:] = following
+            # Once the covariance stays, so does the gain; shocks have variance 1, whose logarithm is 0.
+            steady = _move_covariance(covariance, product, transition, shock, gain) < _CONVERGED
             variance = covariance[0, 0]
-            if largest < _CONVERGED:
-                # From here on the gain stays, and shocks have variance 1, whose logarithm is 0.
-                steady = True
     mean = cross / squares_one
     shock_variance = max((squares - mean * cross) / count, 1e-300)
     likelihood = -0.5 * (count * (np.log(2.0 * np.pi * shock_variance) + 1.0) + logarithms)

@@ -3,17 +3,21 @@
 from headgate.testing.clock import FakeClock
 from headgate.testing.contract import ContractViolation
 from headgate.testing.engines import ENGINE_CHECKS, check_engine
+from headgate.testing.forecasters import FORECASTER_CHECKS, check_forecaster, named_forecaster
 from headgate.testing.journals import JOURNAL_CHECKS, check_journal
 from headgate.testing.policies import POLICY_CHECKS, check_policy, named_policy
 
 __all__ = [
     "ENGINE_CHECKS",
+    "FORECASTER_CHECKS",
     "JOURNAL_CHECKS",
     "POLICY_CHECKS",
     "ContractViolation",
     "FakeClock",
     "check_engine",
+    "check_forecaster",
     "check_journal",
     "check_policy",
+    "named_forecaster",
     "named_policy",
 ]

@@ -1,0 +1,1 @@
+"""imai's evaluation: its applications, loads and simulation, rebuilt. Curves and two of the loads are ours."""

@@ -1,0 +1,96 @@
+"""Eight applications after imai's Table II and figure 6. The document prints no curve: these curves are ours.
+
+What it does say is kept: the peak load of each application, that models are trained on 3, 4, 6, 8 and 24 instances (1 to
+14 for flight distances), that VHT does not scale at all, and that the models of unique visitor, page view and hashtag
+count, which know nothing beyond 24 instances, promise more there than the application holds.
+
+A true curve is the universal scalability law, a·m / (1 + s·(m − 1) + k·m·(m − 1)), less a share that is lost to a
+bottleneck which sets in beyond ``bottleneck_from`` instances. What a block of minutes gets is drawn from a normal
+distribution around it whose deviation is a share of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from headgate.forecast.contract import FloatArray
+from headgate.policies.capacity.mst import Measured
+
+_SMALL = (3, 4, 6, 8, 24)
+_FLIGHT = (1, 2, 3, 5, 6, 8, 9, 11, 12, 14)
+_REPEATS = 3
+"""Measurements per size in training and validation; the document does not say how many it made."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """One application; throughputs in MB/s, as in the document."""
+
+    name: str
+    load: str
+    """Which of the loads it is given."""
+    peak: float
+    """Highest load of the week."""
+    single: float
+    """a: what one instance carries."""
+    contention: float
+    """s: share of the work that does not run in parallel."""
+    coherence: float = 0.0
+    """k: what instances cost each other."""
+    bottleneck: float = 0.0
+    """Share that is lost as many instances beyond ``bottleneck_from`` as there are at most."""
+    bottleneck_from: int = 24
+    noise: float = 0.04
+    """Deviation of what is sustained, as a share of its mean."""
+    training_sizes: tuple[int, ...] = _SMALL
+    validation_sizes: tuple[int, ...] = (12, 16, 20)
+    largest: int = 128
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """Expected throughput of 1, 2, … instances."""
+        m = np.arange(1.0, self.largest + 1.0)
+        carried = self.single * m / (1 + self.contention * (m - 1) + self.coherence * m * (m - 1))
+        beyond = np.maximum(m - self.bottleneck_from, 0.0) / self.largest
+        return np.asarray(carried * (1 - self.bottleneck * np.sqrt(beyond)))
+
+    @cached_property
+    def deviations(self) -> FloatArray:
+        return np.asarray(self.noise * self.means)
+
+    def measure(self, sizes: tuple[int, ...], random: np.random.Generator) -> tuple[Measured, ...]:
+        """Offline measurements of some sizes."""
+        return tuple(
+            (size, float(random.normal(self.means[size - 1], self.deviations[size - 1])))
+            for size in sizes
+            for _ in range(_REPEATS)
+        )
+
+
+APPLICATIONS = (
+    Application("grep", "wc98", peak=32, single=0.62, contention=0.004, coherence=1.5e-5, noise=0.06),
+    Application("rolling-count", "wc98", peak=10, single=0.26, contention=0.011, noise=0.07),
+    Application(
+        "unique-visitor", "wc98", peak=48, single=0.95, contention=0.002, bottleneck=0.15, bottleneck_from=12, noise=0.08
+    ),
+    Application("page-view", "wc98", peak=46, single=0.85, contention=0.001, bottleneck=0.12, noise=0.06),
+    Application("data-clean", "wc98", peak=5, single=0.115, contention=0.008, noise=0.08),
+    Application("vht", "wc98", peak=49, single=58, contention=1.0, noise=0.02),
+    Application(
+        "rolling-hashtag-count", "tweets", peak=200, single=3.1, contention=0.001, bottleneck=0.18, noise=0.05
+    ),
+    Application(
+        "rolling-flight-distances",
+        "flights",
+        peak=0.83,
+        single=0.085,
+        contention=0.015,
+        noise=0.04,
+        training_sizes=_FLIGHT,
+        validation_sizes=(4, 7, 10, 13),
+        largest=24,
+    ),
+)

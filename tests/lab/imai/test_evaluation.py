@@ -1,0 +1,135 @@
+"""imai's evaluation on a small scale: the kernel decides as the policies do, and everything is repeatable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headgate.core.errors import InputError
+from headgate.core.objective import parse_objective
+from headgate.core.topology import Topology
+from headgate.core.types import Instances, Observation, Sample
+from headgate.core.window import History
+from headgate.lab.imai.evaluation import Bench, Plan
+from headgate.lab.imai.kernel import BLOCK, STARTUP, Week
+from headgate.lab.imai.measures import backlogs, least_sizes, measure
+from headgate.lab.scenario import Outcome, Progress, find_scenario
+from headgate.lab.scenarios import imai
+from headgate.policies.base import Context, make_policy
+from headgate.workloads.traces import trace_folder
+
+GENERATED = Plan(applications=("rolling-hashtag-count", "rolling-flight-distances"), runs=2, minutes=600)
+
+
+def have_traces() -> bool:
+    try:
+        trace_folder()
+    except InputError:
+        return False
+    return True
+
+
+def drive(policy_name: str, bench: Bench, seed: int) -> list[int]:
+    """The sizes that a registered policy gives itself, minute by minute, read as the kernel reads."""
+    application, trial, job = bench.application, bench.trial(seed, 0), Topology.single()
+    objective = parse_objective("throughput >= 95%").within(1, application.largest)
+    settings = {"training": trial.training, "validation": trial.validation}
+    policy = make_policy(policy_name, Context(objective, job), settings)
+    window = History(job)
+    ready = planned = int(np.argmax(application.means > bench.load[0])) + 1
+    ready_from, sizes = 0, []
+    for minute, load in enumerate(bench.load):
+        if minute >= ready_from:
+            ready = planned
+        sustained = application.means[ready - 1] + application.deviations[ready - 1] * trial.draws[minute // BLOCK]
+        missed = load >= sustained
+        sample = Sample(
+            "job",
+            60.0 * minute,
+            input_rate_per_s=float(load),
+            processed_rate_per_s=float(sustained) if missed else float(load),
+            backlog=1.0 if missed else 0.0,
+        )
+        sizes_now = {"job": Instances(planned, planned, ready)}
+        # Instances become ready just before the minute that is read with them.
+        window.observe(Observation(60.0 * minute - 0.25, {}, sizes_now))
+        window.observe(Observation(60.0 * minute, {"job": sample}, sizes_now))
+        target = policy.decide(60.0 * minute, window).targets["job"].instances
+        if target > planned:
+            planned, ready_from = target, minute + STARTUP
+        elif target < planned:
+            planned, ready = target, min(ready, target)
+        sizes.append(ready)
+    return sizes
+
+
+@pytest.mark.parametrize("policy", [*(f"mst-{number}" for number in range(8)), "quantile"])
+@pytest.mark.parametrize("application", ["rolling-hashtag-count", "rolling-flight-distances"])
+def test_the_kernel_decides_as_the_registered_policy_does(policy: str, application: str) -> None:
+    bench = Bench(application, 600)
+    assert bench.run(policy, bench.trial(0, 0)).sizes.tolist() == drive(policy, bench, 0)
+
+
+def test_qos_counts_minutes_and_records_and_the_backlog_is_in_minutes_of_peak_load() -> None:
+    """Of loads 10, 10, 40, 20 against 30 throughout, one minute and half of the records are missed."""
+    load, sustained = np.array([10.0, 10.0, 40.0, 20.0]), np.full(4, 30.0)
+    week = Week(load, np.array([3, 3, 3, 3]), sustained)
+    result = measure(week, np.array([1, 1, 4, 2]))
+    assert result.qos_pct == 75.0
+    assert result.load_weighted_qos_pct == 50.0
+    assert result.relative_cost_truth == 12 / 8
+    assert result.relative_cost_static == 12 / 16
+    assert result.worst_backlog_peak_minutes == 10 / 40
+    assert backlogs(week).tolist() == [0, 0, 10, 0]
+
+
+def test_the_least_size_is_the_one_that_was_enough_as_drawn() -> None:
+    means, deviations = np.array([10.0, 20.0, 30.0]), np.array([1.0, 2.0, 3.0])
+    load = np.array([9.0] * 5 + [18.5] * 5 + [9.0] * 5 + [99.0] * 5)
+    assert least_sizes(load, means, deviations, np.array([0.0, -2.0])).tolist() == [1] * 5 + [2] * 5 + [2] * 5 + [3] * 5
+
+
+SMALL: dict[str, Callable[[Progress], Outcome]] = {
+    "imai-fig-7": lambda progress: imai.compare_policies(progress, GENERATED, processes=1),
+    "imai-fig-8": lambda progress: imai.compare_applications(
+        progress, replace(GENERATED, policies=("mst-0", "mst-7")), processes=1
+    ),
+    "imai-fig-9": lambda progress: imai.sweep_probability(
+        progress, replace(GENERATED, policies=("mst-7",)), processes=1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_second_run_gives_the_same_json(name: str) -> None:
+    one = find_scenario(name)
+    shares: list[float] = []
+    first = json.dumps(one.to_json(SMALL[name](shares.append)), allow_nan=False)
+    assert first == json.dumps(one.to_json(SMALL[name](lambda _: None)))
+    assert shares[-1] == 1.0
+
+
+def test_the_rows_of_figure_7_have_every_measure_with_its_deviation_and_the_documents_figure() -> None:
+    rows = SMALL["imai-fig-7"](lambda _: None).rows
+    assert [row["policy"] for row in rows] == [*(f"mst-{number}" for number in range(8)), "quantile"]
+    for row in rows:
+        for name in imai.MEASURES:
+            assert row[name] >= 0
+            assert row[f"{name}_std"] >= 0
+        assert "document" in row
+
+
+@pytest.mark.skipif(not have_traces(), reason="the public traces are not here; set HEADGATE_TRACES to their folder")
+def test_on_the_documents_week_each_technique_helps_and_quantile_costs_less() -> None:
+    """Two applications and one run of the full evaluation, over all minutes: the order of figure 7."""
+    plan = Plan(applications=("grep", "page-view"), runs=1)
+    rows = {row["policy"]: row for row in imai.compare_policies(lambda _: None, plan, processes=1).rows}
+    qos = {name: row["qos_pct"] for name, row in rows.items()}
+    assert all(qos[f"mst-{single}"] > qos["mst-0"] + 3 for single in (1, 2, 4))
+    assert max(qos[f"mst-{number}"] for number in range(8)) == qos["mst-7"]
+    assert rows["quantile"]["relative_cost_truth"] < 0.95 * rows["mst-7"]["relative_cost_truth"]
+    assert rows["quantile"]["load_weighted_qos_pct"] > rows["mst-7"]["load_weighted_qos_pct"]

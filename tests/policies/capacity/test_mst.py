@@ -1,0 +1,119 @@
+"""The two MST regressions, their uncertainty and the choice between them, worked by hand where that is possible."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headgate.core.errors import InputError
+from headgate.core.types import Sample
+from headgate.policies.capacity.censored import CensoredCurve
+from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
+from headgate.policies.capacity.saturation import saturated_throughput
+
+
+def test_model_2_goes_through_points_that_lie_on_a_parabola() -> None:
+    samples = MstSamples([(m, 10 + 100 * m - 0.5 * m * m) for m in (1, 3, 6, 10)])
+    model = samples.fit(MstKind.QUADRATIC)
+    assert model.weights == pytest.approx((10, 100, 0.5), rel=1e-6)
+    assert model.deviation == pytest.approx(0, abs=1e-3)
+
+
+def test_model_1_is_linear_in_the_reciprocal() -> None:
+    weights = (0.001, 0.01, 1e-5, 1e-7)
+    samples = MstSamples([(m, 1 / (0.001 + 0.01 / m + 1e-5 * m + 1e-7 * m * m)) for m in (1, 2, 4, 8, 16, 32, 64)])
+    assert samples.fit(MstKind.RECIPROCAL).weights == pytest.approx(weights, rel=1e-4)
+
+
+def test_no_weight_is_negative() -> None:
+    """A curve that bends upwards would need a negative one."""
+    samples = MstSamples([(m, 10.0 * m**1.3) for m in (1, 2, 4, 8, 16)])
+    for kind in MstKind:
+        assert min(samples.fit(kind).weights) >= 0
+
+
+def test_the_deviation_divides_by_samples_less_coefficients() -> None:
+    """Eq. 6: around 100·m, residuals of ±3 at three sizes give 54 / (6 − 3) = 18."""
+    samples = MstSamples([(m, 100 * m + sign * 3) for m in (1, 2, 4) for sign in (-1, 1)])
+    model = samples.fit(MstKind.QUADRATIC)
+    assert model.deviation == pytest.approx(18**0.5, rel=1e-6)
+
+
+def test_several_samples_of_a_size_weigh_like_themselves() -> None:
+    """Sums per size lose nothing: the fit is that of all points."""
+    random = np.random.default_rng(0)
+    points = [(int(m), float(90 * m + random.normal(0, 5))) for m in (1, 1, 1, 2, 3, 3, 5, 8, 8)]
+    matrix = MstKind.QUADRATIC.features(np.array([float(m) for m, _ in points]))
+    expected, *_ = np.linalg.lstsq(matrix, np.array([value for _, value in points]), rcond=None)
+    model = MstSamples(points).fit(MstKind.QUADRATIC)
+    if (expected >= 0).all():
+        assert model.weights == pytest.approx(tuple(expected), rel=1e-6)
+    assert len(MstSamples(points)) == 9
+
+
+@pytest.mark.parametrize(("beyond", "kind"), [(3000.0, MstKind.QUADRATIC), (1500.0, MstKind.RECIPROCAL)])
+def test_validation_samples_decide_where_the_models_differ(beyond: float, kind: MstKind) -> None:
+    training = MstSamples([(1, 100.0), (2, 190.0), (3, 270.0), (4, 345.0)])
+    quadratic, reciprocal = training.fit(MstKind.QUADRATIC), training.fit(MstKind.RECIPROCAL)
+    at_40 = {model.kind: float(model.throughput(np.array([40.0]))[0]) for model in (quadratic, reciprocal)}
+    nearest = min(at_40, key=lambda one: abs(at_40[one] - beyond))
+    assert select_model(training, MstSamples([(40, beyond)])).kind is nearest
+
+
+def test_without_validation_the_smaller_training_error_decides() -> None:
+    parabola = MstSamples([(m, 10 + 100 * m - 0.5 * m * m) for m in (1, 3, 6, 10)])
+    assert select_model(parabola).kind is MstKind.QUADRATIC
+
+
+@pytest.mark.parametrize(("instances", "throughput"), [(0, 10.0), (1, 0.0), (1, -5.0), (1, float("nan"))])
+def test_a_sample_that_is_none_is_refused(instances: int, throughput: float) -> None:
+    with pytest.raises(InputError, match="is no sample"):
+        MstSamples().add(instances, throughput)
+
+
+def test_models_and_samples_come_back_from_json() -> None:
+    samples = MstSamples([(1, 100.0), (2, 190.0), (2, 195.0), (4, 370.0)])
+    model = samples.fit(MstKind.QUADRATIC)
+    assert MstModel.from_json(model.to_json()) == model
+    assert MstSamples.from_json(samples.to_json()).fit(MstKind.QUADRATIC) == model
+
+
+@pytest.mark.parametrize(
+    ("offered", "processed", "backlog", "warming", "expected"),
+    [
+        (120.0, 100.0, 40.0, False, 100.0),
+        (80.0, 100.0, 40.0, False, None),
+        (120.0, 100.0, 0.0, False, None),
+        (120.0, 100.0, 40.0, True, None),
+        (None, 100.0, 40.0, False, None),
+        (120.0, None, 40.0, False, None),
+    ],
+)
+def test_only_a_saturated_reading_tells_what_instances_carry(
+    offered: float | None, processed: float | None, backlog: float, warming: bool, expected: float | None
+) -> None:
+    sample = Sample(
+        "job", 0, input_rate_per_s=offered, processed_rate_per_s=processed, backlog=backlog, warming=warming
+    )
+    assert saturated_throughput(sample) == expected
+
+
+def test_what_was_carried_with_ease_offsets_the_bias_of_saturated_readings() -> None:
+    """Saturated at a load of 95 are only the draws below it; their mean is 8 % too low, the curve is not."""
+    random = np.random.default_rng(4)
+    curve = CensoredCurve([(1, 98.0), (1, 106.0), (1, 90.0), (2, 205.0), (2, 190.0)], highest=4)
+    low = []
+    for _ in range(400):
+        sustained = random.normal(100, 8)
+        if sustained < 95:
+            low.append(sustained)
+            curve.sustained(1, sustained)
+        else:
+            curve.carried(1, 95.0)
+    assert np.mean(low) < 93
+    assert curve.expected[0] == pytest.approx(100, rel=0.03)
+
+
+def test_a_curve_is_less_sure_where_nothing_was_seen() -> None:
+    curve = CensoredCurve([(1, 100.0), (1, 101.0), (2, 199.0), (2, 202.0)], highest=64)
+    assert curve.spread[0] < curve.spread[7] <= curve.spread[63]
