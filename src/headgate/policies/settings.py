@@ -86,6 +86,8 @@ def describe_settings(kind: type[Settings]) -> list[dict[str, Any]]:
 def _type_name(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         return _type_name(get_args(annotation)[0])
+    if get_origin(annotation) in (tuple, list):
+        return "list"
     if arguments := get_args(annotation):
         return " or ".join("none" if a is type(None) else _type_name(a) for a in arguments)
     return getattr(annotation, "__name__", str(annotation))
