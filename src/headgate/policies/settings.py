@@ -86,9 +86,12 @@ def describe_settings(kind: type[Settings]) -> list[dict[str, Any]]:
 def _type_name(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         return _type_name(get_args(annotation)[0])
-    if get_origin(annotation) in (tuple, list):
-        return "list"
-    if arguments := get_args(annotation):
+    arguments = [argument for argument in get_args(annotation) if argument is not Ellipsis]
+    if get_origin(annotation) in (list, tuple):
+        return f"list of {_type_name(arguments[0])}"
+    if get_origin(annotation) is dict:
+        return f"{_type_name(arguments[1])} by name"
+    if arguments:
         return " or ".join("none" if a is type(None) else _type_name(a) for a in arguments)
     return getattr(annotation, "__name__", str(annotation))
 

@@ -1,0 +1,90 @@
+"""Value iteration over ``[size of each operator…, rate]``, without a transition matrix over states (russo eqs. 3, 4).
+
+Sizes follow from the action and rates do not depend on it. Keep, for every configuration *after* an action and every
+rate, the value G of having chosen it: what its slot costs and, expected over the next rate, what comes after it.
+One sweep is then
+
+    G = resources + (penalty + γ V) P      one matrix product
+    V = min(G, w_rcf + box minimum of G)   staying, or the best configuration within one step of every operator
+
+With one reconfiguration cost however many operators change, the minimum over 3^N actions is a box minimum, and that is
+taken one axis after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from headgate.policies.planning.model import Floats
+
+TIE = 1e-12
+"""A move must be better than staying by more than rounding: ties stay."""
+Minimum = Callable[[Floats], Floats]
+"""Of each configuration, the least value among those that one action reaches."""
+
+
+def box_minimum(values: Floats) -> Floats:
+    """The least value among the neighbours within one step along every axis but the last, itself included.
+
+    >>> box_minimum(np.array([[3.0], [1.0], [4.0], [5.0]])).ravel().tolist()
+    [1.0, 1.0, 1.0, 4.0]
+    """
+    result = values
+    for axis in range(values.ndim - 1):
+        source, result = result, result.copy()
+        upper = (slice(None),) * axis + (slice(1, None),)
+        lower = (slice(None),) * axis + (slice(None, -1),)
+        np.minimum(result[upper], source[lower], out=result[upper])
+        np.minimum(result[lower], source[upper], out=result[lower])
+    return result
+
+
+def expected(values: Floats, by_next: Floats) -> Floats:
+    """Values at the next level, expected at the level before it: ``[…, next level]`` to ``[…, level]``."""
+    return (values.reshape(-1, len(by_next)) @ by_next).reshape(values.shape)
+
+
+def value_of(after: Floats, reconfiguration: float, minimum: Minimum = box_minimum) -> Floats:
+    """V from G: the best of staying and moving."""
+    best = minimum(after)
+    best += reconfiguration
+    return np.minimum(after, best, out=best)
+
+
+def solve(
+    sweep: Callable[[Floats], Floats],
+    start: Floats,
+    discount: float,
+    *,
+    tolerance: float = 1e-7,
+    most_sweeps: int = 5000,
+) -> tuple[Floats, int]:
+    """Repeat a sweep of G until it changes everywhere by the same amount; gives G and how many sweeps it took.
+
+    From there on each sweep would add ``discount`` times what the one before it added, so the rest is added at once.
+    """
+    after, count = start, 0
+    while True:
+        before, after = after, sweep(after)
+        count += 1
+        change = after - before
+        least, most = float(change.min()), float(change.max())
+        if most - least <= tolerance or count >= most_sweeps:
+            return after + (least + most) / 2 * discount / (1 - discount), count
+
+
+def best_move(values: Floats, position: tuple[int, ...], reconfiguration: float) -> tuple[int, ...]:
+    """Where to go from a position in ``[size of each operator…]``: one step at most along each axis; ties stay.
+
+    >>> best_move(np.array([1.0, 0.5, 0.0]), (2,), 0.4), best_move(np.array([0.0, 0.5, 0.5]), (1,), 0.4)
+    ((2,), (0,))
+    """
+    box = tuple(slice(max(0, index - 1), index + 2) for index in position)
+    near = values[box]
+    least = int(near.argmin())
+    if near.flat[least] + reconfiguration >= values[position] - TIE:
+        return position
+    offsets = np.unravel_index(least, near.shape)
+    return tuple(part.start + int(offset) for part, offset in zip(box, offsets, strict=True))

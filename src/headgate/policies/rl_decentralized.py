@@ -1,0 +1,107 @@
+"""rl-decentralized: one agent per operator, each with a plan of its own (russo §2 and 3, eq. 2), and beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headgate.core.types import Number
+from headgate.policies.base import register
+from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
+from headgate.policies.planning.model import Application
+from headgate.policies.planning.planner import Planner
+from headgate.policies.planning.rates import RateGrid
+from headgate.policies.rl_centralized import LearningRate, Sweeps
+from headgate.policies.settings import Seconds
+from headgate.policies.slotted import SlotReading, SlottedPolicy, SlottedSettings, quantum_of
+
+
+class RlDecentralizedSettings(SlottedSettings):
+    target_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
+    """How busy an operator may be before its agent counts a penalty; without it the best target is found."""
+    act_together: bool = True
+    """Whether agents share one reconfiguration: all that want to change do so at once, or none does."""
+    utilization: Literal["known", "learned"] = "known"
+    """Whether the penalty is computed from the operator's speed, or learned from readings of how busy it was."""
+    learning_rate: LearningRate = 0.1
+    """How fast a learned penalty follows what happens (α)."""
+    sweeps_per_slot: Sweeps = 1
+    """Iterations of value iteration after each slot."""
+    compare_over_s: Annotated[Seconds, Field(gt=0)] = 604_800.0
+    """Over how long the candidates for the target are compared."""
+
+
+@register
+class RlDecentralized(SlottedPolicy[RlDecentralizedSettings]):
+    """Lets an agent per operator plan over its own rate and its own size, with a penalty above a target utilisation.
+
+    As in the document: ``target_utilization`` set and ``act_together`` off. By default the target is found: for each of
+    nine targets shadow agents follow the same load, and the one whose agents would have cost the application least
+    is in force. And agents act together: each says what its best move would save, and all move if the savings
+    exceed the cost of one reconfiguration, which is what the application pays.
+
+    >>> from headgate.core.objective import parse_objective
+    >>> from headgate.core.topology import Topology
+    >>> from headgate.core.types import Instances, Observation, Sample
+    >>> from headgate.core.window import History
+    >>> from headgate.policies.base import Context, make_policy
+    >>> job = Topology.single()
+    >>> settings = {"service_rate_per_s": 10, "trusted_visits": 3, "target_utilization": 0.7}
+    >>> policy = make_policy("rl-decentralized", Context(parse_objective("latency < 1s").within(1, 5), job), settings)
+    >>> history = History(job)
+    >>> for slot in range(1, 5):
+    ...     sample = Sample("job", 60 * slot, input_rate_per_s=24)
+    ...     history.observe(Observation(60 * slot, {"job": sample}, {"job": Instances(3, 3, 3)}))
+    ...     target = policy.decide(60 * slot, history).targets["job"]
+    >>> target.instances, target.numbers["target_utilization"]
+    (4, 0.7)
+    """
+
+    name = "rl-decentralized"
+    summary = "Lets one learning agent per operator plan its size; finds their target and lets them act together."
+    Settings = RlDecentralizedSettings
+
+    def _make_planner(self, application: Application, grids: tuple[RateGrid, ...]) -> Planner:
+        settings = self.settings
+        return AgentsPlanner(
+            application,
+            grids,
+            targets=CANDIDATES if settings.target_utilization is None else (settings.target_utilization,),
+            together=settings.act_together,
+            known=settings.utilization == "known",
+            discount=settings.discount,
+            learning_rate=settings.learning_rate,
+            sweeps=settings.sweeps_per_slot,
+            memory_slots=max(1.0, settings.compare_over_s / settings.slot_s),
+        )
+
+    def _make_grids(self, application: Application) -> tuple[RateGrid, ...]:
+        return tuple(
+            RateGrid.up_to(application.max_instances * speed, quantum_of(self.settings, speed))
+            for speed in application.service_rates_per_s
+        )
+
+    def _rates_planned_on(self, slot: SlotReading) -> tuple[float, ...]:
+        return tuple(slot.rates_per_s[name] for name in self.topology.operators)
+
+    def _draining_per_s(self, slot: SlotReading) -> tuple[float, ...]:
+        if not self.settings.drain_within_s:
+            return (0.0,) * len(self.topology.operators)
+        return tuple(slot.waiting.get(name, 0.0) / self.settings.drain_within_s for name in self.topology.operators)
+
+    def _largest_loads_per_s(self) -> tuple[float, ...]:
+        application, planner = self._application, self._planner
+        if application is None or not isinstance(planner, AgentsPlanner):
+            return (0.0,) * len(self.topology.operators)
+        # Above its target an agent sees no difference between sizes.
+        return tuple(planner.target * application.max_instances * speed for speed in application.service_rates_per_s)
+
+    def _needed(self) -> tuple[str, ...]:
+        return self.topology.operators
+
+    def _told(self, operator: str) -> Mapping[str, Number]:
+        planner = self._planner
+        target = planner.target if isinstance(planner, AgentsPlanner) else None
+        return {**super()._told(operator), "target_utilization": target}

@@ -1,0 +1,133 @@
+"""The slotted network: what a slot comes to, and that whole policies decide on it as bare planners do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from headgate.core.objective import LatencySlo, Objective
+from headgate.core.step import step
+from headgate.core.window import History
+from headgate.policies import Context, make_policy
+from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
+from headgate.policies.planning.central import CentralPlanner, ExactPlanner
+from headgate.policies.planning.path import PathPlanner
+from headgate.policies.planning.planner import Levels, Planner, Sizes, SlotOutcome
+from headgate.policies.planning.rates import RateGrid, Transitions
+from headgate.simulation.engine import SimulatedEngine
+from headgate.simulation.slotted_network import SlottedKernel, SlottedNetwork, levels_like
+from tests.policies.planning.pipelines import RUSSO, pipeline
+
+GRID = RateGrid.up_to(13.5, 20 / 60)
+SLOTS = 400
+LEVELS = (
+    (16 + 9 * np.sin(np.arange(SLOTS + 1) / 40) + np.random.default_rng(6).normal(0, 1, SLOTS + 1)).round().astype(int)
+).tolist()
+AGENT_GRIDS = tuple(RateGrid.up_to(5 * speed, 20 / 60) for speed in RUSSO.service_rates_per_s)
+
+
+class Scripted:
+    """A planner that does as it was told."""
+
+    inputs = 1
+
+    def __init__(self, *sizes: Sizes) -> None:
+        self._sizes = iter(sizes)
+
+    def choose(self, levels: Levels, sizes: Sizes) -> Sizes:
+        return next(self._sizes)
+
+    def learn(self, levels: Levels, sizes: Sizes, next_levels: Levels, outcome: SlotOutcome) -> None:
+        return None
+
+    def visits(self, levels: Levels) -> int:
+        return 0
+
+    def to_json(self) -> dict[str, object]:
+        return {}
+
+    def load(self, state: Mapping[str, object]) -> None:
+        return None
+
+
+def test_a_run_counts_instances_changes_and_violations_at_the_rate_that_arrives() -> None:
+    # One instance serves 2/s and takes 1.5 s at 1.6/s; the levels are 0, 0.8, 1.6 and 2.4 per second.
+    network = SlottedNetwork(pipeline(2.0, bound_s=1.4, largest=4), RateGrid(0.8, 4))
+    tally = network.run(Scripted((1,), (1,), (2,), (2,)), [0, 1, 2, 3, 3], (1,))
+    # Slot 2 sees 1.6/s on one instance; two instances keep 2.4/s within 0.5 + 0.6 / 1.6 s.
+    assert (tally.violations, tally.reconfigurations, tally.instances) == (1, 1, 6)
+    assert tally.cost == pytest.approx(0.2 * 6 / 4 + 0.4 + 0.4)
+    assert tally.average_instances == 1.5
+
+
+def test_levels_follow_each_other_by_the_given_probabilities() -> None:
+    matrix = np.array([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25], [0.0, 1.0, 0.0]])
+    levels = levels_like(matrix, 0, 100_000, seed=3)
+    assert len(levels) == 100_001
+    assert levels[:2] == [0, 1]
+    assert np.abs(Transitions(3, levels).matrix - matrix).max() < 0.01
+    assert levels == levels_like(matrix, 0, 100_000, seed=3)
+
+
+def test_a_kernel_reads_as_an_m_d_1_queue_does() -> None:
+    kernel = SlottedKernel(pipeline(2.0), [1.6, 2.4], ready=1)
+    kernel.advance(59.0)
+    assert kernel.samples() == {}
+    kernel.advance(60.0)
+    sample = kernel.samples()["o0"]
+    assert (sample.at_s, sample.input_rate_per_s, sample.utilization) == (60.0, 1.6, 0.8)
+    assert sample.latency_s == pytest.approx(1.5)
+    kernel.advance(120.0)
+    sample = kernel.samples()["o0"]
+    assert sample.utilization == 1.0
+    assert sample.latency_s == pytest.approx(60.5), "a saturated operator is told by the whole slot"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "planner"),
+    [
+        ("rl-centralized", {}, CentralPlanner(RUSSO, GRID)),
+        ("rl-centralized", {"response_time": "learned"}, CentralPlanner(RUSSO, GRID, known=False)),
+        (
+            "rl-decentralized",
+            {"target_utilization": 0.7, "act_together": False},
+            AgentsPlanner(RUSSO, AGENT_GRIDS, targets=[0.7]),
+        ),
+        ("rl-decentralized", {}, AgentsPlanner(RUSSO, AGENT_GRIDS, targets=CANDIDATES, together=True)),
+        ("mdp-path", {"sweeps_per_slot": 1}, PathPlanner(RUSSO, GRID)),
+        ("mdp-path", {"response_time": "learned"}, PathPlanner(RUSSO, GRID, known=False, sweeps=20)),
+        ("mdp", {"replan_every_s": "1h"}, ExactPlanner(RUSSO, GRID, replan_every=60)),
+    ],
+)
+def test_a_policy_decides_on_the_simulated_engine_as_its_planner_does(
+    name: str, settings: dict[str, object], planner: Planner
+) -> None:
+    rates = [level * GRID.quantum_per_s for level in LEVELS]
+    objective = Objective(LatencySlo(1.95), 1, 5)
+    speeds = dict(zip(RUSSO.operators, RUSSO.service_rates_per_s, strict=True))
+    given = {"service_rate_per_s": speeds, "rate_quantum_per_s": 20 / 60, "trusted_visits": 0, **settings}
+    engine = SimulatedEngine(SlottedKernel(RUSSO, rates, ready=3))
+    policy, resumed_at = make_policy(name, Context(objective, RUSSO.topology), given), SLOTS // 2
+    history = History(RUSSO.topology)
+    decided, expected = [], []
+    sizes: Sizes = (3, 3, 3)
+    network = SlottedNetwork(RUSSO, GRID)
+    for slot in range(SLOTS):
+        engine.advance(60.0 * (slot + 1))
+        history.observe(engine.observe())
+        if slot == resumed_at:
+            state = policy.snapshot()
+            policy = make_policy(name, Context(objective, RUSSO.topology), given)
+            policy.restore(state)
+        decision = step(policy, (), engine.now(), history)
+        engine.apply(decision)
+        history.record(decision)
+        decided.append(tuple(decision.targets.values()))
+        before, after = (LEVELS[slot],) * planner.inputs, (LEVELS[slot + 1],) * planner.inputs
+        sizes = planner.choose(before, sizes)
+        planner.learn(before, sizes, after, network.outcome(sizes, LEVELS[slot + 1]))
+        expected.append(sizes)
+    assert decided == expected
+    assert len(set(decided)) > 3, "a run in which nothing happens is no test"
