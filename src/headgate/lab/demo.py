@@ -48,12 +48,12 @@ class DemoPlan:
     policy: str = DEFAULT_POLICY
     settings: Mapping[str, object] = field(default_factory=dict)
     objective: str = "latency p95 < 8s"
-    max_executors: int = 5
-    base_rate_per_s: float = 12.0
-    peak_rate_per_s: float = 75.0
-    cost_s: float = 0.025
-    trigger_interval_s: float = 1.0
-    max_rows_per_batch: int = 150
+    max_executors: int = 4
+    base_rate_per_s: float = 5.0
+    peak_rate_per_s: float = 40.0
+    cost_s: float = 0.05
+    trigger_interval_s: float = 2.0
+    max_rows_per_batch: int = 120
     interval_s: float = 2.0
 
     def __post_init__(self) -> None:
