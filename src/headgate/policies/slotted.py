@@ -262,7 +262,8 @@ class SlottedPolicy(PolicyBase[S]):
         since_s = now - self.settings.slot_s + _EARLY_S
         samples = {name: window.samples(name, since_s) for name in window.operators}
         rates = {name: mean for name in samples if (mean := _mean(samples[name], "input_rate_per_s")) is not None}
-        if any(name not in rates for name in self._needed()):
+        # A newest reading that does not tell the rate means that something is wrong now, whatever was read before it.
+        if any(name not in rates or samples[name][-1].input_rate_per_s is None for name in self._needed()):
             return None
         settled = all(
             size.pending == 0 and not any(sample.warming for sample in samples[name]) for name, size in sizes.items()
