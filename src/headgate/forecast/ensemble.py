@@ -76,7 +76,9 @@ class Ensemble(ForecasterBase[EnsembleSettings]):
             return np.full(len(known), 1 / len(known))
         # A member without a score yet counts as the worst of the others.
         errors = np.where(np.isnan(errors), np.nanmax(errors), errors)
-        relative = np.maximum(errors, 1e-300) / max(float(np.min(errors)), 1e-300)
+        # A member that made no error yet is not infinitely better than the others.
+        floor = max(1e-12 * float(np.max(errors)), 1e-100)
+        relative = np.maximum(errors, floor) / max(float(np.min(errors)), floor)
         weights = relative**-self.settings.sharpness
         return np.asarray(weights / weights.sum())
 

@@ -34,7 +34,22 @@ class Mst(BlockPolicy[MstSettings]):
     ``startup_steps`` before the block. Without ARMA the size is decided when a block begins, by the newest load, and
     until the ARMA model has its first ``window`` of steps it is the newest load too, ahead of the block.
 
-    The document's backlog plays no part: a size that carries more than arrives works it off.
+    The backlog plays no part, as in the document: a size that carries more than arrives works it off.
+
+    >>> from headgate.core.objective import parse_objective
+    >>> from headgate.core.topology import Topology
+    >>> from headgate.core.types import Instances, Observation, Sample
+    >>> from headgate.core.window import History
+    >>> from headgate.policies.base import Context, make_policy
+    >>> job = Topology.single()
+    >>> context = Context(parse_objective("throughput >= 95%"), job)
+    >>> policy = make_policy("mst-1", context, {"training": "1:99, 1:101, 2:197, 2:203, 4:396, 4:404"})
+    >>> history = History(job)
+    >>> sample = Sample("job", 0, input_rate_per_s=295, processed_rate_per_s=295, backlog=0)
+    >>> history.observe(Observation(0, {"job": sample}, {"job": Instances(3, 3, 3)}))
+    >>> target = policy.decide(0, history).targets["job"]
+    >>> target.instances, target.reason
+    (4, '295 records/s need 4 instances in this block')
     """
 
     Settings = MstSettings
@@ -131,6 +146,7 @@ def _variant(number: int) -> type[Mst]:
         )
         techniques = parts
 
+    Variant.__doc__ = Mst.__doc__
     Variant.__name__ = Variant.__qualname__ = f"Mst{number}"
     return register(Variant)
 
