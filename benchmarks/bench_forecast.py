@@ -33,10 +33,16 @@ def bench_arma_refit() -> None:
         fit_arma(windows[0], order)
         refit_s = best_s(lambda o=order: [fit_arma(window, o) for window in windows], repeats=3) / ROUNDS  # type: ignore[misc]
         name = f"refit ARMA{order}"
-        rows.append({"what": name, "milliseconds": 1000 * refit_s, "per_million_reference_loops": refit_s / yardstick_s})
+        rows.append(
+            {"what": name, "milliseconds": 1000 * refit_s, "per_million_reference_loops": refit_s / yardstick_s}
+        )
     choice_s = best_s(lambda: select_order(windows[0]), repeats=3)
     rows.append(
-        {"what": "choose p, q ≤ 3", "milliseconds": 1000 * choice_s, "per_million_reference_loops": choice_s / yardstick_s}
+        {
+            "what": "choose p, q ≤ 3",
+            "milliseconds": 1000 * choice_s,
+            "per_million_reference_loops": choice_s / yardstick_s,
+        }
     )
     report("forecast-arma", rows)
 

@@ -154,7 +154,9 @@ def _number(at_s: Instant, length_s: float) -> int:
 def _target(instances: Instances, size: int, begun: bool, numbers: Mapping[str, Number]) -> Target:
     told = f"{plain(float(numbers.get('load_per_s') or 0))} records/s need {size} instance{'' if size == 1 else 's'}"
     if size > instances.planned:
-        return Target(size, "block-needs-more", f"{told} in this block" if begun else f"{told} in the next block", numbers)
+        return Target(
+            size, "block-needs-more", f"{told} in this block" if begun else f"{told} in the next block", numbers
+        )
     if size == instances.planned:
         return hold(instances, "steady", told, numbers)
     if begun:

@@ -24,6 +24,10 @@ _MEMORY = 2000
 """Steps at which errors begin that are remembered."""
 _LEAST = 30
 _TINY = 1e-9
+_STILL = 1e-3
+"""A load that moves by less than this share per step is taken to be as restless as that: any move would surprise."""
+_FURTHEST = 3.0
+"""Errors beyond this factor of e³ = 20, up or down, say that a load began or ended, and no more."""
 _UNKNOWN = 0.1
 """Spread of a load, as a share, of which nothing is known yet."""
 _SHARES: FloatArray = (np.arange(POINTS) + 0.5) / POINTS
@@ -72,12 +76,12 @@ class BlockOutlook:
             self._restless += (move - self._restless) / min(self._steps, _RESTLESS_STEPS)
         self._steps += 1
         self._values.append(value)
-        self._origins.append((self._level(), float(np.sqrt(self._restless + _TINY))))
+        self._origins.append((self._level(), float(np.sqrt(max(self._restless, _STILL)))))
         if len(self._origins) == self._lead + self._block:
             # The value that is lead + block − 1 steps after an origin ends its block.
             level, scale = self._origins[0]
             steps = np.array(self._values)[-self._block :]
-            self._errors[self._count % _MEMORY] = np.log(steps / level) / scale
+            self._errors[self._count % _MEMORY] = np.clip(np.log(steps / level), -_FURTHEST, _FURTHEST) / scale
             self._count += 1
 
     def now(self) -> Outlook | None:
@@ -87,7 +91,8 @@ class BlockOutlook:
         level, scale = self._origins[-1]
         if self._count < _LEAST:
             return Outlook(level, _WIDE)
-        return Outlook(level, scale * np.quantile(self._errors[: min(self._count, _MEMORY)], _SHARES))
+        errors = scale * np.quantile(self._errors[: min(self._count, _MEMORY)], _SHARES)
+        return Outlook(level, np.clip(errors, -_FURTHEST, _FURTHEST))
 
     def _level(self) -> float:
         values = np.array(self._values)[-_TREND_STEPS:]

@@ -126,7 +126,9 @@ def _variant(number: int) -> type[Mst]:
 
     class Variant(Mst):
         name = f"mst-{number}"
-        summary = "Sizes by a model of the sustainable throughput" + (f", with {', '.join(used)}." if used else " alone.")
+        summary = "Sizes by a model of the sustainable throughput" + (
+            f", with {', '.join(used)}." if used else " alone."
+        )
         techniques = parts
 
     Variant.__name__ = Variant.__qualname__ = f"Mst{number}"

@@ -19,9 +19,10 @@ class QuantileSettings(BlockSettings):
     target: Annotated[float, Field(ge=0.5, lt=1)] = 0.99
     """Share of steps in which the job shall carry what arrives."""
     miss_worth: Annotated[float, Field(gt=0)] = 6.5
-    """What a missed step is worth at first, in steps of all the instances that the load needs; it follows the target."""
+    """What a missed step is worth at first, in steps of all the instances that the load needs; then it follows
+    ``target``."""
     gain: Annotated[float, Field(ge=0, le=1)] = 0.002
-    """How fast the worth follows: its relative change per block of which every step but the allowed ones was missed."""
+    """How fast the worth follows: its relative change per block that missed twice the steps that are allowed."""
 
 
 @register
@@ -31,8 +32,8 @@ class Quantile(BlockPolicy[QuantileSettings]):
     It differs from mst-7 in five ways. The load is an empirical distribution of whole blocks, not a normal one of one
     step. What a size sustains varies by a share of itself, not by as much at every size. The curve of throughput also
     learns from what was carried without saturating. A size is chosen where one more instance is no longer worth what it
-    saves, instead of at a fixed probability. And when a block begins, what was decided ahead is trimmed to what is still
-    needed by the newest load.
+    saves, instead of at a fixed probability. And when a block begins, what was decided ahead is trimmed to what the
+    newest load still calls for.
     """
 
     name = "quantile"

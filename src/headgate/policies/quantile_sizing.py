@@ -97,6 +97,9 @@ class QuantileSizer:
     def restore(self, state: JSON) -> None:
         log_worth, curve, read, steps, missed = state
         self._log_worth = float(log_worth)
-        self._curve = None if curve is None else CensoredCurve.restored(curve, self._highest)
+        self._curve = None
+        if curve is not None:
+            self._curve = CensoredCurve(((1, 1.0),), self._highest)
+            self._curve.restore(curve)
         self._read = {int(size): (float(high), float(total), int(count)) for size, high, total, count in read}
         self._steps, self._missed = int(steps), int(missed)

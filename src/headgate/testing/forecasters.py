@@ -63,7 +63,9 @@ def says_nothing_before_it_knows(factory: ForecasterFactory) -> None:
     """Without a value there is no forecast; after enough of them there is one for every kind of load."""
     ensure(factory().forecast(STEPS) is None, "it made a forecast although it had not seen a single value")
     for name, values in SERIES.items():
-        ensure(_fed(factory, values).forecast(STEPS) is not None, f"after {len(values)} values of {name} it says nothing")
+        ensure(
+            _fed(factory, values).forecast(STEPS) is not None, f"after {len(values)} values of {name} it says nothing"
+        )
 
 
 def gives_a_distribution_per_step(factory: ForecasterFactory) -> None:

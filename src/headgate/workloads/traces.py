@@ -52,7 +52,7 @@ def trace_folder() -> Path:
     folder = Path(named) if named else _BESIDE
     if not folder.is_dir():
         raise InputError(
-            f"the public traces are not at {str(folder)!r}; set {VARIABLE} to the folder that has them (wc98 and others)."
+            f"the public traces are not at {str(folder)!r}; set {VARIABLE} to the folder with wc98 and the others."
         )
     return folder
 
@@ -85,8 +85,8 @@ Reader = Callable[[Path], tuple[datetime | None, float, Values]]
 
 
 def _rows(path: Path, delimiter: str = ",") -> Iterator[dict[str, str]]:
-    opened = gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
-    with opened as file:
+    compressed = path.suffix == ".gz"
+    with gzip.open(path, "rt", newline="") if compressed else path.open(newline="") as file:
         yield from csv.DictReader(file, delimiter=delimiter)
 
 

@@ -1,8 +1,8 @@
 """Eight applications after imai's Table II and figure 6. The document prints no curve: these curves are ours.
 
-What it does say is kept: the peak load of each application, that models are trained on 3, 4, 6, 8 and 24 instances (1 to
-14 for flight distances), that VHT does not scale at all, and that the models of unique visitor, page view and hashtag
-count, which know nothing beyond 24 instances, promise more there than the application holds.
+What it does say is kept: the peak load of each application, that models are trained on 3, 4, 6, 8 and 24 instances
+(1 to 14 for flight distances), that VHT does not scale at all, and that the models of unique visitor, page view and
+hashtag count, which know nothing beyond 24 instances, promise more there than the application holds.
 
 A true curve is the universal scalability law, a·m / (1 + s·(m − 1) + k·m·(m − 1)), less a share that is lost to a
 bottleneck which sets in beyond ``bottleneck_from`` instances. What a block of minutes gets is drawn from a normal
@@ -74,14 +74,19 @@ APPLICATIONS = (
     Application("grep", "wc98", peak=32, single=0.62, contention=0.004, coherence=1.5e-5, noise=0.06),
     Application("rolling-count", "wc98", peak=10, single=0.26, contention=0.011, noise=0.07),
     Application(
-        "unique-visitor", "wc98", peak=48, single=0.95, contention=0.002, bottleneck=0.15, bottleneck_from=12, noise=0.08
+        "unique-visitor",
+        "wc98",
+        peak=48,
+        single=0.95,
+        contention=0.002,
+        bottleneck=0.15,
+        bottleneck_from=12,
+        noise=0.08,
     ),
     Application("page-view", "wc98", peak=46, single=0.85, contention=0.001, bottleneck=0.12, noise=0.06),
     Application("data-clean", "wc98", peak=5, single=0.115, contention=0.008, noise=0.08),
     Application("vht", "wc98", peak=49, single=58, contention=1.0, noise=0.02),
-    Application(
-        "rolling-hashtag-count", "tweets", peak=200, single=3.1, contention=0.001, bottleneck=0.18, noise=0.05
-    ),
+    Application("rolling-hashtag-count", "tweets", peak=200, single=3.1, contention=0.001, bottleneck=0.18, noise=0.05),
     Application(
         "rolling-flight-distances",
         "flights",

@@ -90,9 +90,7 @@ class QuantileRun:
     ) -> None:
         settings = settings or QuantileSettings()
         self._expected = expected
-        self._sizer = QuantileSizer(
-            settings.target, settings.miss_worth, settings.gain, highest, training, validation
-        )
+        self._sizer = QuantileSizer(settings.target, settings.miss_worth, settings.gain, highest, training, validation)
 
     def read(self, instances: int, load: float, sustained: float | None) -> None:
         self._sizer.read(instances, load, sustained)

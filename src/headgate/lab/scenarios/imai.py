@@ -37,12 +37,13 @@ PROBABILITIES = (0.5, 0.7, 0.9, 0.95)
 FULL = Plan()
 NOTES = (
     "The throughput curves of the eight applications are ours, in the shapes the document tells of: it prints none. "
-    "World Cup 98 is the document's own week (29 June to 5 July 1998); its tweets and flights are replaced by generated "
-    "weeks with a daily cycle. Absolute figures therefore differ from the document's; their order is what compares.",
+    "World Cup 98 is the document's own week (29 June to 5 July 1998); its tweets and flights are replaced by "
+    "generated weeks with a daily cycle. Absolute figures therefore differ from the document's; their order is what "
+    "compares.",
     "qos_pct is eq. 22, which counts minutes; load_weighted_qos_pct counts records, and worst_backlog_peak_minutes is "
-    "the highest backlog in minutes of peak load: a policy that gives up exactly the spikes looks good by eq. 22 alone.",
+    "the highest backlog in minutes of peak load: a policy that gives up exactly the spikes looks good by eq. 22.",
     "The ground truth of eq. 23 takes, minute by minute, the least size that was enough with the throughput as drawn. "
-    "A size is decided every 10 minutes; with ARMA 2 minutes ahead, so that new instances are ready when they are needed.",
+    "A size is decided every 10 minutes; with ARMA 2 minutes ahead, so that new instances are ready when needed.",
 )
 
 
@@ -83,7 +84,9 @@ def compare_applications(progress: Progress, plan: Plan, processes: int = 2) -> 
         for application in plan.applications
         for policy in plan.policies
     ]
-    told = "VHT keeps 100 % under every policy, as in the document: it does not scale at all, and one instance is enough."
+    told = (
+        "VHT keeps 100 % under every policy, as in the document: it does not scale at all, and one instance is enough."
+    )
     named = [{**row, "run": f"{row['application']} {row['policy']}"} for row in rows]
     return Outcome(rows, (*NOTES, told), _bars("run", named))
 

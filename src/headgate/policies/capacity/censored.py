@@ -4,9 +4,9 @@ Saturated readings alone mislead: a size is seen saturated when it happens to su
 What it carried without saturating is the other half of the truth: there it could have carried at least that much (the
 reading is censored). Both together are unbiased.
 
-The logarithm of the throughput is a fitted MST model plus a correction, which is linear between a few sizes and gaussian
-in its uncertainty. A saturated reading is an observation of it; an unsaturated one moves it by the slope of the censored
-likelihood (one Fisher-scoring step).
+The logarithm of the throughput is a fitted MST model plus a correction, which is linear between a few sizes and
+gaussian in its uncertainty. A saturated reading is an observation of it; an unsaturated one moves it by the slope of
+the censored likelihood (one Fisher-scoring step).
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class CensoredCurve:
             return
         # Beyond this the ratio below is its argument but for rounding.
         distance = min(distance, 8.0)
-        hazard = math.exp(-distance * distance / 2) / math.sqrt(2 * math.pi) / (0.5 * math.erfc(distance / math.sqrt(2)))
+        hazard = (
+            math.exp(-distance * distance / 2) / math.sqrt(2 * math.pi) / (0.5 * math.erfc(distance / math.sqrt(2)))
+        )
         information = hazard * (hazard - distance)
         self._move(size, self._noise * hazard / information, self._noise**2 / information)
 
@@ -114,15 +116,13 @@ class CensoredCurve:
     def snapshot(self) -> JSON:
         return [self._model.to_json(), self._noise, self._weights.tolist(), self._covariance.tolist()]
 
-    @classmethod
-    def restored(cls, state: JSON, highest: int) -> CensoredCurve:
+    def restore(self, state: JSON) -> None:
+        """Go on from a snapshot; what the curve was made from does not matter then."""
         model, noise, weights, covariance = state
-        curve = cls.__new__(cls)
-        curve._set_up(MstModel.from_json(model), highest)
-        curve._noise = float(noise)
-        curve._weights = np.array(weights, dtype=np.float64)
-        curve._covariance = np.array(covariance, dtype=np.float64)
-        return curve
+        self._set_up(MstModel.from_json(model), len(self._sizes))
+        self._noise = float(noise)
+        self._weights = np.array(weights, dtype=np.float64)
+        self._covariance = np.array(covariance, dtype=np.float64)
 
 
 def _relative_fit(measured: Sequence[Measured]) -> MstModel:
