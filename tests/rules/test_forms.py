@@ -7,7 +7,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -244,6 +244,8 @@ def _accepts_or_tells(text: str) -> None:
 
 
 @given(st.one_of(st.text(), st.text(alphabet=string.printable), TREES.map(_written)))
+@example("&0\n: &0")
+@example("rules: &a\n  - &a x")
 @settings(max_examples=400)
 def test_any_text_is_a_policy_or_has_errors_and_never_a_traceback(text: str) -> None:
     _accepts_or_tells(text)

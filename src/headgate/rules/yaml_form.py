@@ -82,7 +82,7 @@ def yaml_nodes(text: str, source: str) -> Node:
         mark = error.problem_mark or error.context_mark
         at = Position(1, 1) if mark is None else _position(mark)
         raise _error(source, at, _syntax(error)) from error
-    except YAMLError as error:
+    except (YAMLError, YAMLWarning) as error:
         raise _error(source, _position_in(text, error), f"this is not YAML: {_first_line(error)}.") from error
     except RecursionError as error:
         raise _error(source, Position(1, 1), "this is nested too deeply to be a rule file.") from error
@@ -146,7 +146,7 @@ def _syntax(error: MarkedYAMLError | MarkedYAMLWarning) -> str:
     return f"{told}{hint}"
 
 
-def _position_in(text: str, error: YAMLError) -> Position:
+def _position_in(text: str, error: YAMLError | YAMLWarning) -> Position:
     """Where a character stands that must not be there."""
     index = getattr(error, "position", None)
     if not isinstance(index, int):
