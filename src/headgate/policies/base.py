@@ -8,6 +8,7 @@ a new file is all it takes; the contract checks then run on it by themselves.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -152,6 +153,13 @@ def _discover() -> None:
         importlib.import_module(f"{package.__name__}.{module.name}")
 
 
+def _import_by_name(name: str) -> None:
+    """Import only the file that is named after a policy: others may bring libraries that a driver need not load."""
+    module = name.replace("-", "_")
+    if module.isidentifier() and importlib.util.find_spec(f"headgate.policies.{module}") is not None:
+        importlib.import_module(f"headgate.policies.{module}")
+
+
 def policy_names() -> list[str]:
     """Every registered policy, sorted."""
     _discover()
@@ -159,7 +167,10 @@ def policy_names() -> list[str]:
 
 
 def policy_class(name: str) -> type[AnyPolicy]:
-    _discover()
+    if name not in _REGISTRY:
+        _import_by_name(name)
+    if name not in _REGISTRY:
+        _discover()
     if name not in _REGISTRY:
         raise UnknownNameError("policy", name, _REGISTRY)
     return _REGISTRY[name]
