@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.cli import explain
-from headgate.core.types import Outcome, Receipt, Run
+from headgate.core.types import Answer, Outcome, Receipt, Run
 from headgate.journal.sqlite import SqliteJournal
 from tests.cli.commands import SIMULATE, headgate, refused
 from tests.journal.entries import RUN, decision, event, observation, receipt
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
     journal.observed(observation(70, 3, 3))
     journal.decided(decision(70, 3, 3))
     journal.decided(decision(80, 3, 2, code="idle"))
-    journal.received(Receipt(80.1, Outcome.REFUSED, {"job": 3}, "the cluster is going away"))
+    journal.received(Receipt(80.1, {"job": Answer(Outcome.REFUSED, 3, "the cluster is going away")}))
     journal.close()
     return path
 
@@ -78,7 +78,7 @@ def test_the_json_tells_the_same(path: Path) -> None:
     ]
     grown = data["story"][2]
     assert (grown["current"], grown["proposed"], grown["target"], grown["reached_s"]) == (1, 9, 3, 70)
-    assert grown["receipt"]["outcome"] == "accepted"
+    assert grown["receipt"]["answers"]["job"]["outcome"] == "accepted"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from headgate.core.contracts import Engine
 from headgate.core.types import (
     JSON,
+    Answer,
     Decision,
     Event,
     Instances,
@@ -208,7 +209,7 @@ class Adding(Simulated):
     def apply(self, decision: Decision) -> Receipt:
         receipt = super().apply(decision)
         if decision.verdicts and receipt.outcome is Outcome.UNCHANGED:
-            return Receipt(receipt.at_s, Outcome.ACCEPTED, receipt.requested)
+            return Receipt(receipt.at_s, {"job": Answer(Outcome.ACCEPTED, receipt.requested["job"])})
         return receipt
 
 
@@ -216,7 +217,9 @@ class Lazy(Simulated):
     """Says yes and does nothing."""
 
     def apply(self, decision: Decision) -> Receipt:
-        return Receipt(self.now(), Outcome.ACCEPTED, decision.targets)
+        return Receipt(
+            self.now(), {name: Answer(Outcome.ACCEPTED, target) for name, target in decision.targets.items()}
+        )
 
 
 class Immortal(Simulated):

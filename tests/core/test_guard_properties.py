@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.contracts import Guard
-from headgate.core.guards import StrategyKind
+from headgate.core.guards import Attainable, StrategyKind
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Sample
 from headgate.core.window import History
@@ -68,6 +68,11 @@ settings = st.builds(
 )
 
 
+def without_attainable(guards: tuple[Guard, ...]) -> list[Guard]:
+    """The guards but for the one that brings back a plan which the cluster does not fulfil."""
+    return [guard for guard in guards if not isinstance(guard, Attainable)]
+
+
 def run(guards: tuple[Guard, ...], window: History, made: Decision) -> Decision:
     for guard in guards:
         made = guard(window, made)
@@ -86,7 +91,7 @@ def test_all_guards_together_end_within_the_bounds(
 @given(settings, situations())
 def test_no_guard_turns_a_change_around(chosen: GuardSettings, situation: tuple[Objective, History, Decision]) -> None:
     objective, window, made = situation
-    for guard in chosen.build(objective):
+    for guard in without_attainable(chosen.build(objective)):
         following = guard(window, made)
         before, after = made.verdicts["job"].change, following.verdicts["job"].change
         assert before * after >= 0
@@ -100,7 +105,7 @@ def test_without_a_strategy_no_guard_enlarges_a_change(
 ) -> None:
     objective, window, made = situation
     plain = chosen.model_copy(update={"strategy": StrategyKind.AS_PROPOSED})
-    for guard in plain.build(objective):
+    for guard in without_attainable(plain.build(objective)):
         following = guard(window, made)
         assert abs(following.verdicts["job"].change) <= abs(made.verdicts["job"].change)
         made = following

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from headgate.core.types import (
     METRIC_FIELDS,
+    Answer,
+    Batch,
     Decision,
     Event,
     GuardNote,
@@ -13,8 +15,10 @@ from headgate.core.types import (
     Observation,
     Outcome,
     Receipt,
+    Role,
     Run,
     Sample,
+    Startup,
     Verdict,
 )
 
@@ -40,8 +44,8 @@ def event(at_s: float, kind: str = "started") -> Event:
     return Event(at_s, kind, f"{kind} in a test")
 
 
-def receipt(at_s: float, outcome: Outcome = Outcome.ACCEPTED, requested: int = 1) -> Receipt:
-    return Receipt(at_s, outcome, {"job": requested})
+def receipt(at_s: float, outcome: Outcome = Outcome.ACCEPTED, requested: int = 1, detail: str = "") -> Receipt:
+    return Receipt(at_s, {"job": Answer(outcome, requested, detail)})
 
 
 # Any text that Python can hold, half of a surrogate pair included: names and messages come from outside.
@@ -52,26 +56,52 @@ floats = st.floats(allow_nan=False)  # A number that is not equal to itself has 
 counts = st.integers(min_value=0, max_value=10**6)
 numbers = st.dictionaries(texts, st.none() | floats | st.integers() | texts, max_size=4)
 
-samples = st.builds(
-    Sample,
-    operator=texts,
-    at_s=instants,
+batches = st.builds(
+    Batch,
+    started_s=instants,
+    ended_s=instants,
+    records=floats,
+    oldest_s=st.none() | instants,
+    late=st.none() | floats,
+    trigger_interval_s=floats,
+    instances=st.none() | counts,
     warming=st.booleans(),
-    metrics=st.dictionaries(texts, st.none() | floats, max_size=3),
-    **{name: st.none() | floats for name in METRIC_FIELDS},
+    query=texts,
 )
+COUNTERS = ("arrived", "done", "emitted", "late", "busy_s", "available_s", "running_s", "batch_ended_s")
+
+
+def samples_with(parts: st.SearchStrategy[dict[str, Sample]]) -> st.SearchStrategy[Sample]:
+    return st.builds(
+        Sample,
+        operator=texts,
+        at_s=instants,
+        age_s=floats,
+        batches=st.lists(batches, max_size=2).map(tuple),
+        useful_instances=st.none() | counts,
+        warming=st.booleans(),
+        metrics=st.dictionaries(texts, st.none() | floats, max_size=3),
+        parts=parts,
+        **{name: st.none() | floats for name in (*METRIC_FIELDS, *COUNTERS)},
+    )
+
+
+samples = samples_with(st.dictionaries(texts, samples_with(st.just({})), max_size=2))
+startups = st.builds(Startup, texts, instants, floats, st.none() | floats, st.none() | floats)
 observations = st.builds(
     Observation,
     at_s=instants,
-    samples=st.dictionaries(texts, samples, max_size=3),
-    instances=st.dictionaries(texts, st.builds(Instances, counts, counts, counts), max_size=3),
+    samples=st.dictionaries(texts, samples, max_size=2),
+    instances=st.dictionaries(texts, st.builds(Instances, counts, counts, counts, st.booleans()), max_size=3),
+    startups=st.dictionaries(texts, st.lists(startups, max_size=2).map(tuple), max_size=2),
 )
 notes = st.builds(GuardNote, texts, counts, counts, texts)
 verdicts = st.builds(
     Verdict, texts, counts, counts, counts, texts, texts, numbers, st.lists(notes, max_size=3).map(tuple)
 )
-decisions = st.builds(Decision, instants, texts, st.dictionaries(texts, verdicts, max_size=3))
-receipts = st.builds(Receipt, instants, st.sampled_from(Outcome), st.dictionaries(texts, counts, max_size=3), texts)
+decisions = st.builds(Decision, instants, texts, st.dictionaries(texts, verdicts, max_size=3), st.sampled_from(Role))
+answers = st.builds(Answer, st.sampled_from(Outcome), counts, texts)
+receipts = st.builds(Receipt, instants, st.dictionaries(texts, answers, max_size=3))
 events = st.builds(Event, instants, texts, texts, numbers)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | floats | texts,

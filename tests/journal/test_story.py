@@ -89,7 +89,7 @@ OBSERVED = [
         ([decision(20, 4, 6)], [], "6 ready after 10s"),
         (
             [decision(20, 4, 6)],
-            [replace(receipt(20.5, Outcome.REFUSED), detail="no cores left")],
+            [receipt(20.5, Outcome.REFUSED, detail="no cores left")],
             "refused after 500ms (no cores left)",
         ),
     ],

@@ -150,9 +150,16 @@ def restored(learned: Run) -> Proactive:
 
 def reading(at_s: float, rate: float, latency_s: float, delay_s: float = 0.0) -> Sample:
     return Sample(
-        "job", at_s, rate, processed_rate_per_s=80.0, backlog=0.0, latency_s=latency_s, processing_time_s=latency_s,
-        scheduling_delay_s=delay_s, trigger_interval_s=5.0,
-    )  # fmt: skip
+        "job",
+        at_s,
+        input_rate_per_s=rate,
+        processed_rate_per_s=80.0,
+        backlog=0.0,
+        latency_s=latency_s,
+        processing_time_s=latency_s,
+        scheduling_delay_s=delay_s,
+        trigger_interval_s=5.0,
+    )
 
 
 def test_the_fewest_instances_that_hold_are_found_by_hand(learned: Run) -> None:

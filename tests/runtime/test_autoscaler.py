@@ -9,7 +9,7 @@ import pytest
 from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, Instances, Observation, Outcome, Receipt, Sample
+from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Sample
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.base import guards_for
 from headgate.runtime.autoscaler import Autoscaler, preview_policy, wire
@@ -40,7 +40,7 @@ class CountedEngine:
         return Observation(now, {"job": Sample("job", now, latency_s=1.0)}, {"job": Instances(1, 1, 1)})
 
     def apply(self, decision: Decision) -> Receipt:
-        return Receipt(self._clock.now(), Outcome.UNCHANGED, {"job": 1})
+        return Receipt(self._clock.now(), {"job": Answer(Outcome.UNCHANGED, 1)})
 
     def close(self) -> None:
         self.closed += 1

@@ -12,6 +12,7 @@ from headgate.core.guards import Bounds
 from headgate.core.topology import Topology
 from headgate.core.types import (
     JSON,
+    Answer,
     Decision,
     Event,
     Instances,
@@ -61,7 +62,7 @@ class TinyEngine:
         if self.answer is None:
             self.planned = decision.targets["job"]
         outcome = self.answer or (Outcome.ACCEPTED if changed else Outcome.UNCHANGED)
-        return Receipt(self._clock.now(), outcome, {"job": self.planned})
+        return Receipt(self._clock.now(), {"job": Answer(outcome, self.planned)})
 
     def close(self) -> None:
         return None

@@ -25,7 +25,14 @@ def reading(
     processed_rate: float | None = 20.0,
     backlog: float | None = 5.0,
 ) -> Sample:
-    return Sample("job", at_s, input_rate, processed_rate, backlog, latency_s)
+    return Sample(
+        "job",
+        at_s,
+        input_rate_per_s=input_rate,
+        processed_rate_per_s=processed_rate,
+        backlog=backlog,
+        latency_s=latency_s,
+    )
 
 
 def decided(at_s: float, current: int, target: int, *notes: GuardNote, proposed: int | None = None) -> Decision:

@@ -1,19 +1,23 @@
 """Stabilisers that wrap any policy, always in this order:
 
-bounds → strategy → step limit → hysteresis → guard times → monotonicity → pending → recovering → blind
+bounds → useful → strategy → step limit → hysteresis → sizes → guard times → monotonicity → pending → recovering →
+blind → together → attainable
 
 Each is a small frozen value that is called with the window and a decision. A guard either lets an operator's target
 pass or replaces it, and says why in a note. Bounds come first, so that the others see a size that is possible; those
 that can only hold come last, so that nothing after them can undo a hold. No guard moves a target across the current
-size: it may soften a change or stop it, never turn it around (bounds excepted: a size outside them must come back).
+size: it may soften a change or stop it, never turn it around. Two exceptions: a size outside the bounds must come back,
+and so must a plan that the cluster does not fulfil.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar
+from types import MappingProxyType
+from typing import ClassVar, TypeAlias
 
 from headgate.core.errors import InputError
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
@@ -29,7 +33,7 @@ class EachOperator:
 
     def __call__(self, window: Window, decision: Decision) -> Decision:
         verdicts = {name: self._noted(window, decision.at_s, verdict) for name, verdict in decision.verdicts.items()}
-        return Decision(decision.at_s, decision.policy, verdicts)
+        return replace(decision, verdicts=verdicts)
 
     def _noted(self, window: Window, now: Instant, verdict: Verdict) -> Verdict:
         target, why = self.limit(window, now, verdict)
@@ -49,6 +53,11 @@ class EachOperator:
         raise NotImplementedError
 
 
+OwnBounds: TypeAlias = Mapping[str, tuple[int, int]]
+"""Fewest and most instances of the operators that have bounds of their own."""
+_NONE_OWN: OwnBounds = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds(EachOperator):
     """Never fewer than the minimum, never more than the maximum."""
@@ -56,13 +65,37 @@ class Bounds(EachOperator):
     name: ClassVar[str] = "bounds"
     min_instances: int
     max_instances: int
+    own: OwnBounds = field(default_factory=lambda: _NONE_OWN)
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
-        if verdict.target < self.min_instances:
-            return self.min_instances, f"at least {self.min_instances} instances"
-        if verdict.target > self.max_instances:
-            return self.max_instances, f"at most {self.max_instances} instances"
+        lowest, highest = self.own.get(verdict.operator, (self.min_instances, self.max_instances))
+        if verdict.target < lowest:
+            return lowest, f"at least {lowest} instances"
+        if verdict.target > highest:
+            return highest, f"at most {highest} instances"
         return verdict.target, ""
+
+
+@dataclass(frozen=True, slots=True)
+class Useful(EachOperator):
+    """Adds no instance that could find nothing to do: a job's work comes in so many pieces and no more."""
+
+    name: ClassVar[str] = "useful"
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        sample = window.sample(verdict.operator)
+        useful = None if sample is None else sample.useful_instances
+        if useful is None or verdict.target <= max(useful, verdict.current):
+            return verdict.target, ""
+        target = max(useful, verdict.current)
+        why = f"the job's work is in pieces that keep no more than {useful} instances busy; more could not help"
+        if sample is not None and sample.skew is not None and sample.skew >= NOTABLE_SKEW:
+            why = f"{why} (its fullest partition holds {sample.skew:.2g} × the mean)"
+        return target, why
+
+
+NOTABLE_SKEW = 2.0
+"""From this on the fullest partition is worth a word."""
 
 
 class StrategyKind(StrEnum):
@@ -88,14 +121,15 @@ class Strategy(EachOperator):
     granularity: int
     min_instances: int
     max_instances: int
+    own: OwnBounds = field(default_factory=lambda: _NONE_OWN)
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         if verdict.target == verdict.current or self.kind is StrategyKind.AS_PROPOSED:
             return verdict.target, ""
         direction = 1 if verdict.target > verdict.current else -1
         count, why = self._count(window, verdict.operator, direction)
-        target = max(self.min_instances, min(self.max_instances, verdict.current + direction * count))
-        return target, why
+        lowest, highest = self.own.get(verdict.operator, (self.min_instances, self.max_instances))
+        return max(lowest, min(highest, verdict.current + direction * count)), why
 
     def _count(self, window: Window, operator: str, direction: int) -> tuple[int, str]:
         if self.kind is StrategyKind.LINEAR:
@@ -160,6 +194,24 @@ class Hysteresis(EachOperator):
 
 
 @dataclass(frozen=True, slots=True)
+class AllowedSizes(EachOperator):
+    """Goes to a size that is possible: the next larger one, unless there is none."""
+
+    name: ClassVar[str] = "sizes"
+    allowed: Mapping[str, tuple[int, ...]]
+    """By operator, rising."""
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        allowed = self.allowed.get(verdict.operator)
+        if allowed is None or verdict.change == 0 or verdict.target in allowed:
+            return verdict.target, ""
+        target = next((size for size in allowed if size >= verdict.target), allowed[-1])
+        if (target - verdict.current) * verdict.change < 0:
+            target = verdict.current
+        return target, f"only {', '.join(map(str, allowed))} instances are possible"
+
+
+@dataclass(frozen=True, slots=True)
 class GuardTimes(EachOperator):
     """Waits after a change before the next one, per direction of both (rouaux §4.2)."""
 
@@ -196,20 +248,19 @@ class Monotonicity(EachOperator):
     name: ClassVar[str] = "monotonicity"
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
-        if verdict.change == 0 or not window.decisions:
+        last = window.last_change(verdict.operator)
+        if verdict.change == 0 or last is None:
             return verdict.target, ""
-        last = window.decisions[-1]
-        last_verdict = last.verdicts.get(verdict.operator)
         before = window.sample_at(verdict.operator, last.at_s)
         newest = window.sample(verdict.operator)
-        if last_verdict is None or before is None or newest is None:
+        if before is None or newest is None:
             return verdict.target, ""
         if before.latency_s is None or newest.latency_s is None:
             return verdict.target, ""
         told = f"latency went from {before.latency_s:.3g} s to {newest.latency_s:.3g} s after the last scale-"
-        if last_verdict.change > 0 and verdict.change < 0 and newest.latency_s > before.latency_s:
+        if last.is_scale_out and verdict.change < 0 and newest.latency_s > before.latency_s:
             return verdict.current, f"{told}out"
-        if last_verdict.change < 0 and verdict.change > 0 and newest.latency_s < before.latency_s:
+        if not last.is_scale_out and verdict.change > 0 and newest.latency_s < before.latency_s:
             return verdict.current, f"{told}in"
         return verdict.target, ""
 
@@ -247,16 +298,22 @@ class HoldWhileRecovering(EachOperator):
         if verdict.change == 0:
             return verdict.target, ""
         settled_s = window.settled_since_s(verdict.operator)
-        since_s = window.observations[0].at_s if settled_s is None else settled_s
-        if now - since_s >= self.timeout_s:
+        if now - self._since_s(window, verdict.operator, settled_s) >= self.timeout_s:
             return verdict.target, ""
         sample = window.sample(verdict.operator)
         # A reading taken at the very instant of the change is one that led to it.
-        if settled_s is not None and (sample is None or sample.at_s <= settled_s):
+        if settled_s is not None and (sample is None or sample.measured_s <= settled_s):
             return verdict.current, "no reading yet of the size that the job has now"
         if sample is not None and sample.warming:
             return verdict.current, "the newest reading was made while instances were starting, joining or leaving"
         return verdict.target, ""
+
+    def _since_s(self, window: Window, operator: str, settled_s: Instant | None) -> Instant:
+        """When the unrest began: executors that keep coming and going must not put the end off for ever."""
+        change, unsettled_s = window.last_change(operator), window.unsettled_since_s(operator)
+        if settled_s is None or unsettled_s is None:
+            return window.observations[0].at_s if settled_s is None else settled_s
+        return unsettled_s if change is None else max(change.at_s, unsettled_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +326,80 @@ class NeverInBlind(EachOperator):
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         if verdict.change >= 0:
             return verdict.target, ""
-        sample = window.sample(verdict.operator)
+        instances, sample = window.instances(verdict.operator), window.sample(verdict.operator)
+        if instances is not None and instances.stale:
+            return verdict.current, "the size that the job has now is not known, so no scale-in"
         if sample is None:
             return verdict.current, "no reading yet, so no scale-in"
         # A job with a long trigger interval has rare readings; two of them missing is what counts as stale there.
         stale_after_s = max(self.stale_after_s, 2 * (sample.trigger_interval_s or 0.0))
-        if now - sample.at_s > stale_after_s:
-            return verdict.current, f"the newest reading is {format_duration(now - sample.at_s)} old, so no scale-in"
+        age_s = now - sample.at_s + sample.age_s
+        if age_s > stale_after_s:
+            return verdict.current, f"the newest reading is {format_duration(age_s)} old, so no scale-in"
         return verdict.target, ""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Operators that can only be rescaled together shrink together: while one of them has to wait, none does.
+
+    A rescale is a restart for all of them, and one for a part of what is due would soon be followed by another.
+    """
+
+    name: ClassVar[str] = "together"
+
+    def __call__(self, window: Window, decision: Decision) -> Decision:
+        verdicts = dict(decision.verdicts)
+        for name, verdict in decision.verdicts.items():
+            group = [decision.verdicts[one] for one in window.topology.rescaled_with(name) if one in decision.verdicts]
+            waiting = next((one for one in group if one.change == 0 and one.proposed != one.current), None)
+            growing = any(one.change > 0 for one in group)
+            target, why = verdict.target, ""
+            if verdict.change < 0 and waiting is not None and not growing:
+                target, why = verdict.current, f"it is rescaled together with {waiting.operator}, which has to wait"
+            if len(group) > 1:
+                note = GuardNote(self.name, verdict.target, target, why)
+                verdicts[name] = replace(verdict, target=target, notes=(*verdict.notes, note))
+        return replace(decision, verdicts=verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Attainable(EachOperator):
+    """Brings a plan that the cluster does not fulfil back to what it gives, and asks again only after a while.
+
+    Otherwise a plan would run away from a full cluster, and take as long to come back as it took to grow.
+    """
+
+    name: ClassVar[str] = "attainable"
+    timeout_s: float
+    """How long to wait for another instance to come."""
+    retry_after_s: float
+    """How long not to ask for more than the cluster was found to give."""
+    min_instances: int = 1
+    own: OwnBounds = field(default_factory=lambda: _NONE_OWN)
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        instances, short_s = window.instances(verdict.operator), window.short_since_s(verdict.operator)
+        if instances is None or instances.stale:
+            return verdict.target, ""
+        if short_s is not None and now - short_s >= self.timeout_s and verdict.target > instances.ready:
+            lowest, _ = self.own.get(verdict.operator, (self.min_instances, 0))
+            why = (
+                f"the cluster gave {instances.ready} of {instances.planned} planned instances and no more for "
+                f"{format_duration(now - short_s)}: back to what it gives"
+            )
+            target = min(verdict.target, max(lowest, instances.ready))
+            return (target, why) if target != verdict.target else (target, "")
+        last = window.last_scale_in(verdict.operator)
+        if last is None or verdict.change <= 0 or now - last.at_s >= self.retry_after_s:
+            return verdict.target, ""
+        if not any(note.guard == self.name and note.before != note.after for note in last.verdict.notes):
+            return verdict.target, ""
+        given, ago_s = last.verdict.target, now - last.at_s
+        if verdict.target <= given:
+            return verdict.target, ""
+        why = (
+            f"the cluster gave no more than {given} {format_duration(ago_s)} ago; asking again in "
+            f"{format_duration(self.retry_after_s - ago_s)}"
+        )
+        return max(verdict.current, given), why

@@ -24,28 +24,112 @@ Number: TypeAlias = float | int | str | None
 
 NO_NUMBERS: Mapping[str, Number] = MappingProxyType({})
 NO_METRICS: Mapping[str, float | None] = MappingProxyType({})
+NO_STARTUPS: Mapping[str, tuple[Startup, ...]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A micro-batch that has ended. Policies learn how long work takes from batches, not from readings."""
+
+    started_s: Instant
+    ended_s: Instant
+    records: float
+    oldest_s: Instant | None = None
+    """When the oldest of its records arrived; ``None`` when that is not known."""
+    late: float | None = None
+    """Records of it whose result came later than the objective allows."""
+    trigger_interval_s: float = 0.0
+    """0: a batch follows the one before it as fast as possible."""
+    instances: int | None = None
+    """Instances that could take work when it ended."""
+    warming: bool = False
+    """Instances came, went or warmed up meanwhile: true, but not typical of this size."""
+    query: str = ""
+    """Which of several queries it belongs to."""
+
+    @property
+    def processing_time_s(self) -> float:
+        return self.ended_s - self.started_s
+
+    @property
+    def latency_s(self) -> float:
+        """What the oldest of its records waited until it was done; at least the processing time."""
+        return self.ended_s - (self.started_s if self.oldest_s is None else min(self.oldest_s, self.started_s))
+
+    @property
+    def scheduling_delay_s(self) -> float:
+        """How long the oldest of its records waited for the start, beyond one trigger interval."""
+        return max(0.0, self.latency_s - self.processing_time_s - self.trigger_interval_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """How long an instance took to be of use, counted from the request for it."""
+
+    instance: str
+    requested_s: Instant
+    registered_after_s: float
+    first_task_after_s: float | None = None
+    """Until it had done its first task; ``None`` when it got none while it was watched."""
+    warm_after_s: float | None = None
+    """Until the first batch after it was no longer cold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One reading of one operator.
+    """One reading of one operator: its state at ``at_s``.
 
-    For micro-batches, ``latency_s`` is scheduling delay + processing time of the newest batch: how long after it was
-    due a record's result came out. The delay is what the oldest record of the batch waited beyond one trigger interval.
+    What an engine knows for certain are counters since some start of its own, and gauges as of now. Rates and
+    utilization are differences, which the window makes (``core/differences.py``) where an engine does not give them, so
+    that a lost reading costs resolution and nothing else.
     """
 
     operator: str
     at_s: Instant
-    """When the reading was taken: the end of the batch it describes, not the time it was asked for."""
+    """When the reading was taken."""
+    age_s: float = 0.0
+    """How old the newest news of the source is that it rests on; 0 where the source was asked just now."""
+
+    # Counters, since a start that may be any: only differences mean something.
+    arrived: float | None = None
+    """Records that have been offered, whether or not they were admitted yet."""
+    done: float | None = None
+    """Records that the operator is through with."""
+    emitted: float | None = None
+    """Records that the operator has given to those downstream of it."""
+    late: float | None = None
+    """Records whose result came, or is still to come, later than the objective allows."""
+    busy_s: float | None = None
+    """Seconds that slots of instances were busy, of the batches that have ended."""
+    available_s: float | None = None
+    """Seconds that there were slots, up to the same moment as ``busy_s``."""
+    batches: tuple[Batch, ...] = ()
+    """The batches that ended since the reading before this one, oldest first."""
+
+    # Gauges, as of now.
+    backlog: float | None = None
+    """Records that have arrived and are not done yet."""
+    latency_s: float | None = None
+    """What the oldest record that is not done yet has waited so far; 0 when none waits."""
+    running_s: float | None = None
+    """How long the running batch has been running; ``None`` when none runs."""
+    batch_ended_s: Instant | None = None
+    """When the newest batch ended; ``None`` where there are no batches, or none has ended yet."""
+    useful_instances: int | None = None
+    """More instances than this cannot help, for there is not enough work to be done side by side."""
+    skew: float | None = None
+    """Backlog of the fullest partition over that of a mean one; 1 when all are alike."""
+
+    # Of the newest batch, or of the last span between two readings.
     input_rate_per_s: float | None = None
     """Records offered per second, whether or not they were admitted yet."""
     processed_rate_per_s: float | None = None
     """Records per second that the operator got through while it was busy with them."""
-    backlog: float | None = None
-    """Records that have arrived and are not processed yet."""
-    latency_s: float | None = None
+    output_rate_per_s: float | None = None
+    """Records per second given to those downstream."""
     processing_time_s: float | None = None
     scheduling_delay_s: float | None = None
+    """How long the oldest record of the newest batch waited for its start, beyond one trigger interval."""
     trigger_interval_s: float | None = None
     utilization: float | None = None
     """Busy share of the ready instances, 0 to 1."""
@@ -53,6 +137,29 @@ class Sample:
     """The reading was made while instances were joining, leaving or warming up: true, but not typical of this size."""
     metrics: Mapping[str, float | None] = field(default_factory=lambda: NO_METRICS)
     """Further metrics by name, for those who subscribed to them."""
+    parts: Mapping[str, Sample] = field(default_factory=lambda: NO_PARTS)
+    """A reading of each part, where an operator has several: the streaming queries of one Spark application."""
+
+    @property
+    def measured_s(self) -> Instant:
+        """When what was measured last was complete: the end of the newest batch, or the reading itself without one.
+
+        A reading is taken at every tick, but only a new batch tells anything new of what the operator can do.
+        """
+        return self.at_s if self.batch_ended_s is None else self.batch_ended_s
+
+    @property
+    def worst_latency_s(self) -> float | None:
+        """The longest that any record waited since the reading before this one, or has waited by now."""
+        latencies_s = [batch.latency_s for batch in self.batches if batch.records]
+        if self.latency_s is not None:
+            latencies_s.append(self.latency_s)
+        return max(latencies_s, default=None)
+
+    @property
+    def selectivity(self) -> float | None:
+        """Records given downstream per record done; ``None`` before there were any."""
+        return self.emitted / self.done if self.emitted is not None and self.done else None
 
     def metric(self, name: str) -> float | None:
         """A metric by name: one of the fields above, or one of ``metrics``."""
@@ -62,15 +169,19 @@ class Sample:
         return self.metrics.get(name)
 
 
+NO_PARTS: Mapping[str, Sample] = MappingProxyType({})
+
 METRIC_FIELDS = (
     "input_rate_per_s",
     "processed_rate_per_s",
+    "output_rate_per_s",
     "backlog",
     "latency_s",
     "processing_time_s",
     "scheduling_delay_s",
     "trigger_interval_s",
     "utilization",
+    "skew",
 )
 """The metrics every engine knows by the same name; an engine that cannot measure one says ``None``."""
 
@@ -85,6 +196,8 @@ class Instances:
     """What the engine has asked its cluster for."""
     ready: int
     """What can take work now; instances that are draining do not count."""
+    stale: bool = False
+    """The newest observation did not tell: this is the last known size."""
 
     @property
     def pending(self) -> int:
@@ -99,6 +212,8 @@ class Observation:
     at_s: Instant
     samples: Mapping[str, Sample]
     instances: Mapping[str, Instances]
+    startups: Mapping[str, tuple[Startup, ...]] = field(default_factory=lambda: NO_STARTUPS)
+    """The instances whose start-up was seen to the end since the observation before this one, by operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +265,14 @@ class Verdict:
         return self.target - self.current
 
 
+class Role(StrEnum):
+    """What a decision is for."""
+
+    ACTING = "acting"
+    SHADOW = "shadow"
+    """Never applied: what another policy would have done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One cycle's outcome, holds included."""
@@ -157,6 +280,7 @@ class Decision:
     at_s: Instant
     policy: str
     verdicts: Mapping[str, Verdict]
+    role: Role = Role.ACTING
 
     @property
     def targets(self) -> dict[str, int]:
@@ -168,23 +292,57 @@ class Decision:
 
 
 class Outcome(StrEnum):
-    """What the engine did with a decision."""
+    """What the engine did with the size decided for one operator."""
 
     UNCHANGED = "unchanged"
     ACCEPTED = "accepted"
+    DELIVERED = "delivered"
+    """Handed to whoever scales the operator, who has not confirmed it yet."""
     REFUSED = "refused"
     FAILED = "failed"
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the decided size is now the plan."""
+        return self not in (Outcome.REFUSED, Outcome.FAILED)
+
+
+_GRAVITY = (Outcome.UNCHANGED, Outcome.ACCEPTED, Outcome.DELIVERED, Outcome.REFUSED, Outcome.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of the size decided for one operator."""
+
+    outcome: Outcome
+    requested: int
+    """Instances asked of the cluster after this decision."""
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The engine's answer to a decision; the effect itself is seen in later observations."""
+    """The engine's answer to a decision, operator by operator; the effect itself is seen in later observations."""
 
     at_s: Instant
-    outcome: Outcome
-    requested: Mapping[str, int]
-    """Instances asked of the cluster per operator, after this decision."""
-    detail: str = ""
+    answers: Mapping[str, Answer]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The gravest of the answers."""
+        return max((answer.outcome for answer in self.answers.values()), key=_GRAVITY.index, default=Outcome.UNCHANGED)
+
+    @property
+    def requested(self) -> dict[str, int]:
+        return {name: answer.requested for name, answer in self.answers.items()}
+
+    @property
+    def detail(self) -> str:
+        """What was done, with the operators' names where there are several."""
+        told = {name: answer.detail for name, answer in self.answers.items() if answer.detail}
+        if len(self.answers) == 1:
+            return "".join(told.values())
+        return "; ".join(f"{name}: {detail}" for name, detail in told.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +358,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One life of a control loop: what it was asked to do, with what."""
+    """One life of a control loop: what it was asked to do, with what.
+
+    History and learned state belong to the job, whose name outlives its processes.
+    """
 
     started_s: Instant
     policy: str
@@ -209,3 +370,5 @@ class Run:
     engine: str
     operators: tuple[str, ...]
     seed: int = 0
+    job: str = "job"
+    """The job's name, by which a later run of the same job is known."""

@@ -7,13 +7,17 @@ one to add to it, so a cycle costs the same however long the history is.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from headgate.core.differences import completed
+from headgate.core.startup import StartupTimes
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, Instances, Instant, Observation, Sample, Verdict
+from headgate.core.types import JSON, Batch, Decision, Instances, Instant, Observation, Sample, Verdict
 
 DEFAULT_RETENTION_S = 3600.0
+PEACE_S = 60.0
+"""When no instance came or went for so long, what comes next is another story."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,10 @@ class Window:
         "_observations",
         "_ready_since_s",
         "_samples",
+        "_short_since_s",
+        "_startup_times",
         "_streaks",
+        "_unsettled_since_s",
         "topology",
     )
 
@@ -52,6 +59,9 @@ class Window:
         self._last_in: dict[str, Change] = {}
         self._streaks: dict[str, int] = {}
         self._ready_since_s: dict[str, Instant] = {}
+        self._unsettled_since_s: dict[str, Instant] = {}
+        self._short_since_s: dict[str, Instant] = {}
+        self._startup_times = {name: StartupTimes() for name in topology.operators}
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -66,8 +76,12 @@ class Window:
         return self._decisions
 
     def instances(self, operator: str) -> Instances | None:
-        """The newest known size of an operator."""
+        """The newest known size of an operator; marked stale when the newest observation did not tell it."""
         return self._observations[-1].instances.get(operator) if self._observations else None
+
+    def startup_times(self, operator: str) -> StartupTimes:
+        """How long new instances of an operator took to be of use, as measured so far."""
+        return self._startup_times[operator]
 
     def sample(self, operator: str) -> Sample | None:
         """The newest reading of an operator, however old."""
@@ -89,6 +103,20 @@ class Window:
         found.reverse()
         return found
 
+    def batches(self, operator: str, since_s: Instant | None = None, *, settled: bool = False) -> list[Batch]:
+        """The batches that ended after a time, oldest first; with ``settled``, without those made while warming."""
+        found: list[Batch] = []
+        for sample in reversed(self._samples[operator]):
+            if since_s is not None and sample.at_s <= since_s:
+                break
+            found.extend(
+                batch
+                for batch in reversed(sample.batches)
+                if not (settled and batch.warming) and (since_s is None or batch.ended_s > since_s)
+            )
+        found.reverse()
+        return found
+
     def settled_since_s(self, operator: str) -> Instant | None:
         """Since when the size has been what it is: no later decision changed it, and no instance came or went.
 
@@ -98,6 +126,14 @@ class Window:
         if change is None or ready_since_s is None:
             return ready_since_s if change is None else change.at_s
         return max(change.at_s, ready_since_s)
+
+    def unsettled_since_s(self, operator: str) -> Instant | None:
+        """Since when instances have been coming and going without a minute of peace in between."""
+        return self._unsettled_since_s.get(operator)
+
+    def short_since_s(self, operator: str) -> Instant | None:
+        """Since when fewer instances than planned have been ready, and none came; ``None`` if none is missing."""
+        return self._short_since_s.get(operator)
 
     def last_change(self, operator: str) -> Change | None:
         """The newest change of size in either direction."""
@@ -129,16 +165,37 @@ class History(Window):
     def observe(self, observation: Observation) -> None:
         """Add what the engine saw; a reading that was reported before is not counted twice."""
         before = self._observations[-1] if self._observations else None
+        if before is not None and (missing := before.instances.keys() - observation.instances.keys()):
+            known = {name: replace(before.instances[name], stale=True) for name in missing}
+            observation = replace(observation, instances={**known, **observation.instances})
         self._observations.append(observation)
         for name, instances in observation.instances.items():
-            seen = before.instances.get(name) if before is not None else None
-            if seen is not None and seen.ready != instances.ready:
-                self._ready_since_s[name] = observation.at_s
+            self._follow_size(name, observation.at_s, before.instances.get(name) if before else None, instances)
         for name, sample in observation.samples.items():
             samples = self._samples[name]
             if not samples or sample.at_s > samples[-1].at_s:
-                samples.append(sample)
+                samples.append(completed(sample, samples[-1] if samples else None))
+        for name, startups in observation.startups.items():
+            for startup in startups:
+                self._startup_times[name].add(startup)
         self._forget(observation.at_s - self.retention_s)
+
+    def _follow_size(self, name: str, at_s: Instant, seen: Instances | None, instances: Instances) -> None:
+        if seen is not None and seen.ready != instances.ready:
+            settled_s = self._ready_since_s.get(name)
+            if name not in self._unsettled_since_s or settled_s is None or at_s - settled_s > PEACE_S:
+                self._unsettled_since_s[name] = at_s
+            self._ready_since_s[name] = at_s
+        if instances.ready >= instances.planned:
+            self._short_since_s.pop(name, None)
+        elif seen is None or name not in self._short_since_s or instances.ready > seen.ready:
+            self._short_since_s[name] = at_s
+
+    def restore_startup_times(self, saved: Mapping[str, JSON]) -> None:
+        """Begin with the start-up times that were measured before."""
+        for name, times in saved.items():
+            if name in self._startup_times:
+                self._startup_times[name] = StartupTimes.from_json(times)
 
     def record(self, decision: Decision) -> None:
         """Add what was decided and given to the engine."""
@@ -149,6 +206,9 @@ class History(Window):
             direction = 1 if verdict.change > 0 else -1
             last = self._last_out if direction > 0 else self._last_in
             last[name] = Change(decision.at_s, verdict)
+            if direction > 0 and name in self._short_since_s:
+                # What is asked for now is given its own time to come.
+                self._short_since_s[name] = decision.at_s
             streak = self._streaks.get(name, 0)
             self._streaks[name] = streak + direction if streak * direction > 0 else direction
 

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.listener import (
 from headgate.core.errors import EngineError
 from headgate.core.metrics import Observed
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
+from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
 from headgate.engines.spark_backend import Executor, SparkBackend, spark_errors
 from headgate.engines.spark_metrics import SPARK_METRICS, SparkMetrics
 from headgate.engines.spark_readings import Readings
@@ -121,7 +121,7 @@ class SparkEngine:
                 if name != self._operator:
                     raise EngineError(f"operator {name!r} is not of this job; it has only {self._operator!r}.")
             if self._operator not in decision.verdicts:
-                return Receipt(now, Outcome.UNCHANGED, {self._operator: self._planned})
+                return Receipt(now, {self._operator: Answer(Outcome.UNCHANGED, self._planned)})
             return self._reach(now, decision.targets[self._operator])
 
     def close(self) -> None:
@@ -200,7 +200,7 @@ class SparkEngine:
         if self._backend.requested() != target:
             if not self._backend.request(target):
                 detail = f"the cluster did not take a request for {target} executors"
-                return Receipt(now, Outcome.REFUSED, {self._operator: self._planned}, detail)
+                return Receipt(now, {self._operator: Answer(Outcome.REFUSED, self._planned, detail)})
             done.append(f"requested {target} executors")
         self._planned = target
         executors = self._backend.executors()
@@ -214,7 +214,8 @@ class SparkEngine:
         if leaving := [name for name, since_s in self._draining.items() if self._must_go(now, since_s, alive[name])]:
             self._backend.kill(leaving)
             done.append(f"killed executor {', '.join(leaving)}")
-        return Receipt(now, Outcome.ACCEPTED if done else Outcome.UNCHANGED, {self._operator: target}, "; ".join(done))
+        answer = Answer(Outcome.ACCEPTED if done else Outcome.UNCHANGED, target, "; ".join(done))
+        return Receipt(now, {self._operator: answer})
 
     def _must_go(self, now: Instant, since_s: Instant, executor: Executor) -> bool:
         # Where the session cannot decommission, an executor is ended when it is found idle.

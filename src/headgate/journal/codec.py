@@ -20,6 +20,8 @@ from typing import Any
 from headgate.core.errors import JournalError
 from headgate.core.types import (
     JSON,
+    Answer,
+    Batch,
     Decision,
     Event,
     GuardNote,
@@ -27,8 +29,10 @@ from headgate.core.types import (
     Observation,
     Outcome,
     Receipt,
+    Role,
     Run,
     Sample,
+    Startup,
     Verdict,
 )
 
@@ -109,28 +113,44 @@ def observation_to_dict(observation: Observation) -> dict[str, JSON]:
     return {
         "at_s": observation.at_s,
         "samples": {name: sample_to_dict(sample) for name, sample in observation.samples.items()},
-        "instances": {name: _fields(instances) for name, instances in observation.instances.items()},
+        "instances": {name: _known(instances) for name, instances in observation.instances.items()},
+        **(
+            {"startups": {name: [_known(one) for one in found] for name, found in observation.startups.items()}}
+            if observation.startups
+            else {}
+        ),
     }
 
 
 def observation_from_dict(data: Mapping[str, JSON]) -> Observation:
     return Observation(
         data["at_s"],
-        {name: Sample(**sample) for name, sample in data["samples"].items()},
+        {name: sample_from_dict(sample) for name, sample in data["samples"].items()},
         {name: Instances(**instances) for name, instances in data["instances"].items()},
+        {name: tuple(Startup(**one) for one in found) for name, found in data.get("startups", {}).items()},
     )
 
 
 def sample_to_dict(sample: Sample) -> dict[str, JSON]:
     """The fields that say something: most engines leave most metrics out."""
-    known = {name: value for name, value in _fields(sample).items() if value is not None}
+    known = _known(sample)
     if sample.metrics:
         known["metrics"] = dict(sample.metrics)
-    else:
-        del known["metrics"]
-    if not sample.warming:
-        del known["warming"]
+    if sample.batches:
+        known["batches"] = [_known(batch) for batch in sample.batches]
+    if sample.parts:
+        known["parts"] = {name: sample_to_dict(part) for name, part in sample.parts.items()}
     return known
+
+
+def sample_from_dict(data: Mapping[str, JSON]) -> Sample:
+    return Sample(
+        **{
+            **data,
+            "batches": tuple(Batch(**batch) for batch in data.get("batches", ())),
+            "parts": {name: sample_from_dict(part) for name, part in data.get("parts", {}).items()},
+        }
+    )
 
 
 def decision_to_dict(decision: Decision) -> dict[str, JSON]:
@@ -138,6 +158,7 @@ def decision_to_dict(decision: Decision) -> dict[str, JSON]:
         "at_s": decision.at_s,
         "policy": decision.policy,
         "verdicts": {name: verdict_to_dict(verdict) for name, verdict in decision.verdicts.items()},
+        **({"role": str(decision.role)} if decision.role is not Role.ACTING else {}),
     }
 
 
@@ -146,7 +167,7 @@ def decision_from_dict(data: Mapping[str, JSON]) -> Decision:
         name: Verdict(**{**verdict, "notes": tuple(GuardNote(**note) for note in verdict["notes"])})
         for name, verdict in data["verdicts"].items()
     }
-    return Decision(data["at_s"], data["policy"], verdicts)
+    return Decision(data["at_s"], data["policy"], verdicts, Role(data.get("role", Role.ACTING)))
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, JSON]:
@@ -158,11 +179,15 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, JSON]:
 
 
 def receipt_to_dict(receipt: Receipt) -> dict[str, JSON]:
-    return {**_fields(receipt), "outcome": str(receipt.outcome), "requested": dict(receipt.requested)}
+    answers = {name: {**_fields(one), "outcome": str(one.outcome)} for name, one in receipt.answers.items()}
+    return {"at_s": receipt.at_s, "answers": answers}
 
 
 def receipt_from_dict(data: Mapping[str, JSON]) -> Receipt:
-    return Receipt(data["at_s"], Outcome(data["outcome"]), data["requested"], data["detail"])
+    answers = {
+        name: Answer(Outcome(one["outcome"]), one["requested"], one["detail"]) for name, one in data["answers"].items()
+    }
+    return Receipt(data["at_s"], answers)
 
 
 def event_to_dict(event: Event) -> dict[str, JSON]:
@@ -179,6 +204,16 @@ def run_to_dict(run: Run) -> dict[str, JSON]:
 
 def run_from_dict(data: Mapping[str, JSON]) -> Run:
     return Run(**{**data, "operators": tuple(data["operators"])})
+
+
+def _known(value: Any) -> dict[str, JSON]:
+    """The fields that differ from what a reader takes for granted."""
+    return {
+        field.name: found
+        for field in dataclasses.fields(value)
+        if (found := getattr(value, field.name)) != field.default
+        and (field.default_factory is dataclasses.MISSING or found != field.default_factory())
+    }
 
 
 def _fields(value: Any) -> dict[str, JSON]:

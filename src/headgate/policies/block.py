@@ -134,7 +134,7 @@ class BlockPolicy(OperatorPolicy[B]):
         for value in state.grid.add(sample.at_s, rate):
             self.observe_load(operator, value)
         settled_s = window.settled_since_s(operator)
-        if instances.ready >= 1 and not sample.warming and (settled_s is None or sample.at_s > settled_s):
+        if instances.ready >= 1 and not sample.warming and (settled_s is None or sample.measured_s > settled_s):
             self.read_capacity(operator, instances.ready, sample)
 
     def _state(self) -> dict[str, JSON]:

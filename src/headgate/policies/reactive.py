@@ -84,7 +84,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         if violated is None:
             return hold(instances, "no-data", f"{told}: holding", numbers)
         settled_s = window.settled_since_s(operator)
-        if settled_s is not None and sample.at_s <= settled_s:
+        if settled_s is not None and sample.measured_s <= settled_s:
             reason = "no reading yet of the size that the job has now"
             return hold(instances, "no-reading-since-change", reason, numbers)
         self._learn(operator, instances, sample, violated=violated)
@@ -96,12 +96,12 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
     def _learn(self, operator: str, instances: Instances, sample: Sample, *, violated: bool) -> None:
         """Take one reading into the capacity (Alg. 1, which does so at violations only)."""
         # The loop may look more often than there are readings, and one must not count twice.
-        if sample.warming or instances.ready < 1 or self._learned_s.get(operator) == sample.at_s:
+        if sample.warming or instances.ready < 1 or self._learned_s.get(operator) == sample.measured_s:
             return
         carried, source = _carried_at_violation(sample) if violated else (_carried_when_kept(sample), Source.BUSYNESS)
         if not carried:
             return
-        self._learned_s[operator] = sample.at_s
+        self._learned_s[operator] = sample.measured_s
         rate_per_s, known = carried / instances.ready, self._learned.get(operator)
         self._learned[operator] = (
             known.joined(rate_per_s, source, self.settings.memory) if known else Capacity(rate_per_s, 1, source)

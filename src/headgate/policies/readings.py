@@ -49,7 +49,7 @@ def readings_over(window: Window, operator: str, duration_s: float) -> list[Samp
         return []
     oldest = window.sample_at(operator, newest.at_s - duration_s)
     settled_s = window.settled_since_s(operator)
-    if oldest is None or oldest.warming or (settled_s is not None and oldest.at_s <= settled_s):
+    if oldest is None or oldest.warming or (settled_s is not None and oldest.measured_s <= settled_s):
         return []
     return window.samples(operator, oldest.at_s, settled=True)
 

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from headgate.core.contracts import Guard
 from headgate.core.guards import (
+    AllowedSizes,
+    Attainable,
     Bounds,
     GuardTimes,
     HoldWhilePending,
@@ -18,12 +20,17 @@ from headgate.core.guards import (
     StepLimit,
     Strategy,
     StrategyKind,
+    Together,
+    Useful,
 )
 from headgate.core.objective import Objective
+from headgate.core.topology import Topology
 from headgate.policies.settings import Seconds, Settings
 
 Gain = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
+RETRY_FACTOR = 5
+"""A cluster that gave less than it was asked for is asked again after so many time-outs."""
 
 
 class GuardSettings(Settings):
@@ -52,22 +59,29 @@ class GuardSettings(Settings):
     monotonicity: bool = False
     """Forbid a scale-in when latency rose after a scale-out, and a scale-out when it fell after a scale-in."""
     pending_timeout_s: Seconds = 120.0
-    """Longest hold for instances that were asked for and have not come, or have not gone."""
+    """Longest hold for instances that were asked for and have not come, or have not gone; then the plan comes back to
+    what the cluster gives."""
     recovery_timeout_s: Seconds = 60.0
     """Longest hold for a job that has not settled after a change of size."""
     stale_after_s: Seconds = 60.0
     """A newest reading older than this forbids scaling in."""
 
-    def build(self, objective: Objective) -> tuple[Guard, ...]:
+    def build(self, objective: Objective, topology: Topology | None = None) -> tuple[Guard, ...]:
         """The guards that are in use, in their order; one that is switched off is left out."""
+        topology = topology or Topology.single()
         lowest, highest = objective.min_instances, objective.max_instances
+        own = {name: objective.bounds_of(name, topology) for name in topology.sizing}
+        allowed = {name: sizing.allowed for name, sizing in topology.sizing.items() if sizing.allowed is not None}
+        grouped = any(sizing.group is not None for sizing in topology.sizing.values())
         guards: tuple[Guard | None, ...] = (
-            Bounds(lowest, highest),
+            Bounds(lowest, highest, own),
+            Useful(),
             None
             if self.strategy is StrategyKind.AS_PROPOSED
-            else Strategy(self.strategy, self.granularity, lowest, highest),
+            else Strategy(self.strategy, self.granularity, lowest, highest, own),
             StepLimit(self.max_out, self.max_in) if self.max_out or self.max_in else None,
             Hysteresis(self.gain_out, self.gain_in) if min(self.gain_out, self.gain_in) < 1 else None,
+            AllowedSizes(allowed) if allowed else None,
             GuardTimes(self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s)
             if any((self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s))
             else None,
@@ -75,5 +89,9 @@ class GuardSettings(Settings):
             HoldWhilePending(self.pending_timeout_s) if self.pending_timeout_s else None,
             HoldWhileRecovering(self.recovery_timeout_s) if self.recovery_timeout_s else None,
             NeverInBlind(self.stale_after_s),
+            Together() if grouped else None,
+            Attainable(self.pending_timeout_s, RETRY_FACTOR * self.pending_timeout_s, lowest, own)
+            if self.pending_timeout_s
+            else None,
         )
         return tuple(guard for guard in guards if guard is not None)

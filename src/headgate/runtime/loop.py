@@ -16,7 +16,7 @@ from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
-from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
+from headgate.core.types import Answer, Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
 from headgate.policies.base import AnyPolicy
@@ -156,7 +156,8 @@ class ControlLoop:
             raise
         except Exception as error:  # noqa: BLE001 - as above
             logger.warning("the engine could not be changed: %s", error)
-            return Receipt(now, Outcome.FAILED, {}, _told(error))
+            answer = Answer(Outcome.FAILED, 0, _told(error))
+            return Receipt(now, dict.fromkeys(decision.verdicts, answer))
 
     def save_state(self) -> None:
         """Put the policy's learned state into the journal."""

@@ -9,7 +9,7 @@ import threading
 
 from headgate.core.errors import EngineError, InputError
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, Instant, Observation, Outcome, Receipt
+from headgate.core.types import Answer, Decision, Instant, Observation, Outcome, Receipt
 from headgate.simulation.contract import Kernel
 from headgate.simulation.fleet import Fleet
 
@@ -79,12 +79,13 @@ class SimulatedEngine:
                     detail = (
                         f"{target} instances of {name!r} are not possible; operators: {known}, at least 0 instances."
                     )
-                    return Receipt(now, Outcome.REFUSED, self._requested(), detail)
-            changed = False
+                    return Receipt(now, {name: Answer(Outcome.REFUSED, 0, detail)})
+            answers = {}
             for name, target in targets.items():
-                changed |= self._fleets[name].bring_to(target, now)
+                changed = self._fleets[name].bring_to(target, now)
+                answers[name] = Answer(Outcome.ACCEPTED if changed else Outcome.UNCHANGED, target)
                 self._tell_kernel(name)
-            return Receipt(now, Outcome.ACCEPTED if changed else Outcome.UNCHANGED, self._requested())
+            return Receipt(now, answers)
 
     def lose_instance(self, operator: str) -> None:
         """Simulate the death of a ready instance. The next decision that is applied, a hold too, replaces it."""
@@ -102,9 +103,6 @@ class SimulatedEngine:
         ready = self._fleets[operator].ready
         if ready != self._kernel.ready(operator):
             self._kernel.resize(operator, ready)
-
-    def _requested(self) -> dict[str, int]:
-        return {name: fleet.planned for name, fleet in self._fleets.items()}
 
     def _require_open(self) -> None:
         if self._closed:

@@ -16,6 +16,7 @@ from typing import Protocol, TypeAlias
 from headgate.core.errors import JournalError
 from headgate.core.types import (
     JSON,
+    Answer,
     Decision,
     Event,
     GuardNote,
@@ -99,7 +100,7 @@ def keeps_the_order(factory: JournalFactory, open_reader: OpenReader) -> None:
         for at_s in range(10):
             journal.observed(Observation(at_s, {}, {}))
             journal.decided(Decision(at_s, "check", {}))
-            journal.received(Receipt(at_s, Outcome.ACCEPTED, {}))
+            journal.received(Receipt(at_s, {}))
             journal.noted(Event(at_s, "check", "one of several"))
         for kind, read in _readers(journal).items():
             _ensure_equal(f"times of {kind}", [entry.at_s for entry in read()], list(range(10)))
@@ -218,7 +219,13 @@ DECISION = Decision(
         "sink": Verdict("sink", 1, 1, 1, "steady", "nothing to do"),
     },
 )
-RECEIPT = Receipt(10.5, Outcome.REFUSED, {"job": 3, "sink": 1}, "the cluster is full")
+RECEIPT = Receipt(
+    10.5,
+    {
+        "job": Answer(Outcome.REFUSED, 3, "the cluster is full"),
+        "sink": Answer(Outcome.DELIVERED, 1),
+    },
+)
 EVENT = Event(11.0, "observe-failed", "no answer", {"seconds": 2.5, "attempt": 3, "host": None})
 
 

@@ -1,0 +1,79 @@
+"""How long new instances take to be of use, as it was measured on this very job.
+
+>>> times = StartupTimes()
+>>> times.add(Startup("1", 0.0, 4.0, 6.0, 11.0))
+>>> times.add(Startup("2", 0.0, 5.0, 8.0, None))
+>>> times.warm_s.quantile(0.9), times.registered_s.quantile(0.5)
+(11.0, 4.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from headgate.core.types import JSON, Startup
+
+KEPT = 100
+"""Newest times that are kept: a cluster that became slower is noticed."""
+
+
+class Durations:
+    """The newest of some measured durations, in seconds."""
+
+    def __init__(self, values_s: Iterable[float] = ()) -> None:
+        self._values_s: deque[float] = deque(values_s, maxlen=KEPT)
+
+    def __len__(self) -> int:
+        return len(self._values_s)
+
+    @property
+    def values_s(self) -> tuple[float, ...]:
+        """Oldest first."""
+        return tuple(self._values_s)
+
+    def add(self, value_s: float | None) -> None:
+        if value_s is not None:
+            self._values_s.append(float(value_s))
+
+    def quantile(self, share: float) -> float | None:
+        """The smallest measured time that this share of them did not exceed; ``None`` before there are any."""
+        if not self._values_s:
+            return None
+        ordered = sorted(self._values_s)
+        return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)]
+
+
+class StartupTimes:
+    """The times of one operator's instances, from the request to each of three moments."""
+
+    def __init__(self) -> None:
+        self.registered_s = Durations()
+        """Until the cluster had it."""
+        self.first_task_s = Durations()
+        """Until its first task was done."""
+        self.warm_s = Durations()
+        """Until a batch was no longer slower because of it."""
+
+    def __len__(self) -> int:
+        return len(self.registered_s)
+
+    def add(self, startup: Startup) -> None:
+        self.registered_s.add(startup.registered_after_s)
+        self.first_task_s.add(startup.first_task_after_s)
+        self.warm_s.add(startup.warm_after_s)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "registered_s": list(self.registered_s.values_s),
+            "first_task_s": list(self.first_task_s.values_s),
+            "warm_s": list(self.warm_s.values_s),
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, JSON]) -> StartupTimes:
+        times = cls()
+        for name in ("registered_s", "first_task_s", "warm_s"):
+            setattr(times, name, Durations(float(value_s) for value_s in saved[name]))
+        return times
