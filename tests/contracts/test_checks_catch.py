@@ -27,8 +27,8 @@ from headgate.core.window import Window
 from headgate.journal.contract import Journal
 from headgate.journal.memory import MemoryJournal
 from headgate.policies import Context
-from headgate.policies.base import OperatorPolicy, PolicyBase
-from headgate.policies.settings import Settings
+from headgate.policies.frame.base import OperatorPolicy, PolicyBase
+from headgate.policies.frame.settings import Settings
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.testing import ContractViolation, check_policy, engines, journals, policies

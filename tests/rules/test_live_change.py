@@ -11,7 +11,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Event
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.base import Context
+from headgate.policies.frame.base import Context
 from headgate.rules import Rules, policy, rule
 from headgate.rules.rules_policy import RulesPolicy
 from headgate.runtime.autoscaler import Autoscaler, wire

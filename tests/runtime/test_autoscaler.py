@@ -11,7 +11,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instances, Observation, Outcome, Receipt, Sample
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.base import guards_for
+from headgate.policies.frame.base import guards_for
 from headgate.runtime.autoscaler import Autoscaler, preview_policy, wire
 from headgate.testing import FakeClock
 

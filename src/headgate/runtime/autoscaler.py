@@ -25,8 +25,8 @@ from headgate.core.units import parse_duration_s
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
+from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.rules.model import Constraint, RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
 from headgate.runtime.clock import Clock, SystemClock

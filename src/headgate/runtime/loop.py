@@ -19,7 +19,7 @@ from headgate.core.step import hold, step
 from headgate.core.types import Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
-from headgate.policies.base import AnyPolicy
+from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.clock import Clock
 from headgate.runtime.learned import state_key as state_key_of
 from headgate.runtime.metrics import MetricCollector

@@ -9,8 +9,8 @@ from pathlib import Path
 from headgate.core.contracts import Guard
 from headgate.core.errors import InputError
 from headgate.core.metrics import MetricSource
-from headgate.policies.base import AnyPolicy, Context, PolicyMaker, policy_from
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, policy_from
+from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.rules.constraints import constrained
 from headgate.rules.model import Constraint, Named
 from headgate.rules.rules_policy import Rules, RulesPolicy

@@ -20,7 +20,7 @@ from headgate.core.guards import (
     StrategyKind,
 )
 from headgate.core.objective import Objective
-from headgate.policies.settings import Seconds, Settings
+from headgate.policies.frame.settings import Seconds, Settings
 
 Gain = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
