@@ -1,5 +1,7 @@
 """What the user asks for: a service-level objective, bounds on the size, and what an instance costs.
 
+Readings may be numbers of numpy; what is said of them is a plain ``bool`` or ``float``, as ``is`` and JSON need.
+
 >>> parse_objective("latency p95 < 10s").slo
 LatencySlo(bound_s=10.0, percentile=95.0)
 >>> str(parse_objective("slow records < 5%"))
@@ -31,11 +33,11 @@ class LatencySlo:
             raise InputError(f"percentile {self.percentile} is not allowed; it must be above 0 and at most 100.")
 
     def violated_by(self, sample: Sample) -> bool | None:
-        return None if sample.latency_s is None else sample.latency_s >= self.bound_s
+        return None if sample.latency_s is None else bool(sample.latency_s >= self.bound_s)
 
     def pressure(self, sample: Sample) -> float | None:
         """How much of the objective is used up: 1 is the bound."""
-        return None if sample.latency_s is None else sample.latency_s / self.bound_s
+        return None if sample.latency_s is None else float(sample.latency_s / self.bound_s)
 
     def __str__(self) -> str:
         return f"latency p{self.percentile:g} < {format_duration(self.bound_s)}"
@@ -62,7 +64,7 @@ class SlowShareSlo:
             return 0.0
         # Records wait although none arrive: all of them are slow.
         slow_share = sample.backlog / sample.input_rate_per_s if sample.input_rate_per_s > 0 else float("inf")
-        return slow_share / self.share
+        return float(slow_share / self.share)
 
     def __str__(self) -> str:
         return f"slow records < {100 * self.share:g}%"
@@ -83,14 +85,14 @@ class ThroughputSlo:
             return False
         if sample.processed_rate_per_s is None or sample.input_rate_per_s is None:
             return None
-        return sample.processed_rate_per_s < sample.input_rate_per_s
+        return bool(sample.processed_rate_per_s < sample.input_rate_per_s)
 
     def pressure(self, sample: Sample) -> float | None:
         if sample.processed_rate_per_s is None or sample.input_rate_per_s is None:
             return None
         if sample.processed_rate_per_s <= 0:
             return float("inf") if sample.input_rate_per_s > 0 else 0.0
-        return sample.input_rate_per_s / sample.processed_rate_per_s
+        return float(sample.input_rate_per_s / sample.processed_rate_per_s)
 
     def __str__(self) -> str:
         return f"throughput >= {100 * self.probability:g}%"

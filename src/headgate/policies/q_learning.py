@@ -189,7 +189,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         if rate_per_s is not None and before_per_s is not None:
             granule = self.settings.incoming_message_granularity
             level, before = rate_per_s // granule, before_per_s // granule
-            agent.rising = level > before if level != before else agent.rising
+            agent.rising = bool(level > before) if level != before else agent.rising
         region = Region.of(latency_s / self.grid.target_s, rising=agent.rising)
         state = agent.table.state(latency_s, rising=agent.rising)
         return Seen(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)
