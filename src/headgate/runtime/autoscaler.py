@@ -237,7 +237,8 @@ def wire(
 ) -> ControlLoop:
     """A loop over an engine that goes on where an earlier run of the same journal stopped.
 
-    Its policy begins with what it had learned. After a short break the loop also recalls what was seen and decided.
+    Its policy begins with what it had learned, if that still fits. After a short break the loop also recalls what was
+    seen and decided.
     """
     key = state_key(policy.name)
     loop = ControlLoop(
@@ -253,8 +254,6 @@ def wire(
     if journal is None:
         return loop
     state = journal.load_state(key)
-    if state is not None:
-        policy.restore(state)
     _recall(loop, journal, engine_name)
     journal.begin(
         Run(
@@ -267,6 +266,8 @@ def wire(
             seed=policy.seed,
         )
     )
+    if state is not None:
+        loop.restore(state)
     return loop
 
 
