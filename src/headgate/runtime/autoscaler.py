@@ -211,7 +211,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
         constraints=limits,
         metrics=sources,
     )
-    switch = PolicySwitch(loop, Context(goal, chosen.topology, seed), guard_settings, limits)
+    switch = PolicySwitch(loop, Context(goal, chosen.topology, seed), guards, limits)
     if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
         loop.chores.append(RuleFileWatch(switch, loop, Path(chosen.settings.file), sources))
     return Autoscaler(loop, interval_s, opened if opened is not journal else None, switch).start()
