@@ -9,9 +9,9 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
-from headgate.policies.base import Context, make_policy
 from headgate.policies.capacity.performance import Point, Polynomial, as_arrays, fit_performance
 from headgate.policies.capacity.stability import check_stability, prediction_spread
+from headgate.policies.frame.base import Context, make_policy
 
 READINGS = 3000
 RESAMPLES = 250

@@ -13,7 +13,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
-from headgate.policies.base import Context
+from headgate.policies.frame.base import Context
 from headgate.rules import RulePolicy, Rules, policy, rule
 from headgate.rules.fluent import FinishedRule
 from headgate.rules.rules_policy import RulesPolicy

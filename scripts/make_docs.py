@@ -19,8 +19,8 @@ from pathlib import Path
 from headgate.core.objective import parse_objective
 from headgate.core.units import format_duration
 from headgate.policies import policy_class, policy_names
-from headgate.policies.settings import describe_settings
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.settings import describe_settings
+from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.rules import Rules
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.workloads import parse_workload

@@ -28,8 +28,8 @@ from headgate.core.window import Window
 from headgate.journal.contract import Journal
 from headgate.journal.memory import MemoryJournal
 from headgate.policies import Context
-from headgate.policies.base import OperatorPolicy, PolicyBase
-from headgate.policies.settings import Settings
+from headgate.policies.frame.base import OperatorPolicy, PolicyBase
+from headgate.policies.frame.settings import Settings
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.testing import ContractViolation, check_policy, engines, journals, policies
@@ -144,6 +144,22 @@ class Infinite(Good):
         return Target(instances.planned, "steady", "steady", {"pressure": float("inf")})
 
 
+class Picky(Good):
+    """Takes a comparison for Python's own truth, which it is not when the reading is of numpy."""
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        slow = sample.latency_s is not None and (sample.latency_s > 0) is True
+        return Target(instances.planned, "slow" if slow else "fast", "by latency")
+
+
+class Hoarding(Good):
+    """Keeps what numpy made of a reading."""
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        self.asked[operator] = sample.latency_s is not None and sample.latency_s > 0
+        return Target(instances.planned, "steady", "steady")
+
+
 class Straying(Good):
     """Speaks of operators that do not exist."""
 
@@ -176,6 +192,8 @@ def test_a_good_policy_passes_every_check() -> None:
         (Silent, policies.explains_itself),
         (Shouting, policies.explains_itself),
         (Infinite, policies.explains_itself),
+        (Picky, policies.takes_readings_of_numpy),
+        (Hoarding, policies.takes_readings_of_numpy),
         (Straying, policies.handles_several_operators),
         (Gullible, policies.refuses_state_that_is_not_its_own),
     ],

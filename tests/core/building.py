@@ -9,7 +9,7 @@ from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instances, Observation, Sample, Target, Verdict
 from headgate.core.window import History
 from headgate.policies import Context, make_policy
-from headgate.policies.base import AnyPolicy
+from headgate.policies.frame.base import AnyPolicy
 
 JOB = Topology.single()
 

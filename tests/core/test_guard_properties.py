@@ -12,7 +12,7 @@ from headgate.core.guards import Attainable, StrategyKind
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Sample
 from headgate.core.window import History
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.stabilisers import GuardSettings
 from tests.core.building import JOB, decision, observation
 
 seconds = st.sampled_from([0.0, 30.0, 60.0, 600.0])

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from headgate.core.errors import InputError
@@ -109,3 +110,12 @@ def test_a_reading_is_judged_by_the_objective(
 ) -> None:
     assert slo.violated_by(sample) is violated
     assert slo.pressure(sample) == (pressure if pressure is None else pytest.approx(pressure))
+
+
+@pytest.mark.parametrize("slo", [LATENCY, SLOW, THROUGHPUT])
+@pytest.mark.parametrize("load", [0.5, 2.0])
+def test_the_judgement_of_a_reading_of_numpy_is_a_plain_one(slo: Slo, load: float) -> None:
+    rate, many = np.float64(100.0), np.float64(10.0 * load)
+    sample = Sample("job", 0, latency_s=many, backlog=many, input_rate_per_s=rate, processed_rate_per_s=rate / load)
+    assert slo.violated_by(sample) is (load > 1)
+    assert type(slo.pressure(sample)) is float

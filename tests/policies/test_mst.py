@@ -10,8 +10,8 @@ from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
 from headgate.forecast import Forecast
-from headgate.policies.base import AnyPolicy, Context, make_policy, policy_class
-from headgate.policies.mst_sizing import Load, MstSizer, Techniques, highest_load
+from headgate.policies.blocks.mst_sizing import Load, MstSizer, Techniques, highest_load
+from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
 
 LINE = tuple((m, 100.0 * m + sign * 3) for m in (1, 2, 4) for sign in (-1, 1))
 """Through 100·m, with a deviation by eq. 6 of √18 = 4.243."""

@@ -9,9 +9,9 @@ import pytest
 
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
-from headgate.policies.base import AnyPolicy
-from headgate.policies.random_search import recursive_random_search
-from headgate.policies.threshold_replay import Load, Terms, Thresholds, recorded_load, replay_cost
+from headgate.policies.frame.base import AnyPolicy
+from headgate.policies.tuning.random_search import recursive_random_search
+from headgate.policies.tuning.threshold_replay import Load, Terms, Thresholds, recorded_load, replay_cost
 from tests.core.building import JOB, policy
 
 TERMS = Terms(min_instances=1, max_instances=4, trigger_interval_s=10, latency_bound_s=15, violation_price=10)

@@ -10,8 +10,8 @@ import pytest
 from headgate.core.errors import InputError, StateError
 from headgate.core.types import Decision, Sample, Target, Verdict
 from headgate.core.window import History
-from headgate.policies.base import AnyPolicy
-from headgate.policies.q_table import Action, QTable, State
+from headgate.policies.frame.base import AnyPolicy
+from headgate.policies.q_values.table import Action, QTable, State
 from tests.core.building import JOB, observation, policy
 
 SETTINGS = {"latency_granularity_s": 10, "max_latency_s": 60, "window_size_s": 60, "decision_interval_s": 60}

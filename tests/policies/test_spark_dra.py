@@ -10,7 +10,7 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.core.types import Sample
 from headgate.core.window import History
-from headgate.policies.base import AnyPolicy
+from headgate.policies.frame.base import AnyPolicy
 from tests.core.building import JOB, observation, policy
 
 WAITING = {"scheduling_delay_s": 5.0, "utilization": 1.0}

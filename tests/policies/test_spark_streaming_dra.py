@@ -6,7 +6,7 @@ import pytest
 
 from headgate.core.types import Sample
 from headgate.core.window import History
-from headgate.policies.base import AnyPolicy
+from headgate.policies.frame.base import AnyPolicy
 from tests.core.building import JOB, observation, policy
 
 

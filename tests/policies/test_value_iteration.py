@@ -8,7 +8,7 @@ import pytest
 
 from headgate.core.types import Sample
 from headgate.core.window import History
-from headgate.policies.q_table import Action, Grid, QTable, State
+from headgate.policies.q_values.table import Action, Grid, QTable, State
 from headgate.policies.value_iteration import Experiences, solve
 from tests.core.building import JOB, observation, policy
 

@@ -15,7 +15,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instances, Observation, Sample, Target, Verdict
 from headgate.core.window import History
-from headgate.policies.base import Context
+from headgate.policies.frame.base import Context
 from headgate.rules import RulePolicy, Rules, policy, rule
 from headgate.rules.evaluate import Evaluator
 from headgate.rules.fluent import ConditionStage

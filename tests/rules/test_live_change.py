@@ -11,7 +11,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Event
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.base import Context
+from headgate.policies.frame.base import Context
 from headgate.rules import Rules, policy, rule
 from headgate.rules.rules_policy import RulesPolicy
 from headgate.runtime.autoscaler import Autoscaler, wire
@@ -41,7 +41,7 @@ class Running:
         context = Context(parse_objective("latency p95 < 10s"), self.engine.topology())
         made = Rules.from_file(path).make(context)
         self.loop = wire(self.engine, made, made.guards, self.engine, journal=self.journal, engine_name="simulated")
-        self.switch = PolicySwitch(self.loop, context, made.guards)
+        self.switch = PolicySwitch(self.loop, context)
         self.loop.chores.append(RuleFileWatch(self.switch, self.loop, path, {}))
 
     def write(self, **values: object) -> None:

@@ -11,7 +11,7 @@ from headgate.core.metrics import Aggregation, Observed, aggregate, metric_key, 
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instances, Observation, Receipt, Sample
-from headgate.policies.base import Context
+from headgate.policies.frame.base import Context
 from headgate.rules import Rules, policy, rule
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.simulate import simulate

@@ -9,7 +9,7 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Observation
-from headgate.policies.base import Context
+from headgate.policies.frame.base import Context
 from headgate.rules import RulePolicy, Rules, policy, rule
 from headgate.rules.fluent import FinishedRule
 from headgate.runtime.loop import ControlLoop

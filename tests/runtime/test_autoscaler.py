@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from headgate.core.errors import EngineGoneError, InputError
+from headgate.core.errors import EngineGoneError, InputError, StateError
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
-from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Sample
+from headgate.core.types import (
+    JSON,
+    Answer,
+    Decision,
+    Instances,
+    Instant,
+    Observation,
+    Outcome,
+    Proposal,
+    Receipt,
+    Sample,
+)
+from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.base import guards_for
-from headgate.runtime.autoscaler import Autoscaler, preview_policy, wire
+from headgate.policies.frame.base import Context, PolicyBase, guards_for
+from headgate.policies.frame.settings import Settings
+from headgate.runtime.autoscaler import Autoscaler, autoscale, preview_policy, wire
 from headgate.testing import FakeClock
+
+if TYPE_CHECKING:
+    from headgate.engines.spark import SparkSession
 
 
 class CountedEngine:
@@ -92,6 +113,91 @@ def test_learned_state_is_kept_for_the_next_run_of_the_same_journal() -> None:
     first.thread.join(10)
     first.stop()
     assert journal.load_state("policy/static") == {"policy": "static", "version": 1}
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ({"policy": "reactive", "version": 0}, "saved state is of policy 'reactive' version 0"),
+        ({"policy": "reactive", "version": 1, "learned": {"job": ["many"]}}, "is damaged"),
+    ],
+)
+def test_learned_state_that_no_longer_fits_is_refused_and_the_job_starts_without_it(
+    state: dict[str, JSON], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, journal = FakeClock(), MemoryJournal()
+    journal.save_state("policy/reactive", state)
+    policy = preview_policy("reactive", parse_objective("latency < 10s"))
+    fresh = policy.snapshot()
+    engine = CountedEngine(clock, 1, gone=False)
+    loop = wire(engine, policy, guards_for(policy), clock, journal=journal, engine_name="counted")
+    (event,) = journal.events(run=1)
+    assert event.kind == "state-refused"
+    assert told in event.detail
+    assert told in caplog.text
+    assert policy.snapshot() == fresh
+    assert loop.tick() is not None
+
+
+class Halfway(PolicyBase[Settings]):
+    """Finds out that its state is damaged when it has taken up a part of it."""
+
+    name = "halfway"
+    learned = 0
+
+    def decide(self, now: Instant, window: Window) -> Proposal:
+        return Proposal({})
+
+    def _state(self) -> dict[str, JSON]:
+        return {"learned": self.learned, "more": None}
+
+    def _restore_state(self, state: Mapping[str, JSON]) -> None:
+        self.learned = state["learned"]
+        state["more"]
+
+
+def test_state_that_turns_out_to_be_damaged_halfway_is_refused_whole(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "headgate")
+    clock, journal = FakeClock(), MemoryJournal()
+    journal.save_state("policy/halfway", {"policy": "halfway", "version": 1, "learned": 7})
+    policy = Halfway(Settings(), Context(parse_objective("latency < 10s"), Topology.single()))
+    engine = CountedEngine(clock, 1, gone=False)
+    wire(engine, policy, policy.guards, clock, journal=journal, engine_name="counted")
+    assert [event.kind for event in journal.events()] == ["state-refused"]
+    assert policy.learned == 0
+
+
+def test_a_state_file_that_does_not_fit_is_refused_before_the_session_is_touched(tmp_path: Path) -> None:
+    file = tmp_path / "learned.json"
+    file.write_text(json.dumps({"policy": "reactive", "version": 0}))
+    with pytest.raises(StateError, match="version 0"):
+        autoscale(cast("SparkSession", None), policy="reactive", state=file)
+
+
+@pytest.mark.parametrize(
+    ("breaks_s", "recalled_s"),
+    [
+        ((60.0,), [0.0, 5.0]),
+        ((60.5,), []),
+        ((60.0, 60.0), [0.0, 5.0, 65.0, 70.0]),
+        ((60.5, 60.0), [65.5, 70.5]),
+        ((60.0, 60.5), []),
+    ],
+)
+def test_what_was_seen_is_recalled_back_to_the_last_break_of_more_than_a_minute(
+    breaks_s: tuple[float, ...], recalled_s: list[float]
+) -> None:
+    clock, journal = FakeClock(), MemoryJournal()
+    engine = CountedEngine(clock, 100, gone=False)
+    loop = autoscaler(engine, clock, journal).loop
+    for break_s in breaks_s:
+        loop.tick()
+        clock.advance(5.0)
+        loop.tick()
+        clock.advance(break_s)
+        loop = autoscaler(engine, clock, journal).loop
+    assert [seen.at_s for seen in loop.history.observations] == recalled_s
+    assert [decided.at_s for decided in loop.history.decisions] == recalled_s
 
 
 @pytest.mark.parametrize("interval_s", [0.0, -1.0])

@@ -13,7 +13,7 @@ from headgate.core.objective import Objective, parse_objective
 from headgate.core.types import Decision
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.base import Context, guards_for, make_policy
+from headgate.policies.frame.base import Context, guards_for, make_policy
 from headgate.runtime.autoscaler import wire
 from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop

@@ -9,7 +9,7 @@ import pytest
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective, parse_objective
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.base import policy_names
+from headgate.policies.frame.base import policy_names
 from headgate.runtime.simulate import Model, SimulationResult, fixed_size_comparison, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload

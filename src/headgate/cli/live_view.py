@@ -17,7 +17,7 @@ from headgate.cli.sparklines import sparkline
 from headgate.core.types import Decision, Observation, Verdict
 from headgate.core.units import format_duration
 from headgate.lab.demo import DemoPlan
-from headgate.policies.readings import plain
+from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import RunRecord
 
 PLAIN_EVERY_S = 10.0

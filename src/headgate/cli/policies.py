@@ -85,7 +85,7 @@ def show(
 
 def _described(name: str) -> dict[str, Any]:
     from headgate.policies import policy_class
-    from headgate.policies.settings import describe_settings
+    from headgate.policies.frame.settings import describe_settings
 
     policy = policy_class(name)
     # A policy may bring other defaults for its guards than the general ones.

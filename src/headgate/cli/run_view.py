@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.core.units import format_duration
-from headgate.policies.readings import plain
+from headgate.policies.frame.readings import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

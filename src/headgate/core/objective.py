@@ -1,5 +1,7 @@
 """What the user asks for: a service-level objective, bounds on the size, and what an instance costs.
 
+Readings may be numbers of numpy; what is said of them is a plain ``bool`` or ``float``, as ``is`` and JSON need.
+
 >>> parse_objective("latency p95 < 10s").slo
 LatencySlo(bound_s=10.0, percentile=95.0)
 >>> str(parse_objective("slow records < 5%"))

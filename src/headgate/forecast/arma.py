@@ -13,7 +13,7 @@ from headgate.core.types import JSON
 from headgate.forecast.arma_fit import ArmaModel, fit_arma, select_order
 from headgate.forecast.base import ForecasterBase, register
 from headgate.forecast.contract import Forecast
-from headgate.policies.settings import Settings
+from headgate.policies.frame.settings import Settings
 
 
 class ArmaSettings(Settings):

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from headgate.core.errors import InputError, StateError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.forecast.contract import Forecast
-from headgate.policies.settings import Settings, make_settings
+from headgate.policies.frame.settings import Settings, make_settings
 
 S = TypeVar("S", bound=Settings)
 

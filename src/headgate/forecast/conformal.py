@@ -11,7 +11,7 @@ from pydantic import Field
 from headgate.core.types import JSON
 from headgate.forecast.base import ForecasterBase, make_forecaster, register
 from headgate.forecast.contract import LEVELS, FloatArray, Forecast
-from headgate.policies.settings import Settings
+from headgate.policies.frame.settings import Settings
 
 _LEVELS: FloatArray = np.array(LEVELS)
 _LOWER = _LEVELS < 0.5

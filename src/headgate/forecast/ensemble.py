@@ -12,7 +12,7 @@ from pydantic import Field
 from headgate.core.types import JSON
 from headgate.forecast.base import ForecasterBase, make_forecaster, register
 from headgate.forecast.contract import FloatArray, Forecast
-from headgate.policies.settings import Settings
+from headgate.policies.frame.settings import Settings
 
 Name = Annotated[str, Field(min_length=1)]
 

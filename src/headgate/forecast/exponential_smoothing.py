@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from headgate.core.types import JSON
 from headgate.forecast.base import ForecasterBase, register
 from headgate.forecast.contract import Forecast
-from headgate.policies.settings import Settings
+from headgate.policies.frame.settings import Settings
 
 _LEAST_VALUES = 10
 Gain = Annotated[float, Field(ge=0, le=1)]

@@ -11,7 +11,7 @@ from pydantic import Field
 from headgate.core.types import JSON
 from headgate.forecast.base import ForecasterBase, register
 from headgate.forecast.contract import FloatArray, Forecast
-from headgate.policies.settings import Settings
+from headgate.policies.frame.settings import Settings
 
 _VAGUE = 1e4
 """Variance of a coefficient of which nothing is known, in squares of the first value's size."""

@@ -12,7 +12,7 @@ from pydantic import Field
 from headgate.core.types import JSON
 from headgate.forecast.base import ForecasterBase, register
 from headgate.forecast.contract import Forecast
-from headgate.policies.settings import Settings
+from headgate.policies.frame.settings import Settings
 
 _COEFFICIENTS = 2
 

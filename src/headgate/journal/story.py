@@ -24,7 +24,7 @@ from headgate.core.types import (
     Verdict,
 )
 from headgate.core.units import format_duration
-from headgate.policies.readings import plain
+from headgate.policies.frame.readings import plain
 
 _CLOCKS_AGREE_S = 0.05
 """The loop and the engine may each have their own clock, so an answer can seem a little older than its question."""

@@ -29,7 +29,7 @@ from headgate.journal.story import (
 )
 from headgate.lab.figures import figure
 from headgate.lab.files import write_file
-from headgate.policies.readings import plain
+from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import Summary
 
 MAX_ROWS = 500

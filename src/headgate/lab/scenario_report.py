@@ -14,7 +14,7 @@ from headgate.journal.codec import to_json
 from headgate.lab.files import write_file
 from headgate.lab.report import require_plotly
 from headgate.lab.scenario import Outcome, Scenario
-from headgate.policies.readings import plain
+from headgate.policies.frame.readings import plain
 
 
 def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> Path:

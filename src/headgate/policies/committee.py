@@ -13,8 +13,17 @@ from pydantic import model_validator
 from headgate.core.errors import InputError
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Target
 from headgate.core.window import Window
-from headgate.policies.base import AnyPolicy, Context, PolicyBase, StateTable, hold, make_policy, policy_class, register
-from headgate.policies.settings import Settings
+from headgate.policies.frame.base import (
+    AnyPolicy,
+    Context,
+    PolicyBase,
+    StateTable,
+    hold,
+    make_policy,
+    policy_class,
+    register,
+)
+from headgate.policies.frame.settings import Settings
 
 NAME = "committee"
 ABSTAINS = "no-data"
@@ -113,7 +122,7 @@ class Committee(PolicyBase[CommitteeSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("committee", Context(parse_objective("latency < 10s"), job), {"members": "static, hpa"})
     >>> history = History(job)

@@ -16,10 +16,10 @@ from headgate.core.metrics import BASIC_METRICS
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import Window
-from headgate.policies.base import Context, OperatorPolicy, hold, register
-from headgate.policies.readings import plain, reading_of
-from headgate.policies.settings import Seconds, Settings, Share
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.readings import plain, reading_of
+from headgate.policies.frame.settings import Seconds, Settings, Share
+from headgate.policies.frame.stabilisers import GuardSettings
 
 
 class HpaSettings(Settings):
@@ -50,7 +50,7 @@ class Hpa(OperatorPolicy[HpaSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("hpa", Context(parse_objective("latency < 10s"), job))
     >>> history = History(job)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from headgate.policies.base import Context, register
+from headgate.policies.frame.base import Context, register
+from headgate.policies.frame.settings import Seconds
 from headgate.policies.planning.central import ExactPlanner, require_few_configurations
 from headgate.policies.planning.model import Application
 from headgate.policies.planning.planner import Planner
 from headgate.policies.planning.rates import RateGrid
-from headgate.policies.settings import Seconds
-from headgate.policies.slotted import SlottedPolicy, SlottedSettings
+from headgate.policies.planning.slotted import SlottedPolicy, SlottedSettings
 
 
 class MdpSettings(SlottedSettings):
@@ -30,7 +30,7 @@ class Mdp(SlottedPolicy[MdpSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> settings = {"service_rate_per_s": 10, "rate_history_per_s": [5, 30] * 20}
     >>> policy = make_policy("mdp", Context(parse_objective("latency < 1s").within(1, 5), job), settings)

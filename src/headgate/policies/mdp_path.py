@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from headgate.policies.base import register
+from headgate.policies.frame.base import register
 from headgate.policies.planning.model import Application
 from headgate.policies.planning.path import PathPlanner
 from headgate.policies.planning.planner import Planner
 from headgate.policies.planning.rates import RateGrid
-from headgate.policies.rl_centralized import LearningRate, Sweeps
-from headgate.policies.slotted import SlottedPolicy, SlottedSettings
+from headgate.policies.planning.slotted import LearningRate, SlottedPolicy, SlottedSettings, Sweeps
 
 
 class MdpPathSettings(SlottedSettings):
@@ -37,7 +36,7 @@ class MdpPath(SlottedPolicy[MdpPathSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> graph = Topology.of(("parse", "join"))
     >>> settings = {"service_rate_per_s": {"parse": 10, "join": 5}, "rate_history_per_s": [12] * 30}
     >>> policy = make_policy("mdp-path", Context(parse_objective("latency < 1s").within(1, 5), graph), settings)

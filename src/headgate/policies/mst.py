@@ -10,10 +10,10 @@ from pydantic import Field
 from headgate.core.objective import ThroughputSlo
 from headgate.core.types import JSON, Number, Sample
 from headgate.forecast.arma import Arma, ArmaSettings
-from headgate.policies.base import Context, register
-from headgate.policies.block import BlockPolicy, BlockSettings
+from headgate.policies.blocks.mst_sizing import Load, MstSizer, Techniques, highest_load
+from headgate.policies.blocks.policy import BlockPolicy, BlockSettings
 from headgate.policies.capacity.saturation import saturated_throughput
-from headgate.policies.mst_sizing import Load, MstSizer, Techniques, highest_load
+from headgate.policies.frame.base import Context, register
 
 _DEFAULT_PROBABILITY = 0.95
 
@@ -40,7 +40,7 @@ class Mst(BlockPolicy[MstSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> context = Context(parse_objective("throughput >= 95%"), job)
     >>> policy = make_policy("mst-1", context, {"training": "1:99, 1:101, 2:197, 2:203, 4:396, 4:404"})

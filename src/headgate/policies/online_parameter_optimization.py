@@ -18,11 +18,11 @@ from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.base import Context, OperatorPolicy, register
-from headgate.policies.random_search import Point, recursive_random_search
-from headgate.policies.settings import PositiveSeconds, Seconds, Settings
+from headgate.policies.frame.base import Context, OperatorPolicy, register
+from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings
 from headgate.policies.threshold import Threshold, ThresholdSettings
-from headgate.policies.threshold_replay import Terms, Thresholds, recorded_load, replay_cost
+from headgate.policies.tuning.random_search import Point, recursive_random_search
+from headgate.policies.tuning.threshold_replay import Terms, Thresholds, recorded_load, replay_cost
 
 MOST_WATCHED = 2000
 """Readings after which the adaptive window begins anew, so that its state stays small."""
@@ -87,7 +87,7 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> context = Context(parse_objective("latency < 30s"), Topology.single())
     >>> make_policy("online-parameter-optimization", context).settings.evaluations
     150

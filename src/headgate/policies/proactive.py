@@ -18,14 +18,14 @@ from headgate.core.units import format_duration
 from headgate.core.window import Window
 from headgate.forecast.base import AnyForecaster, make_forecaster
 from headgate.forecast.grid import EvenGrid
-from headgate.policies.base import Context, OperatorPolicy, hold, register
+from headgate.policies.capacity.change_detection import ChangeDetector
 from headgate.policies.capacity.performance import FloatArray, PerformanceModel, Point, fit_performance
 from headgate.policies.capacity.stability import check_stability
-from headgate.policies.change_detection import ChangeDetector
+from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.readings import is_queueing, is_steady, plain, told_by
+from headgate.policies.frame.settings import Seconds
+from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.reactive import Reactive, ReactiveSettings
-from headgate.policies.readings import is_queueing, is_steady, plain, told_by
-from headgate.policies.settings import Seconds
-from headgate.policies.stabilisers import GuardSettings
 
 Level = Annotated[float, Field(gt=0, lt=1)]
 Pressure = Annotated[float, Field(gt=0)]
@@ -110,7 +110,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
-    >>> from headgate.policies.base import make_policy
+    >>> from headgate.policies.frame.base import make_policy
     >>> policy = make_policy("proactive", Context(parse_objective("slow records < 10%"), Topology.single()))
     >>> policy.mode("job")
     <Mode.EXPLORATION: 'exploration'>

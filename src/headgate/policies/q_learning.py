@@ -17,13 +17,22 @@ from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.base import Context, OperatorPolicy, StateTable, hold, register
-from headgate.policies.q_agent import Agent, Experience, region_table
-from headgate.policies.q_table import Action, Grid, Initialiser, QTable, Region, State, best_action, feasible_actions
-from headgate.policies.readings import plain
-from headgate.policies.rewards import Reward, reward_of
-from headgate.policies.settings import PositiveSeconds, Settings, Share
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.base import Context, OperatorPolicy, StateTable, hold, register
+from headgate.policies.frame.readings import plain
+from headgate.policies.frame.settings import PositiveSeconds, Settings, Share
+from headgate.policies.frame.stabilisers import GuardSettings
+from headgate.policies.q_values.agent import Agent, Experience, region_table
+from headgate.policies.q_values.rewards import Reward, reward_of
+from headgate.policies.q_values.table import (
+    Action,
+    Grid,
+    Initialiser,
+    QTable,
+    Region,
+    State,
+    best_action,
+    feasible_actions,
+)
 
 Positive = Annotated[float, Field(gt=0)]
 Factor = Annotated[float, Field(gt=0, le=1)]
@@ -107,7 +116,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("q-learning", Context(parse_objective("latency < 30s"), job))
     >>> history = History(job)
@@ -180,7 +189,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         if rate_per_s is not None and before_per_s is not None:
             granule = self.settings.incoming_message_granularity
             level, before = rate_per_s // granule, before_per_s // granule
-            agent.rising = level > before if level != before else agent.rising
+            agent.rising = bool(level > before) if level != before else agent.rising
         region = Region.of(latency_s / self.grid.target_s, rising=agent.rising)
         state = agent.table.state(latency_s, rising=agent.rising)
         return Seen(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)

@@ -8,11 +8,11 @@ from typing import Annotated
 from pydantic import Field
 
 from headgate.core.types import JSON, Number, Sample
-from headgate.policies.base import Context, register
-from headgate.policies.block import BlockPolicy, BlockSettings
-from headgate.policies.block_outlook import BlockOutlook
+from headgate.policies.blocks.outlook import BlockOutlook
+from headgate.policies.blocks.policy import BlockPolicy, BlockSettings
+from headgate.policies.blocks.quantile_sizing import QuantileSizer
 from headgate.policies.capacity.saturation import saturated_throughput
-from headgate.policies.quantile_sizing import QuantileSizer
+from headgate.policies.frame.base import Context, register
 
 
 class QuantileSettings(BlockSettings):
@@ -39,7 +39,7 @@ class Quantile(BlockPolicy[QuantileSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> context = Context(parse_objective("throughput >= 95%"), job)
     >>> policy = make_policy("quantile", context, {"training": "1:99, 1:101, 2:197, 2:203, 4:396, 4:404"})

@@ -11,10 +11,10 @@ from pydantic import Field
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.base import Context, OperatorPolicy, hold, register
 from headgate.policies.capacity.running_mean import Capacity, Source
-from headgate.policies.readings import is_queueing, plain, readings_over, told_by
-from headgate.policies.settings import Seconds, Settings
+from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.readings import is_queueing, plain, readings_over, told_by
+from headgate.policies.frame.settings import Seconds, Settings
 
 
 class ReactiveSettings(Settings):
@@ -48,7 +48,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("reactive", Context(parse_objective("latency < 10s"), job))
     >>> history = History(job)

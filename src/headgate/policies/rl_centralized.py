@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from headgate.policies.base import Context, register
+from headgate.policies.frame.base import Context, register
 from headgate.policies.planning.central import CentralPlanner, require_few_configurations
 from headgate.policies.planning.model import Application
 from headgate.policies.planning.planner import Planner
 from headgate.policies.planning.rates import RateGrid
-from headgate.policies.slotted import SlottedPolicy, SlottedSettings
-
-LearningRate = Annotated[float, Field(gt=0, le=1)]
-Sweeps = Annotated[int, Field(ge=1, le=1000)]
+from headgate.policies.planning.slotted import LearningRate, SlottedPolicy, SlottedSettings, Sweeps
 
 
 class RlCentralizedSettings(SlottedSettings):
@@ -38,7 +33,7 @@ class RlCentralized(SlottedPolicy[RlCentralizedSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> settings = {"service_rate_per_s": 10, "trusted_visits": 3}
     >>> policy = make_policy("rl-centralized", Context(parse_objective("latency < 1s").within(1, 5), job), settings)

@@ -8,14 +8,20 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headgate.core.types import Number
-from headgate.policies.base import register
+from headgate.policies.frame.base import register
+from headgate.policies.frame.settings import Seconds
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.model import Application
 from headgate.policies.planning.planner import Planner
 from headgate.policies.planning.rates import RateGrid
-from headgate.policies.rl_centralized import LearningRate, Sweeps
-from headgate.policies.settings import Seconds
-from headgate.policies.slotted import SlotReading, SlottedPolicy, SlottedSettings, quantum_of
+from headgate.policies.planning.slotted import (
+    LearningRate,
+    SlotReading,
+    SlottedPolicy,
+    SlottedSettings,
+    Sweeps,
+    quantum_of,
+)
 
 
 class RlDecentralizedSettings(SlottedSettings):
@@ -46,7 +52,7 @@ class RlDecentralized(SlottedPolicy[RlDecentralizedSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> settings = {"service_rate_per_s": 10, "trusted_visits": 3, "target_utilization": 0.7}
     >>> policy = make_policy("rl-decentralized", Context(parse_objective("latency < 1s").within(1, 5), job), settings)

@@ -22,9 +22,9 @@ from pydantic import Field
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.base import Context, OperatorPolicy, hold, register
-from headgate.policies.settings import PositiveSeconds, Settings
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.settings import PositiveSeconds, Settings
+from headgate.policies.frame.stabilisers import GuardSettings
 
 
 class SparkDraSettings(Settings):
@@ -58,7 +58,7 @@ class SparkDra(OperatorPolicy[SparkDraSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("spark-dra", Context(parse_objective("latency < 10s"), job))
     >>> history = History(job)

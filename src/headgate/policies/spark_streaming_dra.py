@@ -14,10 +14,10 @@ from pydantic import Field, model_validator
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.base import Context, OperatorPolicy, hold, register
-from headgate.policies.readings import busy_share, plain
-from headgate.policies.settings import Seconds, Settings
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.readings import busy_share, plain
+from headgate.policies.frame.settings import Seconds, Settings
+from headgate.policies.frame.stabilisers import GuardSettings
 
 Ratio = Annotated[float, Field(gt=0)]
 
@@ -50,7 +50,7 @@ class SparkStreamingDra(OperatorPolicy[SparkStreamingDraSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("spark-streaming-dra", Context(parse_objective("latency < 10s"), job))
     >>> history = History(job)

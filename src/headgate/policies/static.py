@@ -8,8 +8,8 @@ from pydantic import Field
 
 from headgate.core.types import Instant, Proposal, Target
 from headgate.core.window import Window
-from headgate.policies.base import PolicyBase, register
-from headgate.policies.settings import Settings
+from headgate.policies.frame.base import PolicyBase, register
+from headgate.policies.frame.settings import Settings
 
 
 class StaticSettings(Settings):
@@ -23,7 +23,7 @@ class Static(PolicyBase[StaticSettings]):
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> make_policy("static", Context(parse_objective("latency < 10s"), Topology.single()), {"instances": 4}).name
     'static'
     """

@@ -12,9 +12,9 @@ from headgate.core.metrics import BASIC_METRICS
 from headgate.core.types import Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.base import Context, OperatorPolicy, hold, register
-from headgate.policies.readings import BUSY_SHARE, plain, reading_of, readings_over
-from headgate.policies.settings import Seconds, Settings
+from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.readings import BUSY_SHARE, plain, reading_of, readings_over
+from headgate.policies.frame.settings import Seconds, Settings
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -79,7 +79,7 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("threshold", Context(parse_objective("latency < 10s"), job), {"upper_for_s": "20s"})
     >>> history = History(job)

@@ -11,11 +11,11 @@ from pydantic import Field
 from headgate.core.types import JSON, Instances, Instant, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import Window
-from headgate.policies.base import Context, register
-from headgate.policies.q_agent import Experience
+from headgate.policies.frame.base import Context, register
+from headgate.policies.frame.settings import PositiveSeconds
 from headgate.policies.q_learning import Exploration, QLearning, QLearningSettings, Seen
-from headgate.policies.q_table import Action, Initialiser, QTable, State
-from headgate.policies.settings import PositiveSeconds
+from headgate.policies.q_values.agent import Experience
+from headgate.policies.q_values.table import Action, Initialiser, QTable, State
 
 Pair = tuple[State, Action]
 
@@ -65,7 +65,7 @@ def solve(
     Actions that were never taken keep the value they have. Gives the number of sweeps, and by how much the last one
     changed the value of any state.
 
-    >>> from headgate.policies.q_table import Grid
+    >>> from headgate.policies.q_values.table import Grid
     >>> table, seen = QTable(Grid(target_s=30, granularity_s=10, max_s=20)), Experiences()
     >>> seen.add(State(0, True), Action.NONE, 1.0, State(0, True))
     >>> sweeps, change = solve(table, seen, discount_factor=0.5, threshold=1e-6, most_sweeps=100)
@@ -113,7 +113,7 @@ class ValueIteration(QLearning):
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
-    >>> from headgate.policies.base import Context, make_policy
+    >>> from headgate.policies.frame.base import Context, make_policy
     >>> policy = make_policy("value-iteration", Context(parse_objective("latency < 30s"), Topology.single()))
     >>> policy.settings.value_iteration_initialization_time_s
     300.0

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from headgate.core.types import Instant, Sample
 from headgate.core.window import Window
-from headgate.policies.readings import reading_of
+from headgate.policies.frame.readings import reading_of
 from headgate.rules.model import ALL_OPERATORS, Comparison, Direction, ReadingsKind, Rule, Trigger
 
 FRESH_FOR_S = 300.0

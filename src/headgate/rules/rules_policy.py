@@ -16,8 +16,8 @@ from headgate.core.metrics import MetricSource
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Instances, Instant, Proposal, Sample, Target
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.base import Context, PolicyBase, hold
-from headgate.policies.settings import Settings
+from headgate.policies.frame.base import Context, PolicyBase, hold
+from headgate.policies.frame.settings import Settings
 from headgate.rules import explain
 from headgate.rules.conflicts import resolve, wish
 from headgate.rules.constraints import constrained

@@ -25,8 +25,8 @@ from headgate.core.units import parse_duration_s
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
+from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.rules.model import Constraint, RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
 from headgate.runtime.clock import Clock, SystemClock
@@ -211,7 +211,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
         constraints=limits,
         metrics=sources,
     )
-    switch = PolicySwitch(loop, Context(goal, chosen.topology, seed), guard_settings, limits)
+    switch = PolicySwitch(loop, Context(goal, chosen.topology, seed), guards, limits)
     if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
         loop.chores.append(RuleFileWatch(switch, loop, Path(chosen.settings.file), sources))
     return Autoscaler(loop, interval_s, opened if opened is not journal else None, switch).start()
@@ -237,7 +237,8 @@ def wire(
 ) -> ControlLoop:
     """A loop over an engine that goes on where an earlier run of the same journal stopped.
 
-    Its policy begins with what it had learned. After a short break the loop also recalls what was seen and decided.
+    Its policy begins with what it had learned, if that still fits. After a short break the loop also recalls what was
+    seen and decided.
     """
     key = state_key(policy.name)
     loop = ControlLoop(
@@ -253,8 +254,6 @@ def wire(
     if journal is None:
         return loop
     state = journal.load_state(key)
-    if state is not None:
-        policy.restore(state)
     _recall(loop, journal, engine_name)
     journal.begin(
         Run(
@@ -267,6 +266,8 @@ def wire(
             seed=policy.seed,
         )
     )
+    if state is not None:
+        loop.restore(state)
     return loop
 
 

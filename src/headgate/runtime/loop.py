@@ -16,10 +16,10 @@ from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
-from headgate.core.types import Answer, Decision, Event, Instant, Observation, Outcome, Receipt
+from headgate.core.types import JSON, Answer, Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
-from headgate.policies.base import AnyPolicy
+from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.clock import Clock
 from headgate.runtime.learned import state_key as state_key_of
 from headgate.runtime.metrics import MetricCollector
@@ -84,6 +84,16 @@ class ControlLoop:
         for decision in decisions:
             self.history.record(decision)
 
+    def restore(self, state: Mapping[str, JSON]) -> None:
+        """Let the policy go on with what was learned before; state that does not fit is refused whole, and said."""
+        before = self.policy.snapshot()
+        try:
+            self.policy.restore(state)
+        except StateError as error:
+            self.policy.restore(before)
+            logger.warning("policy %s starts without what was learned before: %s", self.policy.name, error)
+            self.note("state-refused", f"{error} Policy {self.policy.name} starts without it.")
+
     def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
         """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
         self._collector.require(policy.subscriptions)
@@ -94,17 +104,15 @@ class ControlLoop:
         if change is None:
             return
         policy, guards, told = change
-        if policy.name == self.policy.name:
-            try:
-                policy.restore(self.policy.snapshot())
-            except StateError as error:
-                logger.warning("the changed policy starts without what was learned: %s", error)
+        learned = self.policy.snapshot() if policy.name == self.policy.name else None
         self._collector.subscribe(policy.subscriptions)
         self.policy, self.guards = policy, guards
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
         if self._state_key is not None:
             self._state_key = state_key_of(policy.name)
         self.note("policy-changed", told or f"policy {policy.name}")
+        if learned is not None:
+            self.restore(learned)
 
     def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
         """Journal something that happened to the loop."""

@@ -27,7 +27,7 @@ from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation, Run
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
-from headgate.policies.base import Context, PolicyMaker, guards_for, policy_from
+from headgate.policies.frame.base import Context, PolicyMaker, guards_for, policy_from
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, load_constraints
 from headgate.runtime.learned import state_key

@@ -9,8 +9,8 @@ from pathlib import Path
 from headgate.core.contracts import Guard
 from headgate.core.errors import InputError
 from headgate.core.metrics import MetricSource
-from headgate.policies.base import AnyPolicy, Context, PolicyMaker, policy_from
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
+from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.rules.constraints import constrained
 from headgate.rules.model import Constraint, Named
 from headgate.rules.rules_policy import Rules, RulesPolicy
@@ -27,21 +27,29 @@ def guards_around(
 
 
 class PolicySwitch:
-    """Changes the policy of a loop; safe to call from any thread."""
+    """Changes the policy of a loop; safe to call from any thread.
+
+    Each policy comes with the guards that suit it; ``guards`` is what the user set instead, and holds for all of them.
+    """
 
     def __init__(
-        self, loop: ControlLoop, context: Context, guards: GuardSettings, constraints: Sequence[Constraint] = ()
+        self,
+        loop: ControlLoop,
+        context: Context,
+        guards: Mapping[str, object] | None = None,
+        constraints: Sequence[Constraint] = (),
     ) -> None:
         self._loop = loop
         self._context = context
-        self._guards = guards
+        self._guards = dict(guards or {})
         self._constraints = tuple(constraints)
 
     def change(self, policy: str | PolicyMaker, settings: Mapping[str, object] | None = None, told: str = "") -> None:
         """Put a policy in force at the next decision; one that cannot be used is refused with an ``InputError``."""
         try:
             made = policy_from(policy, self._context, settings)
-            self._loop.change(made, guards_around(made, self._guards, self._constraints), told)
+            guards = guards_around(made, guards_for(made, self._guards), self._constraints)
+            self._loop.change(made, guards, told)
         except InputError as error:
             self._loop.note("policy-refused", f"{error} The policy in force stays.")
             raise

@@ -18,6 +18,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from headgate.core.contracts import Policy
 from headgate.core.errors import StateError
 from headgate.core.step import step
@@ -25,7 +27,7 @@ from headgate.core.types import JSON, METRIC_FIELDS, Decision, Instances, Instan
 from headgate.core.units import format_duration
 from headgate.core.window import History, Window
 from headgate.policies import Context, make_policy
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.testing.contract import ContractViolation, ensure
 from headgate.testing.scenarios import SCENARIOS, Scenario, ScenarioRun
 
@@ -152,6 +154,22 @@ def explains_itself(factory: PolicyFactory) -> None:
                 _as_json(target.numbers, f"the numbers {where}")
 
 
+def takes_readings_of_numpy(factory: PolicyFactory) -> None:
+    """It proposes the same whether readings are Python's floats or numpy's, in values that JSON can carry."""
+    for scenario in SCENARIOS:
+        policy = _made(factory, scenario)
+        plain = _run(scenario, _made(factory, scenario))
+        for expected, cycle in zip(plain, _run(scenario, policy, _of_numpy), strict=True):
+            where = f"at {cycle.now:g} s of {scenario.name}, with readings of numpy"
+            ensure(
+                cycle.proposal == expected.proposal, f"{where}, it proposed {cycle.proposal}, not {expected.proposal}"
+            )
+            for name, target in cycle.proposal.targets.items():
+                ensure(isinstance(target.instances, int), f"{where}, target {target.instances!r} is no whole number")
+                _as_json(target.numbers, f"{where}, the numbers of {name}")
+            _as_json(policy.snapshot(), f"{where}, the snapshot")
+
+
 def handles_several_operators(factory: PolicyFactory) -> None:
     """It speaks of the operators of the topology only, and does without one whose size is not known."""
     for scenario in SCENARIOS:
@@ -193,6 +211,7 @@ POLICY_CHECKS: tuple[Callable[[PolicyFactory], None], ...] = (
     never_scales_in_on_partial_data,
     stays_within_bounds,
     explains_itself,
+    takes_readings_of_numpy,
     handles_several_operators,
     refuses_state_that_is_not_its_own,
 )
@@ -283,6 +302,12 @@ def _blind_windows(scenario: Scenario) -> Iterator[tuple[str, Window, Instant]]:
 def _without(metric: str, sample: Sample) -> Sample:
     missing: dict[str, Any] = {metric: None}
     return replace(sample, **missing)
+
+
+def _of_numpy(sample: Sample) -> Sample:
+    known = {name: value for name in METRIC_FIELDS if (value := getattr(sample, name)) is not None}
+    values: dict[str, Any] = {name: np.float64(value) for name, value in known.items()}
+    return replace(sample, **values)
 
 
 def _blank_from(since_s: Instant, sample: Sample) -> Sample:

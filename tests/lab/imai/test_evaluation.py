@@ -19,7 +19,7 @@ from headgate.lab.imai.kernel import BLOCK, STARTUP, Week
 from headgate.lab.imai.measures import backlogs, least_sizes, measure
 from headgate.lab.scenario import Outcome, Progress, find_scenario
 from headgate.lab.scenarios import imai
-from headgate.policies.base import Context, make_policy
+from headgate.policies.frame.base import Context, make_policy
 from headgate.workloads.traces import trace_folder
 
 GENERATED = Plan(applications=("rolling-hashtag-count", "rolling-flight-distances"), runs=2, minutes=600)

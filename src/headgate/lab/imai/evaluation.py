@@ -17,8 +17,8 @@ from headgate.lab.imai.loads import WEEK_MINUTES, load_shape
 from headgate.lab.imai.measures import Measures, least_sizes, measure
 from headgate.lab.imai.sizers import MstRun, QuantileRun, arma_loads, outlooks
 from headgate.lab.scenario import Progress
-from headgate.policies.block_outlook import Outlook
-from headgate.policies.mst_sizing import Load, Techniques
+from headgate.policies.blocks.mst_sizing import Load, Techniques
+from headgate.policies.blocks.outlook import Outlook
 
 QUANTILE = "quantile"
 MST_POLICIES = tuple(f"mst-{number}" for number in range(8))

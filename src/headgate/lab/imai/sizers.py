@@ -7,11 +7,11 @@ import numpy as np
 from headgate.forecast.arma_fit import fit_arma, select_order
 from headgate.forecast.contract import FloatArray, Forecast
 from headgate.lab.imai.kernel import BLOCK, STARTUP
-from headgate.policies.block_outlook import BlockOutlook, Outlook
+from headgate.policies.blocks.mst_sizing import Load, MstSizer, Techniques, highest_load
+from headgate.policies.blocks.outlook import BlockOutlook, Outlook
+from headgate.policies.blocks.quantile_sizing import QuantileSizer
 from headgate.policies.capacity.mst import Measured
-from headgate.policies.mst_sizing import Load, MstSizer, Techniques, highest_load
 from headgate.policies.quantile import QuantileSettings
-from headgate.policies.quantile_sizing import QuantileSizer
 
 WINDOW = 100
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.lab.russo import NOTES, Contender, row_of, run_all
+from headgate.lab.russo.evaluation import NOTES, Contender, row_of, run_all
 from headgate.lab.scenario import Outcome, Progress, scenario
 
 CONTENDERS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headgate.lab.russo import NOTES, Contender, row_of, run_all
+from headgate.lab.russo.evaluation import NOTES, Contender, row_of, run_all
 from headgate.lab.scenario import Outcome, Plot, Progress, scenario
 
 OPERATORS = (1, 2, 3, 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.lab.russo import NOTES, Contender, cost_curves, row_of, run_all
+from headgate.lab.russo.evaluation import NOTES, Contender, cost_curves, row_of, run_all
 from headgate.lab.scenario import Outcome, Progress, scenario
 
 ROWS = (

@@ -1,1 +1,1 @@
-"""What instances can carry: models of capacity that all policies share, each with its uncertainty."""
+"""What instances can carry: models of capacity that policies share, and whether they still hold."""

@@ -1,5 +1,5 @@
-"""The mathematics of planning sizes as a Markov decision process: pure, on arrays, without windows or proposals.
+"""Planning sizes as a Markov decision process: the planners, pure and on arrays, and the frame that runs one in a job.
 
-Nothing here is a policy. The policies ``mdp``, ``rl-centralized``, ``rl-decentralized`` and ``mdp-path`` wrap what is
-here; the slotted network of ``headgate.simulation`` evaluates the same planners slot by slot.
+``slotted`` is what the policies ``mdp``, ``rl-centralized``, ``rl-decentralized`` and ``mdp-path`` share; it alone
+knows windows and proposals. ``headgate.lab.russo`` evaluates the same planners slot by slot, without it.
 """

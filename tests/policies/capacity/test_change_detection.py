@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from headgate.policies.change_detection import ChangeDetector
+from headgate.policies.capacity.change_detection import ChangeDetector
 
 
 def detector(scale: float = 0.1) -> ChangeDetector:

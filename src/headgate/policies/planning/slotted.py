@@ -20,15 +20,17 @@ from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.base import Context, PolicyBase, hold
+from headgate.policies.frame.base import Context, PolicyBase, hold
+from headgate.policies.frame.readings import plain
+from headgate.policies.frame.settings import Seconds, Settings, Share
 from headgate.policies.planning.model import Application, Weights, longest_path_s
 from headgate.policies.planning.planner import Levels, Planner, SlotOutcome
 from headgate.policies.planning.rates import RateGrid
-from headgate.policies.readings import plain
-from headgate.policies.settings import Seconds, Settings, Share
 from headgate.policies.threshold import Threshold, ThresholdSettings
 
 Positive = Annotated[float, Field(gt=0)]
+LearningRate = Annotated[float, Field(gt=0, le=1)]
+Sweeps = Annotated[int, Field(ge=1, le=1000)]
 
 _LEVELS_PER_INSTANCE = 10
 """Without a quantum, a rate is told apart in tenths of what an instance of the slowest operator serves."""

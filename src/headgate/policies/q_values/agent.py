@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.core.types import JSON, Instant
-from headgate.policies.base import StateTable
-from headgate.policies.q_table import Action, QTable, Region, State, best_action
-from headgate.policies.readings import plain
+from headgate.policies.frame.base import StateTable
+from headgate.policies.frame.readings import plain
+from headgate.policies.q_values.table import Action, QTable, Region, State, best_action
 
 
 @dataclass(frozen=True, slots=True)

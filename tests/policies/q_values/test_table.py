@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.errors import StateError
-from headgate.policies.q_table import (
+from headgate.policies.q_values.table import (
     Action,
     Grid,
     Initialiser,

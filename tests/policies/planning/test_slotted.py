@@ -13,7 +13,7 @@ from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Proposal, Sample
 from headgate.core.window import History
 from headgate.policies import Context, make_policy
-from headgate.policies.base import AnyPolicy
+from headgate.policies.frame.base import AnyPolicy
 
 GRAPH = Topology.of(("parse", "join"))
 GOAL = parse_objective("latency < 2s").within(1, 5)

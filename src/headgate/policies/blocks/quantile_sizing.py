@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from headgate.core.types import JSON
-from headgate.policies.block_outlook import Outlook
+from headgate.policies.blocks.outlook import Outlook
 from headgate.policies.capacity.censored import CensoredCurve
 from headgate.policies.capacity.mst import Measured
 

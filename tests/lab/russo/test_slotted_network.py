@@ -10,6 +10,7 @@ import pytest
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.step import step
 from headgate.core.window import History
+from headgate.lab.russo.slotted_network import SlottedKernel, SlottedNetwork, levels_like
 from headgate.policies import Context, make_policy
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
@@ -17,7 +18,6 @@ from headgate.policies.planning.path import PathPlanner
 from headgate.policies.planning.planner import Levels, Planner, Sizes, SlotOutcome
 from headgate.policies.planning.rates import RateGrid, Transitions
 from headgate.simulation.engine import SimulatedEngine
-from headgate.simulation.slotted_network import SlottedKernel, SlottedNetwork, levels_like
 from tests.policies.planning.pipelines import RUSSO, pipeline
 
 GRID = RateGrid.up_to(13.5, 20 / 60)

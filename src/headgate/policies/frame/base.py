@@ -1,8 +1,8 @@
 """What all policies share, and the registry that finds them by name.
 
-A policy is one file in this package: a class that extends :class:`PolicyBase`, carries ``name``, ``summary`` and a
-``Settings`` class, and is decorated with :func:`register`. The package is searched when a name is first asked for, so
-a new file is all it takes; the contract checks then run on it by themselves.
+A policy is one file at the top of ``headgate.policies``: a class that extends :class:`PolicyBase`, carries ``name``,
+``summary`` and a ``Settings`` class, and is decorated with :func:`register`. The files there are searched when a name
+is first asked for, so a new one is all it takes; the contract checks then run on it by themselves.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from headgate.core.objective import Objective
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, NO_NUMBERS, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.settings import Settings, make_settings
-from headgate.policies.stabilisers import GuardSettings
+from headgate.policies.frame.settings import Settings, make_settings
+from headgate.policies.frame.stabilisers import GuardSettings
 
 S = TypeVar("S", bound=Settings)
 
@@ -150,7 +150,8 @@ def _discover() -> None:
     import headgate.policies as package
 
     for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+        if not module.ispkg:  # folders hold what policies share
+            importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 def _import_by_name(name: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.core.types import Sample
 from headgate.core.window import History
-from headgate.policies.readings import busy_share, is_steady, plain, reading_of, readings_over, told_by
+from headgate.policies.frame.readings import busy_share, is_steady, plain, reading_of, readings_over, told_by
 from tests.core.building import JOB, decision, history, observation
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
+from headgate.lab.russo.slotted_network import SlottedNetwork, Tally, levels_like
 from headgate.lab.scenario import Plot, Progress
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
@@ -19,7 +20,6 @@ from headgate.policies.planning.model import Application
 from headgate.policies.planning.path import PathPlanner
 from headgate.policies.planning.planner import Planner
 from headgate.policies.planning.rates import RateGrid, Transitions
-from headgate.simulation.slotted_network import SlottedNetwork, Tally, levels_like
 from headgate.workloads.taxi import MEAN_PER_MINUTE, MINUTES_PER_YEAR, taxi_counts
 
 SERVICE_RATES_PER_S = (3.7, 3.3, 2.7, 3.3)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from headgate.policies.q_table import Action, Region
+from headgate.policies.q_values.table import Action, Region
 
 
 class Reward(StrEnum):

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.policies.settings import Seconds, Settings, Share, describe_settings, make_settings
+from headgate.policies.frame.settings import Seconds, Settings, Share, describe_settings, make_settings
 
 
 class Colour(StrEnum):

@@ -25,7 +25,7 @@ from headgate.core.guards import (
 )
 from headgate.core.objective import Objective
 from headgate.core.topology import Topology
-from headgate.policies.settings import Seconds, Settings
+from headgate.policies.frame.settings import Seconds, Settings
 
 Gain = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]

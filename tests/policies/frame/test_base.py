@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import pkgutil
+import subprocess
+import sys
+
 import pytest
 
+import headgate.policies
 from headgate.core.errors import InputError, StateError, UnknownNameError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Instances, Instant, Sample, Target
 from headgate.core.window import Window
 from headgate.policies import Context, policy_class, policy_names
-from headgate.policies.base import OperatorPolicy, PolicyBase, register
-from headgate.policies.settings import describe_settings
+from headgate.policies.frame.base import OperatorPolicy, PolicyBase, register
+from headgate.policies.frame.settings import describe_settings
 from headgate.policies.static import StaticSettings
 from tests.core.building import JOB, history, policy, propose
 
 
 def test_the_first_policies_are_there() -> None:
     assert {"static", "threshold", "spark-streaming-dra", "hpa", "reactive"} <= set(policy_names())
+
+
+TOP = [module.name for module in pkgutil.iter_modules(headgate.policies.__path__) if not module.ispkg]
+
+
+@pytest.mark.parametrize("name", TOP)
+def test_what_lies_at_the_top_is_a_policy_and_not_something_that_policies_share(name: str) -> None:
+    named = {registered.replace("-", "_") for registered in policy_names()}
+    defined = {policy_class(registered).__module__ for registered in policy_names()}
+    assert name in named or f"headgate.policies.{name}" in defined
+
+
+def test_a_policy_that_is_asked_for_by_name_does_not_load_the_others() -> None:
+    told = "import sys; from headgate.policies import policy_class; policy_class('spark-dra'); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout.split()
+    assert {name for name in TOP if f"headgate.policies.{name}" in loaded} == {"spark_dra"}
 
 
 @pytest.mark.parametrize("name", policy_names())

@@ -17,9 +17,9 @@ from pydantic import BeforeValidator, Field
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.window import Window
 from headgate.forecast.grid import EvenGrid
-from headgate.policies.base import Context, OperatorPolicy, hold
-from headgate.policies.readings import plain
-from headgate.policies.settings import Seconds, Settings
+from headgate.policies.frame.base import Context, OperatorPolicy, hold
+from headgate.policies.frame.readings import plain
+from headgate.policies.frame.settings import Seconds, Settings
 
 
 def _measured(value: object) -> object:

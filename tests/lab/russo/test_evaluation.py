@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.lab.russo import Contender, World, cost_curves, make_planner, row_of, run_all, run_contender
+from headgate.lab.russo.evaluation import Contender, World, cost_curves, make_planner, row_of, run_all, run_contender
 from headgate.lab.scenario import find_scenario
 from headgate.lab.scenarios.russo_beyond import CONTENDERS
 from headgate.lab.scenarios.russo_table_1 import ROWS

@@ -1,0 +1,1 @@
+"""russo's evaluation: its network of queues in slots of time, and the year of load its policies are compared on."""

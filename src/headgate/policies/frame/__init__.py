@@ -1,0 +1,1 @@
+"""What every policy is made of: base class and registry, settings, those of its guards, and questions to readings."""
