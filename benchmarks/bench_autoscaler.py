@@ -17,7 +17,7 @@ from benchmarks.common import Row, report
 
 import headgate
 from headgate.apps.steady_job import SteadyJob
-from headgate.engines.cluster import LocalCluster
+from headgate.local.cluster import LocalCluster
 from headgate.runtime.autoscaler import DEFAULT_INTERVAL_S
 
 PHASE_S = 30.0

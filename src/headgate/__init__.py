@@ -14,7 +14,7 @@ from headgate._version import __version__
 if TYPE_CHECKING:
     from headgate.core.errors import HeadgateError
     from headgate.core.objective import LatencySlo, Objective, SlowShareSlo, ThroughputSlo, parse_objective
-    from headgate.engines.cluster import LocalCluster
+    from headgate.local.cluster import LocalCluster
     from headgate.runtime.autoscaler import Autoscaler, autoscale
 
 __all__ = [
@@ -35,7 +35,7 @@ _HOMES = {
     "Autoscaler": "headgate.runtime.autoscaler",
     "HeadgateError": "headgate.core.errors",
     "LatencySlo": "headgate.core.objective",
-    "LocalCluster": "headgate.engines.cluster",
+    "LocalCluster": "headgate.local.cluster",
     "Objective": "headgate.core.objective",
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",

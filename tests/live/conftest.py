@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from headgate.engines.cluster import LocalCluster
 from headgate.engines.spark import SparkEngine
+from headgate.local.cluster import LocalCluster
 from tests.live.support import resize
 
 SETTINGS = {

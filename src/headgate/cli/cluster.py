@@ -9,7 +9,7 @@ import typer
 from headgate.cli.common import JsonOption, check_target, make_console, write_json
 
 if TYPE_CHECKING:
-    from headgate.engines.cluster import ClusterState
+    from headgate.local.cluster import ClusterState
 
 cluster = typer.Typer(
     no_args_is_help=True, help="A real Spark cluster on this machine, to try things on.", rich_markup_mode="rich"
@@ -29,7 +29,7 @@ def up(
 
     Master and worker listen on this machine only. An executor takes about half a gigabyte once a job runs on it.
     """
-    from headgate.engines import cluster as local
+    from headgate.local import cluster as local
 
     check_target(json_file)
     with make_console(stderr=True).status("starting a Spark master and a worker"):
@@ -43,7 +43,7 @@ def up(
 @cluster.command()
 def status(json_file: JsonOption = None) -> None:
     """Say whether a cluster is up, and where."""
-    from headgate.engines import cluster as local
+    from headgate.local import cluster as local
 
     state = local.status()
     if json_file is not None:
@@ -57,7 +57,7 @@ def status(json_file: JsonOption = None) -> None:
 @cluster.command()
 def down(json_file: JsonOption = None) -> None:
     """Stop the cluster and everything that runs on it; fine when none is up."""
-    from headgate.engines import cluster as local
+    from headgate.local import cluster as local
 
     state = local.down()
     if json_file is not None:

@@ -1,1 +1,1 @@
-"""What runs the operators. The only place, with ``apps``, that imports an engine."""
+"""What runs the operators. The only place, with ``apps`` and ``local``, that imports an engine."""

@@ -21,8 +21,8 @@ from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select
 
 if TYPE_CHECKING:
     from headgate.apps.steady_job import StreamingQuery
-    from headgate.engines.cluster import LocalCluster
     from headgate.engines.spark import SparkEngine, SparkSession
+    from headgate.local.cluster import LocalCluster
 
 APPS = ("steady-job",)
 FILE_VERSION = 1
@@ -199,9 +199,9 @@ class Watcher(Protocol):
 
 def measure_mst(plan: MstPlan, watcher: Watcher) -> MstResult:
     """Measure every size on a cluster of its own, which is gone afterwards, and fit the models."""
-    from headgate.engines.cluster import LocalCluster
-    from headgate.engines.interruption import Interruption
     from headgate.engines.spark import SparkEngine
+    from headgate.local.cluster import LocalCluster
+    from headgate.local.interruption import Interruption
 
     watcher.stage("starting a Spark cluster on this machine")
     with Interruption().watched() as interruption, LocalCluster(slots=max(plan.sizes)) as cluster:

@@ -16,13 +16,13 @@ import psutil
 import pytest
 
 from headgate.core.errors import EngineError, InputError
-from headgate.engines import cluster
-from headgate.engines.cluster import LocalCluster
+from headgate.local import cluster
+from headgate.local.cluster import LocalCluster
 from tests.live.support import eventually
 
 STARTER = """
 import sys, time
-from headgate.engines.cluster import LocalCluster
+from headgate.local.cluster import LocalCluster
 with LocalCluster(slots=1) as running:
     print(running.master_url, running.directory, flush=True)
     time.sleep(600)

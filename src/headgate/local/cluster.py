@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from headgate.core.errors import EngineError, InputError
-from headgate.engines import warden
+from headgate.local import warden
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -286,5 +286,5 @@ def _is_warden(pid: int) -> bool:
     # The number may belong to another process by now, so the command line is asked as well.
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
-        return "headgate.engines.warden" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
+        return "headgate.local.warden" in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
     return False

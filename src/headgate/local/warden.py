@@ -1,6 +1,6 @@
 """Keeps the processes of one local Spark cluster, and takes all of them down when it ends.
 
-Run as ``python -m headgate.engines.warden``; it is told by JSON on the command line what to start. It prints one line
+Run as ``python -m headgate.local.warden``; it is told by JSON on the command line what to start. It prints one line
 of JSON when the cluster is up, or says what went wrong. It ends when it is told to (SIGTERM), when a process it keeps
 ends by itself, or, when it is not detached, when its parent ends for whatever reason: the parent holds the other end of
 its standard input, and the kernel closes that even for a parent that was killed with -9.
@@ -171,7 +171,7 @@ def main() -> int:
 
 def command(plan: Plan) -> list[str]:
     """How to start a warden for a plan."""
-    return [sys.executable, "-m", "headgate.engines.warden", json.dumps(asdict(plan))]
+    return [sys.executable, "-m", "headgate.local.warden", json.dumps(asdict(plan))]
 
 
 if __name__ == "__main__":
