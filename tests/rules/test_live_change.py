@@ -14,8 +14,9 @@ from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context
 from headgate.rules import Rules, policy, rule
 from headgate.rules.rules_policy import RulesPolicy
-from headgate.runtime.autoscaler import Autoscaler, wire
+from headgate.runtime.autoscaler import Autoscaler
 from headgate.runtime.switch import PolicySwitch, RuleFileWatch
+from headgate.runtime.wiring import wire
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload
@@ -40,7 +41,7 @@ class Running:
         self.journal = MemoryJournal()
         context = Context(parse_objective("latency p95 < 10s"), self.engine.topology())
         made = Rules.from_file(path).make(context)
-        self.loop = wire(self.engine, made, made.guards, self.engine, journal=self.journal, engine_name="simulated")
+        self.loop = wire(self.engine, made, self.engine, journal=self.journal, engine_name="simulated")
         self.switch = PolicySwitch(self.loop, context)
         self.loop.chores.append(RuleFileWatch(self.switch, self.loop, path, {}))
 
