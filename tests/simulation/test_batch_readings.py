@@ -38,6 +38,16 @@ def test_spark_knows_arrivals_as_of_the_planning_of_the_newest_batch_and_guesses
     assert (read(running, 40.5).arrived, read(running, 40.5).age_s) == (825, 0.5)
 
 
+def test_before_a_second_planning_spark_knows_nothing_of_what_arrives() -> None:
+    running = job("spark")
+    told = [read(running, at_s) for at_s in (0, 9, 11)]
+    assert [(sample.arrived, sample.backlog, sample.latency_s) for sample in told] == [
+        (0, 0, 0),
+        (None, None, None),
+        (110, 110, 11),
+    ]
+
+
 def test_inside_a_long_batch_spark_tells_nothing_newer_of_the_source() -> None:
     running = job("spark")
     read(running, 41)
@@ -119,7 +129,8 @@ def test_counters_never_go_back_and_agree_with_each_other(
 ) -> None:
     model = MicroBatch(trigger_interval_s=5, overhead_s=0.5, partitions=partitions)
     running = job(readings, spec, rate=25, model=model, late_after_s=8)
-    before = read(running, 0)
+    read(running, 5)
+    before = read(running, 6)
     for gap_s in gaps_s:
         sample = read(running, before.at_s + gap_s)
         for name in ("arrived", "done", "emitted", "late", "busy_s", "available_s"):

@@ -58,10 +58,9 @@ def _waits_of_readings(samples: Iterable[Sample]) -> Iterator[tuple[float, ...]]
 
 
 def _results(batches: Sequence[Batch], samples: Sequence[Sample]) -> Iterator[tuple[float, ...]]:
-    queries = dict.fromkeys(batch.query for batch in batches)
-    for query in queries:
+    for query in dict.fromkeys(batch.query for batch in batches):
         yield from _results_of_query([batch for batch in batches if batch.query == query])
-    if queries:
+    if any(sample.batch_ended_s is not None for sample in samples):
         return
     for before, sample in pairwise(samples):
         if sample.latency_s is not None:
@@ -113,8 +112,8 @@ def _loads(samples: Sequence[Sample], last_s: float) -> Iterator[tuple[float, ..
 
 def _behind(samples: Sequence[Sample], last_s: float) -> Rows | None:
     """Where the operator got through less than arrived; the newest rate stands while a batch has not ended."""
-    kept_up, processed = ThroughputSlo(), None
-    fell = []
+    kept_up, fell = ThroughputSlo(), []
+    processed = samples[0].processed_rate_per_s if samples else None
     for from_s, to_s, sample in _spans(samples, last_s):
         processed = processed if sample.processed_rate_per_s is None else sample.processed_rate_per_s
         fell.append((from_s, to_s, kept_up.violated_by(replace(sample, processed_rate_per_s=processed))))

@@ -84,9 +84,8 @@ class MicroBatchJob:
         self._core_rate_per_s = service_rate_per_s / self._model.cores
         self._topology = Topology.single(OPERATOR)
         self._random = np.random.default_rng(seed)
-        self._readings = BatchReadings(
-            OPERATOR, Readings.of(readings), workload, self._model.trigger_interval_s, late_after_s
-        )
+        kind, interval_s = Readings.of(readings), self._model.trigger_interval_s
+        self._readings = BatchReadings(OPERATOR, kind, workload, interval_s, late_after_s)
         self._log = BatchLog(workload)
         self._now_s = 0.0
         self._ready = ready

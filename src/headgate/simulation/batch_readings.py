@@ -102,16 +102,20 @@ class BatchReadings:
         warming: bool,
     ) -> None:
         """A batch has ended, whose oldest record was told to have come at a time, with so many processed before it."""
-        late, bound_s = None, self._bound_s
-        if bound_s is not None:
-            is_late = end_s - oldest_s > bound_s
-            late = min(records, max(0.0, self._arrived_by(end_s - bound_s) - processed)) if is_late else 0.0
-            self._late_done += late
+        late = self._late_of(end_s, records, oldest_s, processed)
         interval_s = self._trigger_interval_s
         self._batches.append(Batch(start_s, end_s, records, oldest_s, late, interval_s, instances, warming))
         self._ended_s = end_s
         if self._known is not None:
             self._known.forget(processed)
+
+    def _late_of(self, end_s: Instant, records: float, oldest_s: Instant, processed: float) -> float | None:
+        """Records of a batch that were late, which are counted with this."""
+        if self._bound_s is None or end_s - oldest_s <= self._bound_s:
+            return None if self._bound_s is None else 0.0
+        late = min(records, max(0.0, self._arrived_by(end_s - self._bound_s) - processed))
+        self._late_done += late
+        return late
 
     def _arrived_by(self, at_s: Instant) -> float:
         if at_s <= 0:
@@ -122,9 +126,11 @@ class BatchReadings:
         """What there is to be seen now."""
         if self._known is not None and self._asks:
             self._known.see(now, self._workload.arrivals(0.0, now))
-        arrived = max(self._arrived_by(now), progress.admitted)
-        # A counter does not go back: where a guess was too high it stands until that many have come. Gauges do.
-        self._arrived = max(self._arrived, arrived)
+        arrived = None
+        if self._known is None or self._known.tells(now):
+            arrived = max(self._arrived_by(now), progress.admitted)
+            # A counter does not go back: where a guess was too high it stands until that many have come. Gauges do.
+            self._arrived = max(self._arrived, arrived)
         batches, self._batches = tuple(self._batches), []
         if batches:
             self._warming = any(batch.warming for batch in batches)
@@ -132,15 +138,15 @@ class BatchReadings:
             operator=self._operator,
             at_s=now,
             age_s=0.0 if self._known is None else now - self._known.newest_s,
-            arrived=round(self._arrived, READING_DIGITS),
+            arrived=None if arrived is None else round(self._arrived, READING_DIGITS),
             done=round(progress.done, READING_DIGITS),
             emitted=round(progress.processed, READING_DIGITS),
             late=self._count_late(now, progress.processed),
             busy_s=progress.busy_s,
             available_s=progress.available_s,
             batches=batches,
-            backlog=max(0.0, round(arrived - progress.done, READING_DIGITS)),
-            latency_s=self._latency_s(now, arrived, progress),
+            backlog=None if arrived is None else max(0.0, round(arrived - progress.done, READING_DIGITS)),
+            latency_s=None if arrived is None else self._latency_s(now, arrived, progress),
             running_s=None if progress.started_s is None else now - progress.started_s,
             batch_ended_s=self._ended_s,
             useful_instances=useful_instances,
@@ -163,3 +169,4 @@ class BatchReadings:
         waiting = max(0.0, self._arrived_by(now - self._bound_s) - processed)
         self._late = max(self._late, round(self._late_done + waiting, READING_DIGITS))
         return self._late
+

@@ -31,6 +31,10 @@ class KnownArrivals:
         """When the source was asked last."""
         return self._times_s[-1]
 
+    def tells(self, at_s: Instant) -> bool:
+        """Whether anything can be said of a time: up to the newest answer, and beyond it once a rate is known."""
+        return at_s <= self._times_s[-1] or len(self._times_s) > 1
+
     def see(self, at_s: Instant, count: float) -> None:
         """The source said how many records have arrived by a time, if that is news."""
         if at_s > self._times_s[-1]:
