@@ -7,6 +7,8 @@ import pytest
 from headgate.core.contracts import Guard
 from headgate.core.errors import InputError
 from headgate.core.guards import (
+    AllowedSizes,
+    Attainable,
     Bounds,
     GuardTimes,
     HoldWhilePending,
@@ -17,8 +19,11 @@ from headgate.core.guards import (
     StepLimit,
     Strategy,
     StrategyKind,
+    Together,
+    Useful,
 )
-from headgate.core.types import GuardNote, Sample
+from headgate.core.topology import Sizing, Topology
+from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
 from headgate.core.window import History
 from tests.core.building import JOB, decision, history, observation
 
@@ -298,3 +303,134 @@ def test_nothing_is_scaled_in_blind(age_s: float | None, interval_s: float | Non
     sample = None if age_s is None else Sample("job", 1000 - age_s, trigger_interval_s=interval_s)
     window.observe(observation(1000, 5, sample=sample))
     assert guarded(NeverInBlind(60), 5, target, window, now=1000)[0] == left
+
+
+def test_one_hold_in_between_does_not_switch_monotonicity_off() -> None:
+    window = History(JOB)
+    window.observe(observation(0, 4, 4, Sample("job", 0, latency_s=5)))
+    window.record(decision(0, 4, 6))
+    window.observe(observation(10, 6, 6, Sample("job", 10, latency_s=9)))
+    window.record(decision(10, 6, 6))
+    assert guarded(Monotonicity(), 6, 5, window, now=10)[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("useful", "skew", "target", "left"),
+    [(None, None, 9, 9), (8, None, 9, 8), (8, None, 8, 8), (2, 3.5, 9, 4), (2, None, 3, 3), (8, None, 1, 1)],
+)
+def test_no_instance_is_added_that_could_find_nothing_to_do(
+    useful: int | None, skew: float | None, target: int, left: int
+) -> None:
+    window = history([Sample("job", 0, useful_instances=useful, skew=skew)], planned=4)
+    found, why = guarded(Useful(), 4, target, window)
+    assert found == left
+    assert ("fullest partition holds 3.5 × the mean" in why) is (skew is not None)
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "left"), [(4, 5, 8), (4, 9, 8), (4, 3, 4), (4, 2, 2), (8, 3, 4), (4, 4, 4), (3, 3, 3)]
+)
+def test_only_sizes_that_are_possible_are_asked_for(current: int, target: int, left: int) -> None:
+    assert guarded(AllowedSizes({"job": (1, 2, 4, 8)}), current, target)[0] == left
+
+
+def test_an_operator_may_have_bounds_of_its_own() -> None:
+    assert guarded(Bounds(1, 10, {"job": (2, 3)}), 3, 9)[0] == 3
+    assert guarded(Bounds(1, 10, {"other": (2, 3)}), 3, 9)[0] == 9
+
+
+def test_executors_that_keep_coming_and_going_do_not_hold_the_job_for_ever() -> None:
+    window = History(JOB)
+    for tick in range(30):
+        at_s = 10.0 * tick
+        ready = 4 if tick % 2 else 5
+        window.observe(observation(at_s, 5, ready, Sample("job", at_s, warming=True)))
+        found, _ = guarded(HoldWhileRecovering(60), 5, 7, window, now=at_s)
+        assert found == (5 if at_s < 70 else 7)
+
+
+def test_after_a_time_of_peace_a_lost_instance_is_waited_for_anew() -> None:
+    window = History(JOB)
+    for at_s, ready in ((0, 5), (10, 4), (20, 5), (100, 5), (300, 4), (310, 4)):
+        window.observe(observation(at_s, 5, ready, Sample("job", at_s, warming=True)))
+    assert guarded(HoldWhileRecovering(60), 5, 7, window, now=310)[0] == 5
+
+
+def test_without_knowing_the_size_nothing_is_scaled_in() -> None:
+    window = History(JOB)
+    window.observe(observation(0, 5, 5, Sample("job", 0)))
+    window.observe(Observation(5, {"job": Sample("job", 5)}, {}))
+    assert window.instances("job") == Instances(5, 5, 5, stale=True)
+    found, why = guarded(NeverInBlind(60), 5, 4, window, now=5)
+    assert (found, "not known" in why) == (5, True)
+    assert guarded(NeverInBlind(60), 5, 6, window, now=5)[0] == 6
+
+
+def test_a_reading_that_rests_on_old_news_is_as_old_as_those() -> None:
+    window = history([Sample("job", 100, age_s=90)], planned=5)
+    assert guarded(NeverInBlind(60), 5, 4, window, now=100)[0] == 5
+
+
+ATTAINABLE = Attainable(120, 600)
+
+
+def short(given: int, until_s: float) -> History:
+    """A window in which 12 were asked for at 0 s and so many came."""
+    window = History(JOB)
+    window.observe(observation(0, 5, 5, Sample("job", 0)))
+    window.record(decision(0, 5, 12))
+    for at_s in range(10, int(until_s) + 1, 10):
+        window.observe(observation(at_s, 12, min(given, 5 + at_s // 20), Sample("job", at_s)))
+    return window
+
+
+@pytest.mark.parametrize(
+    ("until_s", "target", "left"), [(60, 12, 12), (150, 12, 12), (200, 12, 7), (200, 14, 7), (200, 6, 6), (200, 7, 7)]
+)
+def test_a_plan_that_the_cluster_does_not_fulfil_comes_back_to_what_it_gives(
+    until_s: float, target: int, left: int
+) -> None:
+    found, why = guarded(ATTAINABLE, 12, target, short(7, until_s), now=until_s)
+    assert found == left
+    assert ("the cluster gave 7 of 12" in why) is (left != target)
+
+
+def test_a_cluster_that_gave_less_is_asked_again_only_after_a_while() -> None:
+    window = short(7, 200)
+    window.record(ATTAINABLE(window, decision(200, 12, 12)))
+    window.observe(observation(210, 7, 7, Sample("job", 210)))
+    found, why = guarded(ATTAINABLE, 7, 9, window, now=500)
+    assert (found, why) == (7, "the cluster gave no more than 7 5m ago; asking again in 5m")
+    assert guarded(ATTAINABLE, 7, 9, window, now=800)[0] == 9
+    assert guarded(ATTAINABLE, 7, 6, window, now=500)[0] == 6
+
+
+def test_a_cluster_that_is_slow_but_gives_is_waited_for() -> None:
+    """Each instance that comes starts the wait anew."""
+    window = History(JOB)
+    window.observe(observation(0, 5, 5, Sample("job", 0)))
+    window.record(decision(0, 5, 12))
+    for at_s in range(100, 700, 100):
+        window.observe(observation(at_s, 12, 5 + at_s // 100, Sample("job", at_s)))
+        assert guarded(ATTAINABLE, 12, 12, window, now=at_s)[0] == 12
+
+
+@pytest.mark.parametrize(
+    ("map_target", "join_target", "left"),
+    [
+        (2, 4, {"map": 4, "join": 4}),  # join wanted less and was stopped: map waits for it
+        (6, 4, {"map": 6, "join": 4}),  # growing does not wait
+        (4, 2, {"map": 4, "join": 2}),  # map never wanted to change
+    ],
+)
+def test_operators_that_are_rescaled_together_shrink_together(
+    map_target: int, join_target: int, left: dict[str, int]
+) -> None:
+    group = {name: Sizing(group="flink") for name in ("map", "join")}
+    window = History(Topology(("map", "join"), (("map", "join"),), group))
+    window.observe(Observation(0, {}, {"map": Instances(4, 4, 4), "join": Instances(4, 4, 4)}))
+    verdicts = {
+        "map": Verdict("map", 4, map_target, map_target, "test", "a test"),
+        "join": Verdict("join", 4, 2, join_target, "test", "a test"),
+    }
+    assert Together()(window, Decision(0, "test", verdicts)).targets == left

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.core.topology import Topology
-from headgate.core.types import Instances, Observation, Sample
+from headgate.core.types import Batch, Instances, Observation, Sample
 from headgate.core.window import History
 from tests.core.building import JOB, decision, history, observation
 
@@ -154,3 +154,25 @@ def test_operators_are_kept_apart() -> None:
     assert window.sample("parse") is not None
     assert window.sample("enrich") is None
     assert window.instances("enrich") is None
+
+
+def test_an_operator_that_is_missing_from_an_observation_keeps_its_last_known_size() -> None:
+    window = History(Topology.of(("parse", "join")))
+    window.observe(Observation(0, {}, {"parse": Instances(2, 2, 2), "join": Instances(3, 3, 3)}))
+    window.observe(Observation(5, {}, {"parse": Instances(2, 2, 1)}))
+    window.observe(Observation(10, {}, {"parse": Instances(2, 2, 2)}))
+    assert window.instances("join") == Instances(3, 3, 3, stale=True)
+    assert window.instances("parse") == Instances(2, 2, 2)
+    window.observe(Observation(15, {}, {"parse": Instances(2, 2, 2), "join": Instances(3, 3, 3)}))
+    assert window.instances("join") == Instances(3, 3, 3)
+
+
+def test_every_batch_between_two_readings_is_there_to_learn_from() -> None:
+    window = History(JOB)
+    for tick in range(4):
+        at_s = 10.0 * tick
+        batches = tuple(Batch(at_s - 3 * n, at_s - 3 * n + 2, 10 * n, warming=n == 2) for n in (3, 2, 1))
+        window.observe(observation(at_s, 2, 2, Sample("job", at_s, batches=batches)))
+    assert [batch.ended_s for batch in window.batches("job", 15.0)] == [16, 19, 23, 26, 29]
+    assert [batch.ended_s for batch in window.batches("job", 15.0, settled=True)] == [19, 23, 29]
+    assert len(window.batches("job")) == 12

@@ -40,7 +40,7 @@ class Running:
         self.journal = MemoryJournal()
         context = Context(parse_objective("latency p95 < 10s"), self.engine.topology())
         made = Rules.from_file(path).make(context)
-        self.loop = wire(self.engine, made, made.guards, self.engine, journal=self.journal, engine_name="simulated")
+        self.loop = wire(self.engine, made, self.engine, journal=self.journal, engine_name="simulated")
         self.switch = PolicySwitch(self.loop, context)
         self.loop.chores.append(RuleFileWatch(self.switch, self.loop, path, {}))
 

@@ -13,7 +13,7 @@ from headgate.policies.frame.base import Context
 from headgate.rules import RulePolicy, Rules, policy, rule
 from headgate.rules.fluent import FinishedRule
 from headgate.runtime.loop import ControlLoop
-from headgate.runtime.switch import guards_around
+from headgate.runtime.wiring import guards_around
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload
@@ -70,7 +70,7 @@ def run(
     query = topology or Topology.single(OPERATOR)
     engine = SimulatedEngine(QueueNetwork(offered, service_rate_per_s, topology=query))
     made = Rules(rules).make(Context(parse_objective("latency p95 < 10s"), query))
-    loop = ControlLoop(engine, made, guards_around(made, made.guards), engine)
+    loop = ControlLoop(engine, made, guards_around(made), engine)
     course = Course()
     loop.watchers.append(course)
     for cycle in range(int(seconds / sampling_s) + 1):

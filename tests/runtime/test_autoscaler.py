@@ -28,9 +28,11 @@ from headgate.core.types import (
 )
 from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.frame.base import Context, PolicyBase, guards_for
+from headgate.policies.frame.base import Context, PolicyBase
 from headgate.policies.frame.settings import Settings
-from headgate.runtime.autoscaler import Autoscaler, autoscale, preview_policy, wire
+from headgate.runtime.autoscaler import Autoscaler, autoscale, preview_policy
+from headgate.runtime.learned import state_key
+from headgate.runtime.wiring import wire
 from headgate.testing import FakeClock
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ class CountedEngine:
 
 def autoscaler(engine: CountedEngine, clock: FakeClock, journal: MemoryJournal, interval_s: float = 5.0) -> Autoscaler:
     policy = preview_policy("static", parse_objective("latency < 10s"))
-    loop = wire(engine, policy, guards_for(policy), clock, journal=journal, engine_name="counted")
+    loop = wire(engine, policy, clock, journal=journal, engine_name="counted")
     return Autoscaler(loop, interval_s)
 
 
@@ -112,7 +114,7 @@ def test_learned_state_is_kept_for_the_next_run_of_the_same_journal() -> None:
     first = autoscaler(engine, clock, journal).start()
     first.thread.join(10)
     first.stop()
-    assert journal.load_state("policy/static") == {"policy": "static", "version": 1}
+    assert journal.load_state(journal.state_keys()[0]) == {"policy": "static", "version": 1}
 
 
 @pytest.mark.parametrize(
@@ -126,11 +128,11 @@ def test_learned_state_that_no_longer_fits_is_refused_and_the_job_starts_without
     state: dict[str, JSON], told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, journal = FakeClock(), MemoryJournal()
-    journal.save_state("policy/reactive", state)
     policy = preview_policy("reactive", parse_objective("latency < 10s"))
+    journal.save_state(state_key("job", ("job",), policy), state)
     fresh = policy.snapshot()
     engine = CountedEngine(clock, 1, gone=False)
-    loop = wire(engine, policy, guards_for(policy), clock, journal=journal, engine_name="counted")
+    loop = wire(engine, policy, clock, journal=journal, engine_name="counted")
     (event,) = journal.events(run=1)
     assert event.kind == "state-refused"
     assert told in event.detail
@@ -159,10 +161,10 @@ class Halfway(PolicyBase[Settings]):
 def test_state_that_turns_out_to_be_damaged_halfway_is_refused_whole(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "headgate")
     clock, journal = FakeClock(), MemoryJournal()
-    journal.save_state("policy/halfway", {"policy": "halfway", "version": 1, "learned": 7})
     policy = Halfway(Settings(), Context(parse_objective("latency < 10s"), Topology.single()))
+    journal.save_state(state_key("job", ("job",), policy), {"policy": "halfway", "version": 1, "learned": 7})
     engine = CountedEngine(clock, 1, gone=False)
-    wire(engine, policy, policy.guards, clock, journal=journal, engine_name="counted")
+    wire(engine, policy, clock, journal=journal, engine_name="counted")
     assert [event.kind for event in journal.events()] == ["state-refused"]
     assert policy.learned == 0
 

@@ -13,11 +13,11 @@ from headgate.core.objective import Objective, parse_objective
 from headgate.core.types import Decision
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.frame.base import Context, guards_for, make_policy
-from headgate.runtime.autoscaler import wire
+from headgate.policies.frame.base import Context, make_policy
 from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.simulate import SimulationResult, simulate
+from headgate.runtime.wiring import wire
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch, MicroBatchJob
 from headgate.workloads import parse_workload
@@ -103,7 +103,7 @@ def ticked(policy_name: str, stops: tuple[int, ...], ticks: int = 150) -> list[D
     def started() -> ControlLoop:
         settings = SETTINGS if policy_name == "q-learning" else {}
         policy = make_policy(policy_name, Context(OBJECTIVE, engine.topology(), 3), settings)
-        return wire(engine, policy, guards_for(policy), engine, journal=journal, engine_name="simulated")
+        return wire(engine, policy, engine, journal=journal, engine_name="simulated")
 
     loop = started()
     for tick in range(ticks):

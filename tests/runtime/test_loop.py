@@ -23,10 +23,12 @@ from headgate.core.types import (
     Receipt,
     Run,
     Sample,
+    Startup,
     Target,
 )
 from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
+from headgate.runtime.learned import startup_key, state_key
 from headgate.runtime.loop import ControlLoop
 from headgate.testing import FakeClock
 
@@ -43,6 +45,7 @@ class TinyEngine:
         self.observe_fails: Exception | None = None
         self.apply_fails: Exception | None = None
         self.answer: Outcome | None = None
+        self.startups: dict[str, tuple[Startup, ...]] = {}
 
     def topology(self) -> Topology:
         return Topology.single()
@@ -52,7 +55,7 @@ class TinyEngine:
             raise self.observe_fails
         now = self._clock.now()
         sizes = Instances(self.planned, self.planned, self.planned)
-        return Observation(now, {"job": Sample("job", now, latency_s=1.0)}, {"job": sizes})
+        return Observation(now, {"job": Sample("job", now, latency_s=1.0)}, {"job": sizes}, self.startups)
 
     def apply(self, decision: Decision) -> Receipt:
         if self.apply_fails is not None:
@@ -91,6 +94,9 @@ class Growing:
 
     def restore(self, state: Mapping[str, JSON]) -> None:
         self.asked = state["asked"]
+
+
+KEY = state_key("job", ("job",), Growing())
 
 
 class FullDisk(MemoryJournal):
@@ -138,7 +144,6 @@ class Bench:
             (Bounds(1, 4),),
             self.clock,
             journal=self.journal if with_journal else None,
-            state_key="policy/growing",
         )
 
     def tick(self, count: int = 1) -> Decision | None:
@@ -303,15 +308,43 @@ def test_watchers_are_shown_every_tick_the_failed_ones_too(bench: Bench) -> None
 def test_learned_state_is_saved_when_the_size_changes(bench: Bench) -> None:
     bench.policy.step = 0
     bench.tick()
-    assert bench.journal.load_state("policy/growing") is None
+    assert bench.journal.load_state(KEY) is None
     bench.policy.step = 1
     bench.tick()
-    assert bench.journal.load_state("policy/growing") == {"asked": 2}
+    assert bench.journal.load_state(KEY) == {"asked": 2}
+
+
+def test_what_is_learned_while_nothing_changes_is_saved_every_minute(bench: Bench) -> None:
+    bench.policy.step = 0
+    bench.tick(12)
+    assert bench.journal.load_state(KEY) is None
+    bench.tick()
+    assert bench.journal.load_state(KEY) == {"asked": 13}
+
+
+def test_a_size_that_was_refused_did_not_change(bench: Bench) -> None:
+    bench.engine.answer = Outcome.REFUSED
+    bench.tick()
+    assert bench.loop.history.last_change("job") is None
+    assert [receipt.outcome for receipt in bench.journal.receipts()] == [Outcome.REFUSED]
+    bench.engine.answer = Outcome.DELIVERED
+    bench.tick()
+    assert bench.loop.history.last_change("job") is not None, "delivered counts as the plan until it is denied"
+
+
+def test_start_up_times_are_learned_and_saved_with_the_state(bench: Bench) -> None:
+    startup = Startup("1", 0.0, 4.0, 6.0, 11.0)
+    bench.engine.startups = {"job": (startup,)}
+    bench.tick()
+    assert bench.loop.history.startup_times("job").warm_s.quantile(0.5) == 11.0
+    assert bench.journal.load_state(startup_key("job")) == {
+        "job": {"registered_s": [4.0], "first_task_s": [6.0], "warm_s": [11.0]}
+    }
 
 
 def test_learned_state_can_be_saved_at_any_time(bench: Bench) -> None:
     bench.loop.save_state()
-    assert bench.journal.load_state("policy/growing") == {"asked": 0}
+    assert bench.journal.load_state(KEY) == {"asked": 0}
 
 
 def test_what_happens_to_the_loop_is_noted_with_its_time(bench: Bench) -> None:
@@ -345,7 +378,7 @@ def test_what_a_policy_tells_beside_its_decisions_is_journalled_and_what_it_lear
     bench.loop.policy = Telling()
     bench.tick()
     assert bench.journal.events() == []
-    assert bench.journal.load_state("policy/growing") is None
+    assert bench.journal.load_state(KEY) is None
     bench.tick(2)
     assert bench.journal.events() == [Event(5.0, "mode-switched", "from one to the other", {"error": 0.1})]
-    assert bench.journal.load_state("policy/growing") == {"asked": 2}
+    assert bench.journal.load_state(KEY) == {"asked": 2}

@@ -10,10 +10,10 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.frame.base import Context, guards_for, make_policy
-from headgate.runtime.autoscaler import wire
+from headgate.policies.frame.base import Context, make_policy
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.switch import PolicySwitch
+from headgate.runtime.wiring import wire
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload
@@ -29,9 +29,8 @@ class Running:
         self.journal = MemoryJournal()
         context = Context(OBJECTIVE, self.engine.topology())
         made = make_policy(policy, context)
-        settings = guards_for(made, guards)
         self.loop: ControlLoop = wire(
-            self.engine, made, settings, self.engine, journal=self.journal, engine_name="simulated"
+            self.engine, made, self.engine, guards=guards, journal=self.journal, engine_name="simulated"
         )
         self.switch = PolicySwitch(self.loop, context, guards)
 

@@ -162,23 +162,27 @@ class History(Window):
         super().__init__(topology)
         self.retention_s = retention_s
 
-    def observe(self, observation: Observation) -> None:
-        """Add what the engine saw; a reading that was reported before is not counted twice."""
+    def observe(self, observation: Observation) -> Observation:
+        """Add what the engine saw, completed by what was known before; a reading that was reported before is not
+        counted twice. Gives what was added."""
         before = self._observations[-1] if self._observations else None
         if before is not None and (missing := before.instances.keys() - observation.instances.keys()):
-            known = {name: replace(before.instances[name], stale=True) for name in missing}
-            observation = replace(observation, instances={**known, **observation.instances})
+            stale = {name: replace(before.instances[name], stale=True) for name in missing}
+            observation = replace(observation, instances={**stale, **observation.instances})
+        samples = {name: completed(one, self.sample(name)) for name, one in observation.samples.items()}
+        observation = replace(observation, samples=samples)
         self._observations.append(observation)
         for name, instances in observation.instances.items():
             self._follow_size(name, observation.at_s, before.instances.get(name) if before else None, instances)
         for name, sample in observation.samples.items():
-            samples = self._samples[name]
-            if not samples or sample.at_s > samples[-1].at_s:
-                samples.append(completed(sample, samples[-1] if samples else None))
+            known = self._samples[name]
+            if not known or sample.at_s > known[-1].at_s:
+                known.append(sample)
         for name, startups in observation.startups.items():
             for startup in startups:
                 self._startup_times[name].add(startup)
         self._forget(observation.at_s - self.retention_s)
+        return observation
 
     def _follow_size(self, name: str, at_s: Instant, seen: Instances | None, instances: Instances) -> None:
         if seen is not None and seen.ready != instances.ready:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -42,6 +42,8 @@ class DStreamEngine(SparkEngine):
         drain_timeout_s: float = 30.0,
         now: Callable[[], Instant] = time.time,
         observed: Mapping[str, Observed] | None = None,
+        queries: Sequence[str] | None = None,
+        late_after_s: float | None = None,
     ) -> None:
         if observed:
             raise UnsupportedEngineError(

@@ -11,9 +11,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -32,7 +32,10 @@ from headgate.engines.spark_backend import Executor, SparkBackend, spark_errors
 from headgate.engines.spark_metrics import SPARK_METRICS, SparkMetrics
 from headgate.engines.spark_readings import Readings
 
-__all__ = ["SPARK_METRICS", "SparkEngine", "SparkSession", "least_useful"]
+if TYPE_CHECKING:
+    from pyspark.streaming import StreamingContext
+
+__all__ = ["SPARK_METRICS", "SparkEngine", "SparkSession", "application_id", "application_name", "least_useful"]
 
 UTILIZATION_OVER_S = 10.0
 """Busy time is counted when tasks end, so it is averaged over about this long."""
@@ -63,6 +66,8 @@ class SparkEngine:
         drain_timeout_s: float = 30.0,
         now: Callable[[], Instant] = time.time,
         observed: Mapping[str, Observed] | None = None,
+        queries: Sequence[str] | None = None,
+        late_after_s: float | None = None,
     ) -> None:
         """``observed`` names numbers that the job computes with ``df.observe``, for those who subscribe to them."""
         self._metrics = SparkMetrics(observed)
@@ -82,6 +87,11 @@ class SparkEngine:
         # From here on a dead executor is replaced up to the target, and none comes beyond it.
         self._backend.request(self._planned)
         self._listen()
+
+    @property
+    def planned(self) -> int:
+        """The size that the job is meant to have."""
+        return self._planned
 
     @property
     def drains_gracefully(self) -> bool:
@@ -221,6 +231,16 @@ class SparkEngine:
         # Where the session cannot decommission, an executor is ended when it is found idle.
         idle = executor.active_tasks <= 0 and not self._backend.drains_gracefully
         return idle or now - since_s > self._drain_timeout_s
+
+
+def application_id(job: SparkSession | StreamingContext) -> str:
+    """What tells one Spark application from another."""
+    return str(job.sparkContext.applicationId)
+
+
+def application_name(job: SparkSession | StreamingContext) -> str:
+    """What its user calls it."""
+    return str(job.sparkContext.appName)
 
 
 def least_useful(executors: list[Executor]) -> list[Executor]:

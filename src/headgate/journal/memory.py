@@ -59,11 +59,15 @@ class MemoryJournal:
     def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
         self._refuse_closed()
         # Kept as text: what the policy changes later must not reach into what was saved.
+        self._states.pop(key, None)
         self._states[key] = to_json(state)
 
     def load_state(self, key: str) -> Mapping[str, JSON] | None:
         text = self._states.get(key)
         return None if text is None else dict(from_json(text))
+
+    def state_keys(self) -> list[str]:
+        return list(self._states)
 
     def runs(self) -> list[tuple[int, Run]]:
         return [(number, entries.run) for number, entries in enumerate(self._runs, start=1)]

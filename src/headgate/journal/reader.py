@@ -50,6 +50,11 @@ class JournalReader:
             body = connection.execute(query).scalar_one_or_none()
         return None if body is None else self._decoded(dict, body)
 
+    def state_keys(self) -> list[str]:
+        query = select(database.states.c.key).order_by(database.states.c.written_s, database.states.c.key)
+        with database.translated(self.path, "read"), self._open().connect() as connection:
+            return list(connection.execute(query).scalars())
+
     def close(self) -> None:
         """Let go of the file; calling it twice is fine."""
         self._closed = True

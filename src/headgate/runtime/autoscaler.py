@@ -15,25 +15,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from headgate.core.contracts import Engine
 from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.metrics import MetricSource, Observed
-from headgate.core.objective import Objective, parse_objective
+from headgate.core.objective import LatencySlo, Objective, parse_objective
 from headgate.core.topology import Topology
-from headgate.core.types import Run
 from headgate.core.units import parse_duration_s
-from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
-from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.rules.model import Constraint, RulePolicy
+from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
-from headgate.runtime.clock import Clock, SystemClock
-from headgate.runtime.learned import read_state, state_key
+from headgate.runtime.claim import Claim
+from headgate.runtime.clock import SystemClock
+from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop, Watcher
 from headgate.runtime.metrics import require_metrics
-from headgate.runtime.switch import PolicySwitch, RuleFileWatch, guards_around
+from headgate.runtime.switch import PolicySwitch, RuleFileWatch
+from headgate.runtime.wiring import wire
 
 if TYPE_CHECKING:
     from headgate.engines.dstream import StreamingContext
@@ -43,8 +41,6 @@ logger = logging.getLogger("headgate")
 
 DEFAULT_POLICY = "reactive"
 DEFAULT_INTERVAL_S = 5.0
-LONGEST_BREAK_S = 60.0
-"""A loop that comes back within this time goes on as if it had not been away."""
 
 
 class Autoscaler:
@@ -56,6 +52,7 @@ class Autoscaler:
         interval_s: float,
         journal: Journal | None = None,
         switch: PolicySwitch | None = None,
+        claim: Claim | None = None,
     ) -> None:
         if not interval_s > 0:
             raise InputError(f"interval {interval_s:g} s is not allowed; it must be above 0.")
@@ -63,6 +60,9 @@ class Autoscaler:
         self.interval_s = interval_s
         self._journal = journal
         self._switch = switch
+        self._claim = claim
+        if claim is not None:
+            claim.holder = self
         self._stop = threading.Event()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -111,6 +111,8 @@ class Autoscaler:
             except EngineGoneError:
                 logger.info("the engine was gone before the autoscaler")
             finally:
+                if self._claim is not None:
+                    self._claim.release()
                 if self._journal is not None:
                     self._journal.close()
 
@@ -143,6 +145,8 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     policy: str | PolicyMaker = DEFAULT_POLICY,
     executors: tuple[int, int] | None = None,
     *,
+    job: str | None = None,
+    queries: Sequence[str] | None = None,
     settings: Mapping[str, object] | None = None,
     guards: Mapping[str, object] | None = None,
     constraints: str | Path | RulePolicy | None = None,
@@ -164,30 +168,32 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``constraints``: a rule file of constraints, which hold whatever the policy decides
     - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name, or
       ``headgate.rules.Observed("name", "column")`` of a ``df.observe``
-    - ``executors``: fewest and most executors
+    - ``executors``: fewest and most executors; where nothing is said, 1 to 10, or what the job has if that is more
+    - ``job``: its name in the journal, by which it is known when it starts again; the application's name otherwise
+    - ``queries``: the streaming queries that count, by name, where not all do; ``"!name"`` leaves one out
     - ``interval``: time between decisions
     - ``journal``: a file that keeps what was seen, decided and learned (``headgate explain FILE``), or a journal
     - ``state``: a file with what the policy has learned elsewhere, a snapshot or the journal of another run; what this
       job's own journal holds is newer and comes first
-    - ``take_over``: stop Spark's own dynamic allocation if it is running, instead of refusing the session
+    - ``take_over``: stop Spark's own dynamic allocation, or another autoscaler of this session, instead of refusing it
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
     from headgate.engines.dstream import open_engine
-    from headgate.engines.spark import SPARK_METRICS
+    from headgate.engines.spark import SPARK_METRICS, application_id, application_name
 
-    goal = parse_objective(objective) if isinstance(objective, str) else objective
-    if executors is not None:
-        goal = goal.within(*executors)
+    goal = _goal(objective, executors)
     clock = SystemClock()
     # Everything that can be wrong with the arguments is found out before the session is touched.
     chosen = preview_policy(policy, goal, settings, seed)
-    guard_settings = guards_for(chosen, guards)
+    guards_for(chosen, guards)
     limits = load_constraints(constraints, chosen.topology)
     sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
     require_metrics(chosen.subscriptions, sources, SPARK_METRICS)
-    if state is not None:
-        chosen.restore(read_state(state, chosen.name))
+    learned = None if state is None else read_state(state, chosen.name)
+    if learned is not None:
+        chosen.restore(learned)
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
+    claim = Claim.of(application_id(spark), take_over=take_over)
     opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
     try:
         engine = open_engine(
@@ -196,25 +202,46 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
             drain_timeout_s=drain_timeout_s,
             now=clock.now,
             observed={name: source for name, source in sources.items() if isinstance(source, Observed)},
+            queries=queries,
+            late_after_s=goal.slo.bound_s if isinstance(goal.slo, LatencySlo) else None,
         )
     except BaseException:
+        claim.release()
         if opened is not None and opened is not journal:
             opened.close()
         raise
+    fitting = goal.fitting(engine.planned)
+    if fitting is not goal:
+        chosen = preview_policy(policy, fitting, settings, seed)
+        if learned is not None:
+            chosen.restore(learned)
     loop = wire(
         engine,
         chosen,
-        guard_settings,
         clock,
-        journal=opened,
         engine_name="spark",
+        job=job or application_name(spark),
+        guards=guards,
         constraints=limits,
         metrics=sources,
+        journal=opened,
     )
-    switch = PolicySwitch(loop, Context(goal, chosen.topology, seed), guards, limits)
+    switch = PolicySwitch(loop, Context(fitting, chosen.topology, seed), guards, limits)
     if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
         loop.chores.append(RuleFileWatch(switch, loop, Path(chosen.settings.file), sources))
-    return Autoscaler(loop, interval_s, opened if opened is not journal else None, switch).start()
+    running = Autoscaler(loop, interval_s, opened if opened is not journal else None, switch, claim)
+    return running.start()
+
+
+def _goal(objective: str | Objective, executors: tuple[int, int] | None) -> Objective:
+    goal = parse_objective(objective) if isinstance(objective, str) else objective
+    if executors is None:
+        return goal
+    try:
+        fewest, most = executors
+    except (TypeError, ValueError):
+        raise InputError(f"executors {executors!r} is not allowed; give the fewest and the most, as (1, 8).") from None
+    return goal.within(fewest, most)
 
 
 def preview_policy(
@@ -222,67 +249,3 @@ def preview_policy(
 ) -> AnyPolicy:
     """The policy for a job of one operator; also a way to find out, before anything is started, that it can be made."""
     return policy_from(policy, Context(objective, Topology.single(), seed), settings)
-
-
-def wire(
-    engine: Engine,
-    policy: AnyPolicy,
-    guards: GuardSettings,
-    clock: Clock,
-    *,
-    journal: Journal | None = None,
-    engine_name: str,
-    constraints: Sequence[Constraint] = (),
-    metrics: Mapping[str, MetricSource] | None = None,
-) -> ControlLoop:
-    """A loop over an engine that goes on where an earlier run of the same journal stopped.
-
-    Its policy begins with what it had learned, if that still fits. After a short break the loop also recalls what was
-    seen and decided.
-    """
-    key = state_key(policy.name)
-    loop = ControlLoop(
-        engine,
-        policy,
-        guards_around(policy, guards, constraints),
-        clock,
-        journal=journal,
-        retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
-        state_key=key if journal is not None else None,
-        metrics=metrics,
-    )
-    if journal is None:
-        return loop
-    state = journal.load_state(key)
-    _recall(loop, journal, engine_name)
-    journal.begin(
-        Run(
-            started_s=clock.now(),
-            policy=policy.name,
-            settings=policy.settings.model_dump(mode="json"),
-            objective=str(policy.objective),
-            engine=engine_name,
-            operators=engine.topology().operators,
-            seed=policy.seed,
-        )
-    )
-    if state is not None:
-        loop.restore(state)
-    return loop
-
-
-def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
-    """Go back through the runs of a journal, as long as one followed the other without a longer break."""
-    same_job = (engine_name, loop.engine.topology().operators)
-    next_s = loop.clock.now()
-    since_s = next_s - loop.history.retention_s
-    runs: list[int] = []
-    for number, run in reversed(journal.runs()):
-        seen = journal.observations(run=number, since_s=since_s)
-        # After a longer break the job may be another one, and its readings would tell of the old one.
-        if (run.engine, run.operators) != same_job or not seen or not 0 <= next_s - seen[-1].at_s <= LONGEST_BREAK_S:
-            break
-        runs.append(number)
-        next_s = seen[0].at_s
-    for number in reversed(runs):
-        loop.recall(journal.observations(run=number, since_s=since_s), journal.decisions(run=number, since_s=since_s))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from headgate.core.contracts import Policy
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 from headgate.journal.sqlite import SqliteJournal
@@ -14,9 +16,17 @@ from headgate.journal.sqlite import SqliteJournal
 _SQLITE = b"SQLite format 3\x00"
 
 
-def state_key(policy: str) -> str:
-    """The key under which journals keep what a policy has learned."""
-    return f"policy/{policy}"
+def state_key(job: str, operators: Sequence[str], policy: Policy) -> str:
+    """The key under which journals keep what a policy with its settings has learned of a job."""
+    settings = getattr(policy, "settings", None)
+    chosen = json.dumps(settings.model_dump(mode="json") if settings is not None else {}, sort_keys=True)
+    digest = hashlib.sha256(chosen.encode()).hexdigest()[:12]
+    return f"job/{job}/operators/{','.join(operators)}/policy/{policy.name}/settings/{digest}"
+
+
+def startup_key(job: str) -> str:
+    """The key under which journals keep how long new instances of a job's operators take to be of use."""
+    return f"job/{job}/startup"
 
 
 def read_state(path: Path | str, policy: str) -> Mapping[str, JSON]:
@@ -38,10 +48,14 @@ def read_state(path: Path | str, policy: str) -> Mapping[str, JSON]:
 
 def _from_journal(path: Path, policy: str) -> Mapping[str, JSON]:
     with closing(SqliteJournal.read(path)) as journal:
-        state = journal.load_state(state_key(policy))
-    if state is None:
+        found = [
+            state
+            for key in journal.state_keys()
+            if f"/policy/{policy}/" in key and (state := journal.load_state(key)) is not None
+        ]
+    if not found:
         raise InputError(f"journal {path} holds nothing that policy {policy!r} has learned.")
-    return state
+    return found[-1]
 
 
 def _from_text(path: Path, text: str) -> Mapping[str, JSON]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
@@ -21,10 +22,13 @@ from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.clock import Clock
-from headgate.runtime.learned import state_key as state_key_of
+from headgate.runtime.learned import startup_key, state_key
 from headgate.runtime.metrics import MetricCollector
 
 logger = logging.getLogger("headgate")
+
+SAVE_EVERY_S = 60.0
+"""What is learned while nothing changes is saved at least so often: a crash costs no more than this."""
 
 Watcher = Callable[[Observation | None, Decision | None], None]
 """Is shown what each tick saw and decided: a live view, a test, a report."""
@@ -40,15 +44,17 @@ class ControlLoop:
         guards: Sequence[Guard],
         clock: Clock,
         *,
+        job: str = "job",
         journal: Journal | None = None,
         retention_s: float = DEFAULT_RETENTION_S,
-        state_key: str | None = None,
         metrics: Mapping[str, MetricSource] | None = None,
     ) -> None:
         self.engine = engine
         self.policy = policy
         self.guards = tuple(guards)
         self.clock = clock
+        self.job = job
+        """The name by which a later run of the same job finds what this one has seen and learned."""
         self.history = History(engine.topology(), retention_s)
         self.watchers: list[Watcher] = []
         self.chores: list[Callable[[], None]] = []
@@ -57,7 +63,7 @@ class ControlLoop:
         self._collector.subscribe(getattr(policy, "subscriptions", ()))
         self._next: tuple[AnyPolicy, tuple[Guard, ...], str] | None = None
         self._journal = journal
-        self._state_key = state_key
+        self._saved_s = clock.now()
         self._journal_failed = False
 
     def tick(self) -> Decision | None:
@@ -108,8 +114,6 @@ class ControlLoop:
         self._collector.subscribe(policy.subscriptions)
         self.policy, self.guards = policy, guards
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
-        if self._state_key is not None:
-            self._state_key = state_key_of(policy.name)
         self.note("policy-changed", told or f"policy {policy.name}")
         if learned is not None:
             self.restore(learned)
@@ -123,8 +127,7 @@ class ControlLoop:
 
     def _observe(self, now: Instant) -> Observation | None:
         try:
-            observation = self._collector.completed(self.engine.observe())
-            self.history.observe(observation)
+            observation = self.history.observe(self._collector.completed(self.engine.observe()))
         except EngineGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
@@ -147,12 +150,12 @@ class ControlLoop:
         for event in events:
             self._note(event)
         receipt = self._apply(now, decision)
-        if receipt.outcome in (Outcome.ACCEPTED, Outcome.UNCHANGED):
-            self.history.record(decision)
+        if (taken := _taken(decision, receipt)).verdicts:
+            self.history.record(taken)
         self._write(lambda journal: journal.decided(decision))
         if receipt.outcome is not Outcome.UNCHANGED:
             self._write(lambda journal: journal.received(receipt))
-        if (events or not decision.is_hold) and self._state_key is not None:
+        if events or not decision.is_hold or now - self._saved_s >= SAVE_EVERY_S:
             self.save_state()
         return decision
 
@@ -168,10 +171,14 @@ class ControlLoop:
             return Receipt(now, dict.fromkeys(decision.verdicts, answer))
 
     def save_state(self) -> None:
-        """Put the policy's learned state into the journal."""
-        key = self._state_key
-        if key is not None:
-            self._write(lambda journal: journal.save_state(key, self.policy.snapshot()))
+        """Put what the policy has learned, and how long instances take to start, into the journal."""
+        self._saved_s = self.clock.now()
+        key = state_key(self.job, self.history.operators, self.policy)
+        self._write(lambda journal: journal.save_state(key, self.policy.snapshot()))
+        times = {name: self.history.startup_times(name) for name in self.history.operators}
+        if any(times.values()):
+            saved = {name: one.to_json() for name, one in times.items()}
+            self._write(lambda journal: journal.save_state(startup_key(self.job), saved))
 
     def _write(self, write: Callable[[Journal], None]) -> None:
         if self._journal is None:
@@ -185,6 +192,14 @@ class ControlLoop:
             self._journal_failed = True
         else:
             self._journal_failed = False
+
+
+def _taken(decision: Decision, receipt: Receipt) -> Decision:
+    """What of a decision is now the plan: an operator whose size was refused, or could not be set, did not change."""
+    refused = {name for name, answer in receipt.answers.items() if not answer.outcome.is_taken}
+    if not refused:
+        return decision
+    return replace(decision, verdicts={name: one for name, one in decision.verdicts.items() if name not in refused})
 
 
 def _told(error: Exception) -> str:

@@ -24,16 +24,14 @@ from headgate._version import __version__
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
-from headgate.core.types import JSON, Decision, Observation, Run
-from headgate.core.window import DEFAULT_RETENTION_S
+from headgate.core.types import JSON, Decision, Observation
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import Context, PolicyMaker, guards_for, policy_from
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, load_constraints
-from headgate.runtime.learned import state_key
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.summary import RunRecord, Summary
-from headgate.runtime.switch import guards_around
+from headgate.runtime.wiring import wire
 from headgate.simulation.contract import Kernel
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch, MicroBatchJob
@@ -147,25 +145,24 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         "seconds": seconds,
         "seed": seed,
     }
-    loop = ControlLoop(
+    # The same arguments must give the same run, so nothing is taken over from an earlier one in the same journal.
+    loop = wire(
         engine,
         chosen,
-        guards_around(chosen, guard_settings, limits),
         engine,
-        journal=journal,
-        retention_s=max(DEFAULT_RETENTION_S, chosen.lookback_s),
-        state_key=None if journal is None else state_key(chosen.name),
+        engine_name=engine.name,
+        guards=guards,
+        constraints=limits,
         metrics=sources,
+        journal=journal,
+        resumes=False,
     )
     record = RunRecord(objective)
     loop.watchers.append(record)
-    if journal is not None:
-        operators = engine.topology().operators
-        journal.begin(Run(0.0, chosen.name, run["settings"], str(objective), engine.name, operators, seed))
     loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
     _run(loop, engine, interval_s, seconds, progress)
     # The end is seen, but nothing is decided there: it could have no effect.
-    final = engine.observe()
+    final = loop.history.observe(engine.observe())
     record(final, None)
     if journal is not None:
         journal.observed(final)

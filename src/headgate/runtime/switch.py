@@ -6,24 +6,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headgate.core.contracts import Guard
 from headgate.core.errors import InputError
 from headgate.core.metrics import MetricSource
-from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
-from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.rules.constraints import constrained
+from headgate.policies.frame.base import Context, PolicyMaker, policy_from
 from headgate.rules.model import Constraint, Named
 from headgate.rules.rules_policy import Rules, RulesPolicy
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.wiring import guards_around
 
 logger = logging.getLogger("headgate")
-
-
-def guards_around(
-    policy: AnyPolicy, settings: GuardSettings, constraints: Sequence[Constraint] = ()
-) -> tuple[Guard, ...]:
-    """The guards of a policy: the stabilisers, those it brings itself, and constraints that hold for any policy."""
-    return constrained(policy.guarded(settings.build(policy.objective)), constraints, policy.objective)
 
 
 class PolicySwitch:
@@ -48,8 +39,7 @@ class PolicySwitch:
         """Put a policy in force at the next decision; one that cannot be used is refused with an ``InputError``."""
         try:
             made = policy_from(policy, self._context, settings)
-            guards = guards_around(made, guards_for(made, self._guards), self._constraints)
-            self._loop.change(made, guards, told)
+            self._loop.change(made, guards_around(made, self._guards, self._constraints), told)
         except InputError as error:
             self._loop.note("policy-refused", f"{error} The policy in force stays.")
             raise

@@ -1,0 +1,103 @@
+"""The one place that puts a control loop together: engine, policy, guards, clock, journal and what was there before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headgate.core.contracts import Engine, Guard
+from headgate.core.metrics import MetricSource
+from headgate.core.types import Run
+from headgate.core.window import DEFAULT_RETENTION_S
+from headgate.journal.contract import Journal
+from headgate.policies.frame.base import AnyPolicy, guards_for
+from headgate.rules.constraints import constrained
+from headgate.rules.model import Constraint
+from headgate.runtime.clock import Clock
+from headgate.runtime.learned import startup_key, state_key
+from headgate.runtime.loop import ControlLoop
+
+LONGEST_BREAK_S = 60.0
+"""A loop that comes back within this time goes on as if it had not been away."""
+
+
+def wire(  # noqa: PLR0913 - one keyword per part of a loop
+    engine: Engine,
+    policy: AnyPolicy,
+    clock: Clock,
+    *,
+    engine_name: str,
+    job: str = "job",
+    guards: Mapping[str, object] | None = None,
+    constraints: Sequence[Constraint] = (),
+    metrics: Mapping[str, MetricSource] | None = None,
+    journal: Journal | None = None,
+    resumes: bool = True,
+) -> ControlLoop:
+    """A loop over an engine, with a new run of the job in its journal.
+
+    - ``guards``: what the user set instead of what suits the policy
+    - ``resumes``: go on where an earlier run of the same job in this journal stopped. The policy begins with what it
+      had learned, if that still fits, and so do start-up times; after a short break the loop also recalls what was seen
+      and decided, and after any break the job gets back the size it had.
+    """
+    loop = ControlLoop(
+        engine,
+        policy,
+        guards_around(policy, guards, constraints),
+        clock,
+        job=job,
+        journal=journal,
+        retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
+        metrics=metrics,
+    )
+    if journal is None:
+        return loop
+    operators = engine.topology().operators
+    learned = journal.load_state(state_key(job, operators, policy)) if resumes else None
+    if resumes:
+        loop.history.restore_startup_times(journal.load_state(startup_key(job)) or {})
+        _recall(loop, journal, engine_name)
+    journal.begin(
+        Run(
+            started_s=clock.now(),
+            policy=policy.name,
+            settings=policy.settings.model_dump(mode="json"),
+            objective=str(policy.objective),
+            engine=engine_name,
+            operators=operators,
+            seed=policy.seed,
+            job=job,
+        )
+    )
+    if learned is not None:
+        loop.restore(learned)
+    return loop
+
+
+def guards_around(
+    policy: AnyPolicy, changes: Mapping[str, object] | None = None, constraints: Sequence[Constraint] = ()
+) -> tuple[Guard, ...]:
+    """The guards of a policy: the stabilisers that suit it, with what the user set instead, those it brings itself, and
+    constraints that hold for any policy."""
+    settings = guards_for(policy, changes)
+    built = policy.guarded(settings.build(policy.objective, policy.topology))
+    return constrained(built, constraints, policy.objective)
+
+
+def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
+    """Go back through the runs of a job, as long as one followed the other without a longer break."""
+    same = (loop.job, engine_name, loop.engine.topology().operators)
+    next_s = loop.clock.now()
+    since_s = next_s - loop.history.retention_s
+    runs: list[int] = []
+    for number, run in reversed(journal.runs()):
+        if (run.job, run.engine, run.operators) != same:
+            continue  # Another job may write the same journal.
+        seen = journal.observations(run=number, since_s=since_s)
+        # After a longer break the job may be another one, and its readings would tell of the old one.
+        if not seen or not 0 <= next_s - seen[-1].at_s <= LONGEST_BREAK_S:
+            break
+        runs.append(number)
+        next_s = seen[0].at_s
+    for number in reversed(runs):
+        loop.recall(journal.observations(run=number, since_s=since_s), journal.decisions(run=number, since_s=since_s))
