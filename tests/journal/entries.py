@@ -51,12 +51,12 @@ def receipt(at_s: float, outcome: Outcome = Outcome.ACCEPTED, requested: int = 1
     return Receipt(at_s, {"job": Answer(outcome, requested, detail)})
 
 
-def live(ticks: int) -> Iterator[tuple[Observation, Decision]]:
-    """What a real job gives: a batch a second, a decision every 5 s, times and rates with all their digits."""
+def live(ticks: int, *, start_s: float = 1.7e9, interval_s: float = 5.0) -> Iterator[tuple[Observation, Decision]]:
+    """What a real job gives: a batch a second, times and rates with all their digits, now and then another size."""
     random_numbers = random.Random(1)
     arrived = busy_s = available_s = 0.0
     for tick in range(ticks):
-        now_s = 1.7e9 + 5.0 * tick + 0.01 * random_numbers.random()
+        now_s = start_s + interval_s * tick + 0.01 * random_numbers.random()
         batches = []
         for second in range(5):
             records = float(random_numbers.randint(200, 300))
@@ -92,12 +92,14 @@ def live(ticks: int) -> Iterator[tuple[Observation, Decision]]:
             trigger_interval_s=1.0,
             utilization=random_numbers.random(),
         )
-        size = 2 + tick // 1500 % 2
-        reason = f"latency {latency_s:.3g} s is within the 10s bound; {rate_per_s:.3g} records/s need {size} instances"
-        numbers = {"latency_s": latency_s, "bound_s": 10.0, "rate_per_s": rate_per_s, "needed": size}
+        size, target = 2 + tick // 1500 % 2, 2 + (tick + 1) // 1500 % 2
+        reason = (
+            f"latency {latency_s:.3g} s is within the 10s bound; {rate_per_s:.3g} records/s need {target} instances"
+        )
+        numbers = {"latency_s": latency_s, "bound_s": 10.0, "rate_per_s": rate_per_s, "needed": target}
         guards = ("bounds", "useful", "pending", "recovering", "blind", "attainable")
-        notes = tuple(GuardNote(guard, size, size) for guard in guards)
-        verdict = Verdict("job", size, size, size, "steady", reason, numbers, notes)
+        notes = tuple(GuardNote(guard, target, target) for guard in guards)
+        verdict = Verdict("job", size, target, target, "steady", reason, numbers, notes)
         yield (
             Observation(now_s, {"job": sample}, {"job": Instances(size, size, size)}),
             Decision(now_s, "reactive", {"job": verdict}),
