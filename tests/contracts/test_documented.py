@@ -10,11 +10,19 @@ import pytest
 
 import headgate.core
 import headgate.forecast
+import headgate.journal
 import headgate.policies
 import headgate.policies.capacity
 import headgate.testing
 
-PACKAGES = (headgate.core, headgate.forecast, headgate.policies, headgate.policies.capacity, headgate.testing)
+PACKAGES = (
+    headgate.core,
+    headgate.forecast,
+    headgate.journal,
+    headgate.policies,
+    headgate.policies.capacity,
+    headgate.testing,
+)
 MODULES = [
     f"{package.__name__}.{module.name}" for package in PACKAGES for module in pkgutil.iter_modules(package.__path__)
 ]
