@@ -96,6 +96,9 @@ class Played:
         running = next((one for one in self.batches if one[0] <= at_s < one[1]), None)
         ended = [one for one in self.batches if one[1] <= at_s]
         committed = ended[-1][3] if ended else None
+        start: list[int] | None
+        end: list[int] | None
+        latest: list[int] | None
         if running is not None:
             start, end, latest, triggered_s = running[2], running[3], running[4], running[0]
         else:
