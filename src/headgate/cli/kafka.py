@@ -39,7 +39,7 @@ def up(
     from headgate.local import kafka as local
 
     check_target(json_file)
-    local.fetch_broker()  # Before the other line that moves.
+    local.fetch_broker()  # Its progress line and the one below would write over each other.
     with make_console(stderr=True).status("starting a Kafka broker"):
         state = local.up(port)
     if json_file is not None:
