@@ -55,8 +55,8 @@ def test_utilization_is_that_of_whole_batches() -> None:
         at_s = 5.0 * tick
         cycles = (at_s - 12.0) // 60 + 1 if at_s >= 12 else 0
         sample = Sample("job", at_s, busy_s=12 * cycles, available_s=60 * cycles, batch_ended_s=60 * cycles - 48)
-        observation = history.observe(Observation(at_s, {"job": sample}, {"job": Instances(1, 1, 1)}))
-        seen.append(observation.samples["job"].utilization)
+        history.observe(Observation(at_s, {"job": sample}, {"job": Instances(1, 1, 1)}))
+        seen.append(history.observations[-1].samples["job"].utilization)
     assert {value for value in seen if value is not None} == {0.2}
 
 

@@ -15,7 +15,7 @@ from headgate.apps.steady_job import SteadyJob
 from headgate.core.errors import EngineError, InputError, UnsupportedEngineError
 from headgate.core.types import Instances, Outcome, Sample
 from headgate.engines.spark import SparkEngine
-from headgate.engines.spark_backend import Executor
+from headgate.engines.spark.snapshots import Executor
 from headgate.testing.engines import check_engine
 from tests.live.support import decision, eventually, executor_processes, resize, settle, size
 

@@ -14,8 +14,9 @@ from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context
 from headgate.rules import Rules, policy, rule
 from headgate.rules.rules_policy import RulesPolicy
-from headgate.runtime.autoscaler import Autoscaler, wire
+from headgate.runtime.autoscaler import Autoscaler
 from headgate.runtime.switch import PolicySwitch, RuleFileWatch
+from headgate.runtime.wiring import wire
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload

@@ -162,9 +162,11 @@ class History(Window):
         super().__init__(topology)
         self.retention_s = retention_s
 
-    def observe(self, observation: Observation) -> Observation:
-        """Add what the engine saw, completed by what was known before; a reading that was reported before is not
-        counted twice. Gives what was added."""
+    def observe(self, observation: Observation) -> None:
+        """Add what the engine saw, completed by what was known before: it is then the last of ``observations``.
+
+        A reading that was reported before is not counted twice.
+        """
         before = self._observations[-1] if self._observations else None
         if before is not None and (missing := before.instances.keys() - observation.instances.keys()):
             stale = {name: replace(before.instances[name], stale=True) for name in missing}
@@ -182,7 +184,6 @@ class History(Window):
             for startup in startups:
                 self._startup_times[name].add(startup)
         self._forget(observation.at_s - self.retention_s)
-        return observation
 
     def _follow_size(self, name: str, at_s: Instant, seen: Instances | None, instances: Instances) -> None:
         if seen is not None and seen.ready != instances.ready:

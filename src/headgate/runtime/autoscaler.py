@@ -34,8 +34,7 @@ from headgate.runtime.switch import PolicySwitch, RuleFileWatch
 from headgate.runtime.wiring import wire
 
 if TYPE_CHECKING:
-    from headgate.engines.dstream import StreamingContext
-    from headgate.engines.spark import SparkSession
+    from headgate.engines.spark import SparkSession, StreamingContext
 
 logger = logging.getLogger("headgate")
 
@@ -178,8 +177,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``take_over``: stop Spark's own dynamic allocation, or another autoscaler of this session, instead of refusing it
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
-    from headgate.engines.dstream import open_engine
-    from headgate.engines.spark import SPARK_METRICS, application_id, application_name
+    from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
 
     goal = _goal(objective, executors)
     clock = SystemClock()

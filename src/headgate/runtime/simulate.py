@@ -162,7 +162,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
     _run(loop, engine, interval_s, seconds, progress)
     # The end is seen, but nothing is decided there: it could have no effect.
-    final = loop.history.observe(engine.observe())
+    loop.history.observe(engine.observe())
+    final = loop.history.observations[-1]
     record(final, None)
     if journal is not None:
         journal.observed(final)

@@ -7,41 +7,29 @@ and the streaming queries' own handles.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from headgate.core.errors import EngineError, EngineGoneError, UnsupportedEngineError
+from headgate.engines.spark.snapshots import Executor
 
+DEFAULT_PROFILE = 0
+_KEYS = re.compile(r"(\w+) ->")
 _NEEDED = {
-    "SparkContext": ("requestTotalExecutors", "statusStore", "schedulerBackend"),
-    "scheduler backend": ("getRequestedTotalExecutors", "decommissionExecutor", "killExecutors"),
+    "SparkContext": ("isStopped", "statusStore", "schedulerBackend"),
+    "scheduler backend": (
+        "decommissionExecutor",
+        "executorsPendingDecommission",
+        "getRequestedTotalExecutors",
+        "killExecutors",
+        "requestTotalExecutors",
+    ),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Executor:
-    """What the status store knows of one executor."""
-
-    id: str
-    is_active: bool
-    cores: int
-    active_tasks: int
-    completed_tasks: int
-    cached_blocks: int
-    busy_ms: int
-    """Task time since the executor started; it grows when tasks end."""
-    added_ms: int
-    removed_ms: int | None
-    memory: int = 0
-    """Bytes for storage."""
-    memory_used: int = 0
-    gc_ms: int = 0
-    failed_tasks: int = 0
 
 
 @contextmanager
@@ -76,6 +64,18 @@ class SparkBackend:
         self._no_hosts = _scala_object(jvm.scala.collection.immutable, "Map").empty()
         self._none = _scala_object(jvm.scala, "None")
 
+    def parsed(self, value: Any) -> Any:
+        """An object of the status store as plain data."""
+        return json.loads(self._mapper.writeValueAsString(value))
+
+    @property
+    def status_store(self) -> Any:
+        return self._context.statusStore()
+
+    @property
+    def status_tracker(self) -> Any:
+        return self._context.statusTracker()
+
     def _stop_sparks_own(self, take_over: bool) -> None:
         manager = self._context.executorAllocationManager()
         if not manager.isDefined():
@@ -87,10 +87,18 @@ class SparkBackend:
             )
         manager.get().stop()
 
+    def refuse_if_stopped(self) -> None:
+        """Say so when the session has stopped: most calls would go on answering as if it had not."""
+        with spark_errors("asking whether it has stopped"):
+            stopped = bool(self._context.isStopped())
+        if stopped:
+            raise EngineGoneError("the Spark session has stopped.")
+
     def executors(self) -> list[Executor]:
-        """All executors, the dead ones that Spark remembers included."""
+        """All executors of the default resource profile, the dead ones that Spark remembers included."""
         with spark_errors("listing the executors"):
-            listed = json.loads(self._mapper.writeValueAsString(self._context.statusStore().executorList(False)))
+            listed = self.parsed(self.status_store.executorList(False))
+            leaving = set(_KEYS.findall(str(self._backend.executorsPendingDecommission().toString())))
         return [
             Executor(
                 id=entry["id"],
@@ -102,28 +110,62 @@ class SparkBackend:
                 busy_ms=entry["totalDuration"],
                 added_ms=entry["addTime"],
                 removed_ms=entry["removeTime"],
+                is_excluded=entry["isExcluded"],
+                is_leaving=entry["id"] in leaving,
+                profile=entry["resourceProfileId"],
                 memory=entry["maxMemory"],
                 memory_used=entry["memoryUsed"],
                 gc_ms=entry["totalGCTime"],
                 failed_tasks=entry["failedTasks"],
             )
             for entry in listed
-            if entry["id"] != "driver"
+            if entry["id"] != "driver" and entry["resourceProfileId"] == DEFAULT_PROFILE
         ]
 
     def requested(self) -> int | None:
-        """What the cluster is asked for; ``None`` when nobody has asked for a number."""
+        """What the cluster is asked for; ``None`` when nobody has asked for a number.
+
+        Spark sets this before it asks the cluster: it is no proof that the request was taken.
+        """
         with spark_errors("reading the number of requested executors"):
-            counts = self._backend.getRequestedTotalExecutors().valuesIterator()
-            total = None
-            while counts.hasNext():
-                total = (total or 0) + int(counts.next())
-            return total
+            return self._totals().get(DEFAULT_PROFILE)
+
+    def _totals(self) -> dict[int, int]:
+        """What is asked for, by resource profile."""
+        found, pairs = {}, self._backend.getRequestedTotalExecutors().iterator()
+        while pairs.hasNext():
+            pair = pairs.next()
+            found[int(pair._1().id())] = int(pair._2())
+        return found
+
+    def configured(self) -> int | None:
+        """How many executors the session was set up to start with; ``None`` where its settings do not say."""
+        conf = self._spark.sparkContext.getConf()
+        if (self._spark.sparkContext.master or "").startswith(("spark://", "local-cluster")):
+            # A standalone cluster takes no number of executors, only one of cores.
+            most, each = conf.get("spark.cores.max"), conf.get("spark.executor.cores")
+            return int(most) // int(each) if most and each else None
+        asked = conf.get("spark.executor.instances")
+        return int(asked) if asked else None
+
+    def slots_per_executor(self) -> int:
+        """Tasks that one executor can run at once, where the settings say; 1 otherwise."""
+        conf = self._spark.sparkContext.getConf()
+        return max(1, int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
 
     def request(self, executors: int) -> bool:
-        """Ask the cluster to keep so many; Spark replaces those that die. Does not end any that live."""
+        """Ask the cluster to keep so many; Spark replaces those that die. Does not end any that live.
+
+        The targets of other resource profiles stay as they are. Blocks until the cluster's manager has answered.
+        """
         with spark_errors(f"requesting {executors} executors"):
-            return bool(self._context.requestTotalExecutors(executors, 0, self._no_hosts))
+            totals = {**self._totals(), DEFAULT_PROFILE: executors}
+            maps = [self._jvm.java.util.HashMap() for _ in range(3)]
+            for profile, total in totals.items():
+                for java_map, value in zip(maps, (total, 0, self._no_hosts), strict=True):
+                    java_map.put(profile, value)
+            to_scala = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
+            return bool(self._backend.requestTotalExecutors(*(to_scala(java_map) for java_map in maps)))
 
     def drain(self, executor_id: str) -> bool:
         """Tell an executor to finish its tasks, hand its blocks over and leave."""
@@ -139,17 +181,6 @@ class SparkBackend:
                 ids.add(executor_id)
             sequence = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(ids)
             self._backend.killExecutors(sequence, False, False, True)
-
-    def queries(self) -> dict[str, float]:
-        """The active streaming queries by id, with their trigger intervals in seconds (0: as fast as possible)."""
-        with spark_errors("listing the streaming queries"):
-            return {str(query.id): _trigger_interval_s(query) for query in self._spark.streams.active}
-
-    def is_busy(self, query_id: str) -> bool:
-        """Whether a query is in the middle of a batch."""
-        with spark_errors("asking for a query's status"):
-            query = self._spark.streams.get(query_id)
-            return query is not None and bool(query.status["isTriggerActive"])
 
 
 def _refuse_unscalable(spark: SparkSession) -> None:
@@ -181,11 +212,3 @@ def _probe(version: str, context: Any, backend: Any) -> None:
 
 def _scala_object(package: Any, name: str) -> Any:
     return getattr(getattr(package, f"{name}$"), "MODULE$")
-
-
-def _trigger_interval_s(query: Any) -> float:
-    try:
-        trigger = query._jsq.streamingQuery().trigger()
-        return float(trigger.intervalMs()) / 1000
-    except Py4JError:
-        return 0.0  # Continuous, once and available-now triggers have no interval.

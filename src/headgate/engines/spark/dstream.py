@@ -18,9 +18,9 @@ from pyspark.streaming.listener import StreamingListener
 from headgate.core.errors import EngineGoneError, UnsupportedEngineError
 from headgate.core.metrics import Observed
 from headgate.core.types import Instant
-from headgate.engines.dstream_readings import Completed, DStreamReadings, Started, Submitted
-from headgate.engines.spark import ReadingSource, SparkEngine
-from headgate.engines.spark_backend import spark_errors
+from headgate.engines.spark.backend import spark_errors
+from headgate.engines.spark.dstream_readings import Completed, DStreamReadings, Started, Submitted
+from headgate.engines.spark.engine import ReadingSource, SparkEngine
 
 __all__ = ["DStreamEngine", "StreamingContext", "open_engine"]
 
@@ -45,6 +45,10 @@ class DStreamEngine(SparkEngine):
         queries: Sequence[str] | None = None,
         late_after_s: float | None = None,
     ) -> None:
+        if queries:
+            raise UnsupportedEngineError(
+                f"queries {', '.join(queries)} are of data frames, which a streaming context does not have."
+            )
         if observed:
             raise UnsupportedEngineError(
                 f"metrics {', '.join(sorted(observed))} are observations of data frames, which a streaming context "
@@ -62,13 +66,15 @@ class DStreamEngine(SparkEngine):
             take_over=take_over,
             drain_timeout_s=drain_timeout_s,
             now=now,
+            late_after_s=late_after_s,
         )
+        self._listen()
 
-    def _make_readings(self) -> ReadingSource:
+    def _make_readings(self, queries: Sequence[str] | None, late_after_s: float | None) -> ReadingSource:
         with spark_errors("asking for the batch interval"):
             interval_ms = self._context._jssc.ssc().graph().batchDuration().milliseconds()
         self._batches = _BatchListener(self._now)
-        self._batch_readings = DStreamReadings(interval_ms / 1000)
+        self._batch_readings = DStreamReadings(interval_ms / 1000, late_after_s)
         return self._batch_readings
 
     def _listen(self) -> None:
@@ -78,18 +84,19 @@ class DStreamEngine(SparkEngine):
             self._wrapper = api.JavaStreamingListenerWrapper(api.PythonStreamingListenerWrapper(self._batches))
             self._context._jssc.addStreamingListener(self._wrapper)
 
-    def _stop_listening(self) -> None:
+    def _let_go(self) -> None:
         self._batches.inbox = None
         with spark_errors("removing the streaming listener"):
             self._context._jssc.ssc().removeStreamingListener(self._wrapper)
 
-    def _take_in_batches(self, now: Instant) -> None:
+    def _look(self, now: Instant, ready: int) -> None:
         with spark_errors("asking for the state of the streaming context"):
             if str(self._context._jssc.getState()) == "STOPPED":
                 raise EngineGoneError("the streaming context has stopped.")
         inbox = self._batches.inbox
         while inbox:
             self._batch_readings.on_event(inbox.popleft())
+        self._batch_readings.update(self._executors, ready)
 
 
 class _BatchListener(StreamingListener):
@@ -102,7 +109,7 @@ class _BatchListener(StreamingListener):
 
     def onBatchSubmitted(self, batchSubmitted: Any) -> None:  # noqa: N803 - Spark calls it so
         info = batchSubmitted.batchInfo()
-        self._put(Submitted(_batch_ms(info), int(info.numRecords())))
+        self._put(Submitted(_batch_ms(info), self._now(), int(info.numRecords())))
 
     def onBatchStarted(self, batchStarted: Any) -> None:  # noqa: N803
         info = batchStarted.batchInfo()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from headgate.core.metrics import METRICS, Observed, aggregate, split_key
-from headgate.engines.spark_backend import Executor
+from headgate.engines.spark.snapshots import Executor
 
 _OF_EXECUTOR: Mapping[str, Callable[[Executor], float | None]] = {
     "memory_share": lambda executor: executor.memory_used / executor.memory if executor.memory else None,

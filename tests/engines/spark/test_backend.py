@@ -1,4 +1,4 @@
-"""Who may leave first, and which sessions cannot be scaled at all."""
+"""Which sessions cannot be scaled at all."""
 
 from __future__ import annotations
 
@@ -9,34 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.core.errors import UnsupportedEngineError
-from headgate.engines.spark import least_useful
-from headgate.engines.spark_backend import Executor, SparkBackend
-
-
-def executor(name: str, *, active: int = 0, cached: int = 0, added_ms: int = 0) -> Executor:
-    return Executor(
-        id=name,
-        is_active=True,
-        cores=1,
-        active_tasks=active,
-        completed_tasks=0,
-        cached_blocks=cached,
-        busy_ms=0,
-        added_ms=added_ms,
-        removed_ms=None,
-    )
-
-
-def test_the_least_useful_are_idle_then_without_blocks_then_young() -> None:
-    executors = [
-        executor("busy", active=1, added_ms=9),
-        executor("cached", cached=3, added_ms=9),
-        executor("old", added_ms=1),
-        executor("young", added_ms=5),
-        executor("miscounted", active=-1, added_ms=3),
-    ]
-    order = [one.id for one in least_useful(executors)]
-    assert order == ["young", "miscounted", "old", "cached", "busy"]
+from headgate.engines.spark.backend import SparkBackend
 
 
 def test_a_spark_connect_session_is_refused() -> None:

@@ -1,0 +1,193 @@
+"""The streaming queries of an application, of all its sessions, as Spark knows them: asked by py4j at each look.
+
+Nothing is called back from Spark: a listener in Python costs the driver several per cent of a core at a batch a second.
+Spark keeps the newest hundred progress events of each query, of which those are taken that are new.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from headgate.core.types import Instant
+from headgate.engines.spark.backend import SparkBackend, spark_errors
+from headgate.engines.spark.snapshots import Job, Progress, Query, Source
+
+
+class SparkQueries:
+    """Looks at the queries of one application."""
+
+    def __init__(self, spark: SparkSession, backend: SparkBackend, now: Callable[[], Instant]) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm
+        self._backend = backend
+        self._now = now
+        self._active: Any = spark._jsparkSession.sharedState().activeStreamingQueries()
+        self._running = jvm.java.util.ArrayList()
+        self._running.add(jvm.org.apache.spark.JobExecutionStatus.RUNNING)
+        self._known: dict[str, _Handle] = {}
+
+    def look(self, counts: Callable[[str], bool]) -> list[Query]:
+        """All queries that run now and count, by their names."""
+        with spark_errors("looking at the streaming queries"):
+            # Python would iterate over the map's values ten times as slowly.
+            listed = self._jvm.java.util.Collections.list(self._active.elements())
+            found: dict[str, _Handle] = {}
+            for index in range(len(listed)):
+                query = listed[index]
+                run_id = query.runId().toString()
+                handle = self._known.get(run_id) or _Handle(query, run_id)
+                if counts(handle.name):
+                    found[run_id] = handle
+            self._known = found
+            now, wall_s = self._now(), time.time()
+            looked = [handle.look(now - wall_s) for handle in found.values()]
+            return [query for query in looked if query is not None]
+
+    def jobs(self) -> list[Job]:
+        """The jobs that run now."""
+        with spark_errors("looking at the running jobs"):
+            jobs = self._backend.parsed(self._backend.status_store.jobsList(self._running))
+            stages = self._backend.parsed(self._backend.status_store.activeStages()) if jobs else []
+        shift_s = self._now() - time.time()
+        active = {stage["stageId"]: stage for stage in stages}
+        found = []
+        for job in jobs:
+            own = [active[stage] for stage in job["stageIds"] if stage in active]
+            last = active.get(max(job["stageIds"], default=-1))
+            found.append(
+                Job(
+                    id=job["jobId"],
+                    group=job.get("jobGroup") or "",
+                    submitted_s=(job["submissionTime"] or 0) / 1000 + shift_s,
+                    # Before its last stage runs, none of a job's records is done.
+                    tasks=last["numTasks"] if last else max(1, job["numTasks"] - job["numCompletedTasks"]),
+                    done_tasks=last["numCompleteTasks"] if last else 0,
+                    widest_tasks=max((stage["numTasks"] for stage in own), default=0),
+                )
+            )
+        return found
+
+    def width(self, run_id: str) -> int:
+        """The tasks of the widest stage of a query's newest job; 0 where Spark does not know any more."""
+        with spark_errors("looking at a finished job"):
+            jobs = self._backend.status_tracker.getJobIdsForGroup(run_id)
+            if not len(jobs):
+                return 0
+            newest = max(jobs[index] for index in range(len(jobs)))
+            try:
+                stages = self._backend.parsed(self._backend.status_store.job(newest))["stageIds"]
+                tasks = [self._tasks(stage) for stage in stages]
+            except Py4JError:
+                return 0  # Only so many jobs and stages are kept.
+        return max(tasks, default=0)
+
+    def _tasks(self, stage: int) -> int:
+        info = self._backend.status_tracker.getStageInfo(stage)
+        return int(info.get().numTasks()) if info.isDefined() else 0
+
+
+class _Handle:
+    """One run of one query: what does not change is read once."""
+
+    def __init__(self, query: Any, run_id: str) -> None:
+        self._query = query
+        self._run_id = run_id
+        self._id = query.id().toString()
+        self.name = query.name() or self._id[:8]
+        self._interval_s = _trigger_interval_s(query)
+        self._set_up: tuple[Source, ...] | None = None
+        self._seen: str | None = None
+
+    def look(self, shift_s: float) -> Query | None:
+        """The query now; ``None`` while it is still being set up. ``shift_s`` leads from wall time to the loop's."""
+        context = self._query.getLatestExecutionContext()
+        sources = self._query.sources()
+        if context is None or sources is None or not sources.size():
+            return None
+        if self._set_up is None:
+            self._set_up = self._read_set_up(sources.size())
+        batch_id = int(context.batchId())
+        triggered_ms = int(context.currentTriggerStartTimestamp())
+        start, end, latest, committed = (
+            _offsets(offsets, sources, len(self._set_up))
+            for offsets in (
+                context.startOffsets(),
+                context.endOffsets(),
+                context.latestOffsets(),
+                self._query.committedOffsets(),
+            )
+        )
+        # Read last: a batch that ends meanwhile is then told of as running for one look more, never as lost.
+        progresses = self._new_progresses(shift_s)
+        return Query(
+            id=self._id,
+            run_id=self._run_id,
+            name=self.name,
+            trigger_interval_s=self._interval_s,
+            sources=self._set_up,
+            batch_id=batch_id,
+            triggered_s=triggered_ms / 1000 + shift_s if triggered_ms > 0 else None,
+            start=start,
+            end=end,
+            latest=latest,
+            committed=committed,
+            progresses=progresses,
+        )
+
+    def _read_set_up(self, count: int) -> tuple[Source, ...]:
+        leaves = self._query.analyzedPlan().collectLeaves()
+        found = []
+        for index in range(leaves.size()):
+            leaf = leaves.apply(index)
+            if leaf.getClass().getSimpleName() == "StreamingRelationV2":
+                options = leaf.extraOptions().asCaseSensitiveMap()
+                found.append(Source(str(leaf.sourceName()), {str(key): str(options[key]) for key in options}))
+            elif leaf.isStreaming():
+                found.append(Source(str(leaf.getClass().getSimpleName())))
+        # A source that is used twice is one source; which of several it is then cannot be told.
+        return tuple(found) if len(found) == count else (Source("unknown"),) * count
+
+    def _new_progresses(self, shift_s: float) -> tuple[Progress, ...]:
+        recent = self._query.recentProgress()
+        found: list[Progress] = []
+        newest: str | None = None
+        for index in range(len(recent) - 1, -1, -1):
+            # Batch ids repeat while a query is idle.
+            timestamp = str(recent[index].timestamp())
+            if timestamp == self._seen:
+                break
+            newest = newest or timestamp
+            body = json.loads(recent[index].json())
+            ended_s = _wall_s(timestamp) + body["durationMs"].get("triggerExecution", 0) / 1000
+            found.append(Progress(ended_s + shift_s, body))
+        self._seen = newest or self._seen
+        return tuple(reversed(found))
+
+
+def _offsets(offsets: Any, sources: Any, count: int) -> tuple[str | None, ...]:
+    if count == 1:
+        # The usual case, in fewer calls.
+        return (str(offsets.values().mkString("")) or None,)
+    found: list[str | None] = []
+    for index in range(count):
+        offset = offsets.get(sources.apply(index))
+        found.append(str(offset.get().json()) if offset.isDefined() else None)
+    return tuple(found)
+
+
+def _wall_s(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).astimezone(UTC).timestamp()
+
+
+def _trigger_interval_s(query: Any) -> float:
+    try:
+        return float(query.trigger().intervalMs()) / 1000
+    except Py4JError:
+        return 0.0  # Continuous, once and available-now triggers have no interval.
