@@ -2,7 +2,7 @@
 
 ``python scripts/make_docs.py`` rewrites ``docs/`` in place; with ``--check`` it only says what is out of date (without
 the plots, which take a while). A page asks for a table by the line ``<!-- settings -->``, or
-``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers, and
+``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers,
 ``retention`` that of what journals keep.
 ``<!-- benchmark: NAME -->`` asks for what a benchmark measured; ``--benchmarks`` first takes over what the last
 ``make bench`` measured.

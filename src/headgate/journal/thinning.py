@@ -9,11 +9,28 @@ who did the one before it, or how long ago.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Select,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.orm import aliased
+from sqlalchemy.sql.dml import ReturningDelete
 
 from headgate.core.types import Instant
 from headgate.journal import database
@@ -122,37 +139,27 @@ def _give_up(connection: Connection, table: Table, detail: Detail) -> int:
 
 def _oldest(connection: Connection, table: Table, detail: Detail) -> tuple[int, Instant, float] | None:
     """The run of the oldest entry of a detail, its time there, and when it was written."""
-    of_detail = _settled(table) if detail is Detail.HOUR else table.c.detail == detail
-    query = select(table.c.run, table.c.at_s, table.c.written_s).where(of_detail).order_by(table.c.id).limit(1)
-    found = connection.execute(query).first()
+    found = connection.execute(_oldest_of(table, detail)).first()
     return None if found is None else (found.run, found.at_s, found.written_s)
-
-
-def _settled(table: Table) -> ColumnElement[bool]:
-    """Entries that will not be thinned any more; written so that they are looked for where they lie, at the start."""
-    return (table.c.detail + 0) >= Detail.HOUR
 
 
 def _thin(connection: Connection, table: Table, into: Detail, run: int, at_s: Instant) -> int:
     """Leave the newest of each series in a minute or an hour of a run; gives how many entries went."""
     span_s = _SPAN_S[into]
     start_s = at_s // span_s * span_s
-    stretch = and_(table.c.run == run, table.c.at_s >= start_s, table.c.at_s < start_s + span_s, table.c.detail < into)
-    newest = select(func.max(table.c.id)).where(stretch).group_by(table.c.series)
-    others = select(table.c.id).where(stretch, table.c.id.not_in(newest)).limit(AT_MOST)
-    removed = connection.execute(delete(table).where(table.c.id.in_(others))).rowcount
+    stretch = {"of_run": run, "start_s": start_s, "end_s": start_s + span_s, "into": into}
+    thin, mark = _thinning_of(table)
+    removed = connection.execute(thin, {**stretch, "at_most": AT_MOST}).rowcount
     if removed < AT_MOST:
-        connection.execute(update(table).where(stretch).values(detail=into))
+        connection.execute(mark, stretch)
     return removed
 
 
-def _remove(connection: Connection, table: Table, before_s: float | None = None) -> int:
+def _remove(connection: Connection, table: Table, before_s: float = math.inf) -> int:
     """Remove the oldest entries that were written before a time, and runs of which nothing is left."""
-    is_old = _settled(table) if before_s is None else and_(_settled(table), table.c.written_s < before_s)
-    oldest = select(table.c.id).where(is_old).order_by(table.c.id).limit(AT_MOST)
-    runs = connection.execute(delete(table).where(table.c.id.in_(oldest)).returning(table.c.run)).scalars().all()
-    _remove_empty(connection, set(runs))
-    return len(runs)
+    removed = connection.execute(_removal_of(table), {"before_s": before_s, "at_most": AT_MOST}).all()
+    _remove_empty(connection, {row.run for row in removed})
+    return len(removed)
 
 
 def _remove_empty(connection: Connection, numbers: Iterable[int]) -> None:
@@ -162,3 +169,38 @@ def _remove_empty(connection: Connection, numbers: Iterable[int]) -> None:
     is_empty = and_(*(~exists().where(table.c.run == runs.c.number) for table in database.ENTRIES))
     is_followed = exists().where(later.c.job == runs.c.job, later.c.number > runs.c.number)
     connection.execute(delete(runs).where(runs.c.number.in_(sorted(numbers)), is_empty, is_followed))
+
+
+# -------------------------------------------------------------------------------------- statements, each made only once
+
+
+@cache
+def _oldest_of(table: Table, detail: Detail) -> Select[tuple[int, float, float]]:
+    of_detail = _settled(table) if detail is Detail.HOUR else table.c.detail == detail
+    return select(table.c.run, table.c.at_s, table.c.written_s).where(of_detail).order_by(table.c.id).limit(1)
+
+
+@cache
+def _thinning_of(table: Table) -> tuple[Delete, Update]:
+    """Removes all but the newest of each series in a stretch of time, and marks what is left."""
+    stretch = and_(
+        table.c.run == bindparam("of_run"),
+        table.c.at_s >= bindparam("start_s"),
+        table.c.at_s < bindparam("end_s"),
+        table.c.detail < bindparam("into"),
+    )
+    newest = select(func.max(table.c.id)).where(stretch).group_by(table.c.series)
+    others = select(table.c.id).where(stretch, table.c.id.not_in(newest)).limit(bindparam("at_most"))
+    return delete(table).where(table.c.id.in_(others)), update(table).where(stretch).values(detail=bindparam("into"))
+
+
+@cache
+def _removal_of(table: Table) -> ReturningDelete[tuple[int]]:
+    is_old = and_(_settled(table), table.c.written_s < bindparam("before_s"))
+    oldest = select(table.c.id).where(is_old).order_by(table.c.id).limit(bindparam("at_most"))
+    return delete(table).where(table.c.id.in_(oldest)).returning(table.c.run)
+
+
+def _settled(table: Table) -> ColumnElement[bool]:
+    """Entries that will not be thinned any more; written so that they are looked for where they lie, at the start."""
+    return (table.c.detail + 0) >= Detail.HOUR

@@ -206,6 +206,8 @@ def keeps_the_newest_state(factory: JournalFactory, open_reader: OpenReader) -> 
             loaded["learned"]["job"].clear()
         ensure_equal("the state loaded again", journal.load_state("policy/check"), saved)
         ensure_equal("the state of another key", journal.load_state("policy/other"), {"version": 2})
+        journal.save_state("policy/check", state)
+        ensure_equal("keys, the one saved last at the end", journal.state_keys(), ["policy/other", "policy/check"])
 
 
 def can_be_read_while_it_is_written(factory: JournalFactory, open_reader: OpenReader) -> None:
