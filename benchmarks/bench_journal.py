@@ -50,7 +50,7 @@ class TimedJournal:
         self.timings_s.append(time.thread_time() - began_s)
 
     def megabytes(self) -> float:
-        """Everything beside the file counted: its log, and the index of that."""
+        """The file, its log, and the index of that."""
         return sum(found.stat().st_size for found in self.journal.path.parent.iterdir()) / 1e6
 
 
@@ -79,7 +79,7 @@ def bench_journal(dense_days: int = DENSE_DAYS) -> None:
         ("an append (mean, with all upkeep)", "µs", statistics.fmean(timings_us)),
         ("an append (99 % are faster)", "µs", timings_us[round(0.99 * len(timings_us))]),
         ("an append (slowest)", "ms", timings_us[-1] / 1000),
-        (f"file after {sparse_days} days of hours", "MB", before_mb),
+        (f"file and log after {sparse_days} days of hours", "MB", before_mb),
         ("and two days in full", "MB", sizes_mb[2]),
         ("and two weeks, most of it in minutes", "MB", sizes_mb[14]),
         ("after a year", "MB", sizes_mb[dense_days]),
