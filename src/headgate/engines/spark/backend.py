@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -159,13 +159,16 @@ class SparkBackend:
         The targets of other resource profiles stay as they are. Blocks until the cluster's manager has answered.
         """
         with spark_errors(f"requesting {executors} executors"):
-            totals = {**self._totals(), DEFAULT_PROFILE: executors}
-            maps = [self._jvm.java.util.HashMap() for _ in range(3)]
-            for profile, total in totals.items():
-                for java_map, value in zip(maps, (total, 0, self._no_hosts), strict=True):
-                    java_map.put(profile, value)
-            to_scala = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
-            return bool(self._backend.requestTotalExecutors(*(to_scala(java_map) for java_map in maps)))
+            return self._request_totals({**self._totals(), DEFAULT_PROFILE: executors})
+
+    def _request_totals(self, totals: Mapping[int, int]) -> bool:
+        """Ask for so many of each resource profile: one that is not named would lose its executors."""
+        maps = [self._jvm.java.util.HashMap() for _ in range(3)]
+        for profile, total in totals.items():
+            for java_map, value in zip(maps, (total, 0, self._no_hosts), strict=True):
+                java_map.put(profile, value)
+        to_scala = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
+        return bool(self._backend.requestTotalExecutors(*(to_scala(java_map) for java_map in maps)))
 
     def drain(self, executor_id: str) -> bool:
         """Tell an executor to finish its tasks, hand its blocks over and leave."""
