@@ -80,10 +80,11 @@ def test_without_a_row_limit_a_job_that_falls_behind_is_seen_to(
     query = job.start(spark)
     watched = Watched(engine)
     with running(query):
-        eventually("two batches", lambda: (watched.look() is not None) and len(query.recentProgress) >= 2)
+        eventually("a batch", lambda: watched.look() is not None and bool(query.recentProgress))
         samples = watched.looks(10.0)
     backlogs = [sample.backlog or 0.0 for sample in samples]
-    assert backlogs[-1] - backlogs[0] == pytest.approx(40 * (samples[-1].at_s - samples[0].at_s), rel=0.25)
+    # What arrives less what is done; what is done is seen task by task.
+    assert 200 < backlogs[-1] - backlogs[0] <= 1.1 * 60 * (samples[-1].at_s - samples[0].at_s)
     assert samples[-1].running_s is not None
     assert (samples[-1].latency_s or 0.0) > samples[-1].running_s
     for sample in samples:
@@ -244,31 +245,30 @@ def test_a_master_that_hangs_fails_a_decision_within_seconds_and_it_is_made_agai
 ) -> None:
     engine.close()
     master = master_process()
+    seen: list[Observation] = []
     with headgate.autoscale(
         spark,
         policy="static",
-        settings={"instances": 2},
+        settings={"instances": 1},
         executors=(1, 2),
         interval=0.5,
         journal=tmp_path / "journal.db",
         take_over=True,
     ) as autoscaler:
-        eventually("two executors", lambda: autoscaler.loop.history.instances("job") == Instances(2, 2, 2))
-        seen: list[Observation] = []
         autoscaler.watch(lambda observation, _: seen.append(observation) if observation else None)
         master.send_signal(signal.SIGSTOP)
         try:
-            autoscaler.change_policy("static", {"instances": 1})
-            time.sleep(9)
+            autoscaler.change_policy("static", {"instances": 2})
+            time.sleep(8)
         finally:
             master.send_signal(signal.SIGCONT)
         frozen = len(seen)
-        eventually("one executor", lambda: seen[-1].instances["job"] == Instances(1, 1, 1))
+        eventually("two executors", lambda: seen[-1].instances["job"] == Instances(2, 2, 2))
     with closing(SqliteJournal.read(tmp_path / "journal.db")) as reader:
         receipts = reader.receipts()
     failed = [one for one in receipts if one.outcome is Outcome.FAILED]
-    assert "has not answered a request for 1 executors within 5s" in failed[0].detail
-    assert len(failed) > 3, "it was tried at each decision, without another wait"
-    assert frozen > 5, "it went on observing"
-    assert {one.instances["job"].planned for one in seen[:frozen]} == {2}, "what failed is not the plan"
+    assert "has not answered a request for 2 executors within 5s" in failed[0].detail
+    assert len(failed) > 2, "it is tried at each decision, without another wait"
+    assert frozen > 3, "it goes on observing"
+    assert {one.instances["job"].planned for one in seen[:frozen]} == {1}, "what failed is not the plan"
     assert any(one.outcome is Outcome.ACCEPTED for one in receipts if one.at_s > failed[-1].at_s)
