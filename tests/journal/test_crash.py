@@ -55,5 +55,5 @@ def test_a_killed_writer_leaves_everything_it_had_acknowledged(tmp_path: Path, a
         decided = [entry.at_s for entry in journal.decisions()]
         assert seen == [float(second) for second in range(len(seen))]
         assert whole <= len(decided) <= len(seen) <= whole + 1
-        journal.observed(observation(1e6))
         assert journal.begin(RUN) == 2
+        journal.observed(observation(1e6))

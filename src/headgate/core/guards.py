@@ -364,6 +364,23 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
+class Resumed(EachOperator):
+    """A job that starts again gets back the size it had; a smaller one is left to the policy, which has seen nothing.
+
+    It comes after all others, for the first decision only.
+    """
+
+    name: ClassVar[str] = "resumed"
+    sizes: Mapping[str, int]
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        had = self.sizes.get(verdict.operator, 0)
+        if had <= max(verdict.current, verdict.target):
+            return verdict.target, ""
+        return had, f"the job had {had} instances when it was last seen"
+
+
+@dataclass(frozen=True, slots=True)
 class Attainable(EachOperator):
     """Brings a plan that the cluster does not fulfil back to what it gives, and asks again only after a while.
 

@@ -54,8 +54,10 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         return loop
     operators = engine.topology().operators
     learned = journal.load_state(state_key(job, operators, policy)) if resumes else None
+    sizes: Mapping[str, int] = {}
     if resumes:
         loop.history.restore_startup_times(journal.load_state(startup_key(job)) or {})
+        sizes = journal.last_sizes(job)
         _recall(loop, journal, engine_name)
     journal.begin(
         Run(
@@ -71,6 +73,8 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     )
     if learned is not None:
         loop.restore(learned)
+    if sizes:
+        loop.resume(sizes)
     return loop
 
 

@@ -183,6 +183,25 @@ def test_without_any_offsets_a_batch_that_runs_is_all_there_is() -> None:
     assert sample.latency_s == pytest.approx(25.0 + (sample.running_s or 0), abs=0.5)
 
 
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_a_wall_clock_that_jumps_costs_no_more_than_a_look(jump_s: float) -> None:
+    """Spark tells wall times. What is new since the last look happened since then, whatever the clock says."""
+    played = Played(even(100), lambda number, records: 7.0).play(200.0)
+    readings = QueryReadings(played.query_at(0.3), 0.3, 30.0)
+    played.taken = 0
+    for at_s in ticks(200.0):
+        query = played.query_at(at_s)
+        if 100 < at_s <= 105:
+            jumped = tuple(replace(one, ended_s=one.ended_s + jump_s) for one in query.progresses)
+            query = replace(query, progresses=jumped, triggered_s=(query.triggered_s or 0.0) + jump_s)
+        batches = readings.update(at_s, query, played.jobs_at(at_s), played.asked_at(at_s))
+        sample = readings.sample(at_s)
+        assert all(at_s - 5.1 <= batch.ended_s <= at_s for batch in batches if at_s > 6)
+        allowed_s = 5.1 if 100 < at_s < 125 else 0.6
+        assert sample.latency_s == pytest.approx(played.oldest_wait_at(at_s), rel=0.1, abs=allowed_s) or at_s < 6
+        assert (sample.running_s or 0.0) <= 12.1
+
+
 def test_records_that_become_late_are_counted_once() -> None:
     played = Played(even(100), lambda number, records: 12.0, trigger_s=0.0).play(100.0)
     seen = looked_at(played, ticks(100.0, 1.0), late_after_s=10.0)

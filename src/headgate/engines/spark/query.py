@@ -60,7 +60,9 @@ class QueryReadings:
         self._sources = [_SourceState(source, RecordsPerOffset(source.kind)) for source in query.sources]
         self._running = RunningBatch()
         self._query = query
+        self._looked_s: Instant | None = None
         self._is_running = False
+        self._running_id: int | None = None
         self._started_s: Instant | None = None
         self._arrived = 0.0
         self._done = 0.0
@@ -89,11 +91,12 @@ class QueryReadings:
                 source.done = dict(start if start is not None else source.set_up.first_offsets(end))
         ended = [batch for one in query.progresses if (batch := self._on_progress(one, now)) is not None]
         self._is_running = bool(jobs) or self._is_planned(query)
-        self._started_s = self._running_since_s(now, query, jobs) if self._is_running else None
+        self._follow_running(now, query, jobs)
         self._running.follow(query.batch_id, jobs)
         self._take_in_news(now, query, asked)
         # Those from before anybody looked ran with executors that nobody counted.
         self._batches = [batch for batch in ended if batch.ended_s >= self._since_s]
+        self._looked_s = now
         return self._batches
 
     def sample(self, now: Instant) -> Sample:
@@ -124,7 +127,7 @@ class QueryReadings:
 
     def _on_progress(self, progress: Progress, now: Instant) -> Batch | None:
         """Take in one progress event; ``None`` where Spark only says that there was nothing to do."""
-        ended_s, took_ms = min(now, progress.ended_s), progress.body["durationMs"]
+        ended_s, took_ms = self._believed(progress.ended_s, now), progress.body["durationMs"]
         started_s = ended_s - took_ms.get("triggerExecution", 0) / 1000
         reports = progress.body["sources"]
         if "addBatch" not in took_ms:
@@ -190,11 +193,20 @@ class QueryReadings:
         ends = list(query.end)
         return any(end is not None for end in ends) and ends != list(query.committed)
 
-    def _running_since_s(self, now: Instant, query: Query, jobs: Sequence[Job]) -> Instant:
-        known = [job.submitted_s for job in jobs]
-        if query.triggered_s is not None:
-            known.append(query.triggered_s)
-        return min(now, min(known, default=now))
+    def _follow_running(self, now: Instant, query: Query, jobs: Sequence[Job]) -> None:
+        """Find out since when the running batch has been running."""
+        if not self._is_running:
+            self._started_s = None
+        elif self._started_s is None or query.batch_id != self._running_id:
+            known = [job.submitted_s for job in jobs]
+            if query.triggered_s is not None:
+                known.append(query.triggered_s)
+            self._started_s = self._believed(min(known, default=now), now)
+            self._running_id = query.batch_id
+
+    def _believed(self, at_s: Instant, now: Instant) -> Instant:
+        """When something happened that is first seen now: since the last look. Spark tells wall times, which jump."""
+        return min(now, at_s if self._looked_s is None else max(at_s, self._looked_s))
 
     def _in_batch(self) -> float:
         """Records of the running batch that are done."""
