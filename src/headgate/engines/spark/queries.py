@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from headgate.core.types import Instant
 from headgate.engines.spark.backend import SparkBackend, spark_errors
+from headgate.engines.spark.kafka import first_offsets
 from headgate.engines.spark.snapshots import Job, Progress, Query, Source
 
 
@@ -28,27 +29,40 @@ class SparkQueries:
         self._jvm = jvm
         self._backend = backend
         self._now = now
-        self._active: Any = spark._jsparkSession.sharedState().activeStreamingQueries()
+        self._session: Any = spark._jsparkSession
+        self._active = self._session.sharedState().activeStreamingQueries()
+        self._list = jvm.java.util.Collections.list
         self._running = jvm.java.util.ArrayList()
         self._running.add(jvm.org.apache.spark.JobExecutionStatus.RUNNING)
         self._known: dict[str, _Handle] = {}
+        self._told = ""
 
     def look(self, counts: Callable[[str], bool]) -> list[Query]:
         """All queries that run now and count, by their names."""
         with spark_errors("looking at the streaming queries"):
-            # Python would iterate over the map's values ten times as slowly.
-            listed = self._jvm.java.util.Collections.list(self._active.elements())
-            found: dict[str, _Handle] = {}
-            for index in range(len(listed)):
-                query = listed[index]
-                run_id = query.runId().toString()
-                handle = self._known.get(run_id) or _Handle(query, run_id)
-                if counts(handle.name):
-                    found[run_id] = handle
-            self._known = found
+            # One call to find out that they are the same ones as before, and in the same state.
+            told = str(self._active.toString())
+            if told != self._told:
+                self._known = self._find(counts)
+                self._told = told
             now, wall_s = self._now(), time.time()
-            looked = [handle.look(now - wall_s) for handle in found.values()]
+            looked = [handle.look(now - wall_s) for handle in self._known.values()]
             return [query for query in looked if query is not None]
+
+    def _find(self, counts: Callable[[str], bool]) -> dict[str, _Handle]:
+        # Python would iterate over the map's values ten times as slowly.
+        listed = self._list(self._active.elements())
+        found: dict[str, _Handle] = {}
+        for index in range(len(listed)):
+            query = listed[index]
+            run_id = str(query.runId().toString())
+            handle = self._known.get(run_id) or _Handle(query, run_id, self._first_offsets)
+            if counts(handle.name):
+                found[run_id] = handle
+        return found
+
+    def _first_offsets(self, checkpoint: str, index: int) -> str | None:
+        return first_offsets(self._jvm, self._session, checkpoint, index)
 
     def jobs(self) -> list[Job]:
         """The jobs that run now."""
@@ -96,8 +110,10 @@ class SparkQueries:
 class _Handle:
     """One run of one query: what does not change is read once."""
 
-    def __init__(self, query: Any, run_id: str) -> None:
+    def __init__(self, query: Any, run_id: str, first_offsets: Callable[[str, int], str | None]) -> None:
         self._query = query
+        self._first_offsets = first_offsets
+        self._first: dict[int, str | None] = {}
         self._run_id = run_id
         self._id = query.id().toString()
         self.name = query.name() or self._id[:8]
@@ -134,12 +150,20 @@ class _Handle:
             sources=self._set_up,
             batch_id=batch_id,
             triggered_s=triggered_ms / 1000 + shift_s if triggered_ms > 0 else None,
-            start=start,
+            start=tuple(self._start(index, *bounds) for index, bounds in enumerate(zip(start, end, strict=True))),
             end=end,
             latest=latest,
             committed=committed,
             progresses=progresses,
         )
+
+    def _start(self, index: int, start: str | None, end: str | None) -> str | None:
+        """Where the batch begins; of the very first one Spark does not tell it."""
+        if start is not None or end is None or self._set_up is None or self._set_up[index].kind != "kafka":
+            return start
+        if index not in self._first:
+            self._first[index] = self._first_offsets(str(self._query.checkpointFile("sources")), index)
+        return self._first[index]
 
     def _read_set_up(self, count: int) -> tuple[Source, ...]:
         leaves = self._query.analyzedPlan().collectLeaves()

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.executors import ExecutorHistory
 from headgate.engines.spark.metrics import observed_in
-from headgate.engines.spark.offsets import Offsets
 from headgate.engines.spark.query import QueryReadings
-from headgate.engines.spark.snapshots import Job, Query
+from headgate.engines.spark.snapshots import Asked, Job, Query
 
 WIDTH_OVER_S = 600.0
 """How much can be done side by side is what the widest stage of about the last so many seconds had."""
@@ -61,7 +60,7 @@ class Readings:
         now: Instant,
         queries: Iterable[Query],
         jobs: Iterable[Job],
-        asked: Mapping[str, Sequence[Offsets | None]],
+        asked: Mapping[str, Sequence[Asked]],
         executors: ExecutorHistory,
         ready: int,
     ) -> None:

@@ -30,6 +30,16 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What a source says of itself, where it can be asked."""
+
+    newest: Offsets | None = None
+    """How far it has come by now; ``None`` where it cannot be asked, or does not answer yet."""
+    past: tuple[tuple[Instant, Offsets], ...] = ()
+    """How far it had come at some moments before, oldest first: told once, when it is asked for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """A progress event: a batch has ended, or a trigger has found nothing to do for some time."""
 
