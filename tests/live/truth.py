@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,18 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headgate.core.types import Observation, Sample
+from headgate.engines.spark.query import RATE_OVER_S
+
 TIMEOUT_S = 30.0
 PARTITIONS = 8
+TOLERANCE = 0.1
+NEWS_S = 0.4
+"""A task is known to have ended some tenths of a second after its last record is in the sink: it tells the driver, and
+that its status store. So the truth of any moment of this span before a reading will do."""
+FEW_RECORDS, SHORT_S, LOW_PER_S = 10.0, 0.3, 5.0
+"""What is allowed besides the tolerance: records that are on their way while it is looked, the trigger's delay, and a
+few records in or out at the ends of the span over which a rate is taken."""
 
 
 def create_topics(bootstrap: str, *names: str) -> None:
@@ -140,3 +151,51 @@ def _contents(bootstrap: str, topic: str) -> list[tuple[int, float]]:
         messages = consumer.consume(total, timeout=TIMEOUT_S) if total else []
     assert [message.error() for message in messages] == [None] * total
     return [(int(message.value() or b""), message.timestamp()[1] / 1000) for message in messages]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One reading of lag, rate and latency beside the truth."""
+
+    sample: Sample
+    ready: int
+    backlog: int
+    rate_per_s: float
+    latency_s: float
+    wrong: tuple[str, ...]
+    """Which of the three lie further from the truth than is allowed."""
+
+    def __str__(self) -> str:
+        sample = self.sample
+        return (
+            f"batch {sample.running_s or 0.0:5.1f} s, {self.ready} executors, "
+            f"backlog {sample.backlog:6.0f} ({self.backlog:6d}), "
+            f"rate {sample.input_rate_per_s or 0.0:5.1f} ({self.rate_per_s:5.1f}) /s, "
+            f"latency {sample.latency_s:5.2f} ({self.latency_s:5.2f}) s {' '.join(self.wrong)}"
+        )
+
+
+def compare(observation: Observation, truth: Truth) -> Comparison | None:
+    """A reading against the truth of its moment; ``None`` without a reading."""
+    sample = observation.samples.get("job")
+    if sample is None:
+        return None
+    moments_s = [sample.at_s - back_s for back_s in np.linspace(0.0, NEWS_S, 9)]
+    rate_per_s = partial(truth.rate_per_s, over_s=RATE_OVER_S)
+    told: dict[str, tuple[float | None, Callable[[float], float], float]] = {
+        "backlog": (sample.backlog, truth.backlog, FEW_RECORDS),
+        "rate": (sample.input_rate_per_s, rate_per_s, LOW_PER_S),
+        "latency": (sample.latency_s, truth.latency_s, SHORT_S),
+    }
+    wrong = tuple(
+        name
+        for name, (read, true_at, allowed) in told.items()
+        if not any(_is_near(read, true_at(at_s), allowed) for at_s in moments_s)
+    )
+    at_s = sample.at_s
+    ready = observation.instances["job"].ready
+    return Comparison(sample, ready, truth.backlog(at_s), rate_per_s(at_s), truth.latency_s(at_s), wrong)
+
+
+def _is_near(read: float | None, true: float, allowed: float) -> bool:
+    return read is not None and abs(read - true) <= TOLERANCE * true + allowed

@@ -78,14 +78,19 @@ def test_a_long_life_is_remembered_in_bounded_space(partitions: int) -> None:
     assert made.oldest_after(done) == pytest.approx(0.75 * ticks, rel=0.1)
 
 
-def test_what_becomes_known_of_the_time_before_the_first_news_is_taken_in() -> None:
+def test_a_source_that_knows_its_own_past_knows_better() -> None:
     made = curve((100, 500, 500), (110, 600, 600))
-    made.precede([(80, {A: 0, B: 0}), (90, {A: 400, B: 0}), (105, {A: 0, B: 0})])
+    made.learn_past([(80, {A: 0, B: 0}), (90, {A: 400, B: 0}), (105, {A: 580, B: 580})])
     assert made.oldest_after({A: 0, B: 0}) == 80
-    assert made.oldest_after({A: 450, B: 500}) == 95
-    assert made.reached_by(105) == {A: 550, B: 550}, "what was seen stays"
-    made.precede([])
-    assert made.newest_s == 110
+    assert made.oldest_after({A: 400, B: 580}) == 90
+    assert made.newest == {A: 580, B: 580}
+
+
+@pytest.mark.parametrize("past", [[], [(105.0, {A: 0.0, B: 0.0})]])
+def test_a_past_that_goes_back_less_far_than_what_was_seen_changes_nothing(past: list[tuple[float, Offsets]]) -> None:
+    made = curve((100, 500, 500), (110, 600, 600))
+    made.learn_past(past)
+    assert made.reached_by(105) == {A: 550, B: 550}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ done yet has waited, partition by partition.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
@@ -66,14 +65,12 @@ class ArrivalCurve:
         if reached and not self._times_s:
             self.add(at_s, reached)
 
-    def precede(self, past: Sequence[tuple[Instant, Offsets]]) -> None:
-        """Take in what became known of the time before the first news, oldest first."""
-        if not past:
+    def learn_past(self, points: Sequence[tuple[Instant, Offsets]]) -> None:
+        """Take in what the source knows of its own past, oldest first, if it goes further back than what was seen."""
+        if not points or (self._times_s and self._times_s[0] <= points[0][0]):
             return
-        first_s = self._times_s[0] if self._times_s else math.inf
-        known = list(zip(self._times_s, self._reached, strict=True))
         self._times_s, self._reached = [], []
-        for at_s, reached in [*(point for point in past if point[0] < first_s), *known]:
+        for at_s, reached in points:
             self.add(at_s, reached)
 
     def forget_before(self, at_s: Instant) -> None:

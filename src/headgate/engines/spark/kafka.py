@@ -24,6 +24,8 @@ logger = logging.getLogger("headgate")
 
 ANSWER_WITHIN_S = 0.05
 """How long one look waits for an answer; brokers near by need a few milliseconds."""
+FIRST_WITHIN_S = 1.0
+"""How long the very first look waits: the client has to be made and connected."""
 REQUEST_TIMEOUT_S = 10.0
 PAST_WITHIN_S = 0.3
 """How long the first look at a source may take to find out since when its records have been waiting."""
@@ -60,6 +62,7 @@ class KafkaOffsets:
         self._partitions: dict[Partition, Any] = {}
         self._latest: Any = None
         self._question: _Question | None = None
+        self._within_s = FIRST_WITHIN_S
         self._failing = False
 
     def _properties(self, source: Source) -> Any:
@@ -128,13 +131,14 @@ class KafkaOffsets:
         return self._admin.listOffsets(question, self._options).all()
 
     def _answer(self, question: _Question) -> Offsets | None:
+        within_s, self._within_s = self._within_s, ANSWER_WITHIN_S
         try:
-            found = self._taken(question.future, ANSWER_WITHIN_S)
-        except Py4JError:
-            if not question.future.isDone():
+            found = self._taken(question.future, within_s)
+        except Py4JError as error:
+            if "java.util.concurrent.TimeoutException" in told(error):
                 return None  # It is looked for again at the next look.
             raise
-        late = self._now() - question.asked_s > 2 * ANSWER_WITHIN_S
+        late = self._now() - question.asked_s > within_s + ANSWER_WITHIN_S
         self._question, self._failing = None, False
         if late:
             return self.newest(tuple(self._partitions))  # That one is old by now; the broker is there again.

@@ -142,6 +142,8 @@ class _Handle:
         )
         # Read last: a batch that ends meanwhile is then told of as running for one look more, never as lost.
         progresses = self._new_progresses(shift_s)
+        if self._seen is None and not any((*start, *end, *latest, *committed)):
+            return None  # Its first trigger is still finding out where it stands.
         return Query(
             id=self._id,
             run_id=self._run_id,

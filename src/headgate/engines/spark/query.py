@@ -89,6 +89,8 @@ class QueryReadings:
         self._ended_s: Instant | None = None
         self._planned_s: Instant | None = None
         """When the newest batch that has ended was planned."""
+        self._planning_s: float | None = None
+        """How long it then took to find out how far the sources had come; ``None`` before one was reported."""
 
     @property
     def is_running(self) -> bool:
@@ -105,7 +107,7 @@ class QueryReadings:
             if not source.done:
                 source.done = dict(start if start is not None else source.set_up.first_offsets(end))
         for source, one in zip(self._sources, asked, strict=False):
-            source.curve.precede(one.past)
+            source.curve.learn_past(one.past)
         ended = [batch for one in query.progresses if (batch := self._on_progress(one, now)) is not None]
         self._is_running = bool(jobs) or self._is_planned(query)
         self._follow_running(now, query, jobs)
@@ -149,11 +151,13 @@ class QueryReadings:
         """Take in one progress event; ``None`` where Spark only says that there was nothing to do."""
         ended_s, took_ms = self._believed(progress.ended_s, now), progress.body["durationMs"]
         started_s = ended_s - took_ms.get("triggerExecution", 0) / 1000
+        self._planning_s = took_ms.get("latestOffset", 0) / 1000
+        planned_s = started_s + self._planning_s
         reports = progress.body["sources"]
         if "addBatch" not in took_ms:
             for source, report in zip(self._sources, reports, strict=False):
                 if (latest := _offset(report, "latestOffset")) is not None:
-                    source.curve.add(started_s, latest)
+                    source.curve.add(planned_s, latest)
             return None
         records, late, oldest_s = 0.0, 0.0, None
         for source, report in zip(self._sources, reports, strict=False):
@@ -165,7 +169,7 @@ class QueryReadings:
                 continue
             first = start if start is not None else source.done or source.set_up.first_offsets(end)
             source.curve.begin(started_s, first)
-            source.curve.add(started_s, _offset(report, "latestOffset") or end)
+            source.curve.add(planned_s, _offset(report, "latestOffset") or end)
             steps = distance(first, end)
             source.worth.learn(rows, steps)
             records += source.worth.value * steps
@@ -244,9 +248,11 @@ class QueryReadings:
         planned = _parsed(query.latest, query.end, query.committed)
         for index, source in enumerate(self._sources):
             newest = asked[index].newest if index < len(asked) else None
-            # A trigger that found nothing to do is news too: nothing more had come by then.
-            if planned[index] is not None and query.triggered_s is not None:
-                source.curve.add(min(now, query.triggered_s), planned[index] or {})
+            # A trigger that found nothing to do is news too: nothing more had come by then. The first one of a query
+            # takes its time, and when it has found out how far a source had come is not known.
+            is_dated = query.triggered_s is not None and (newest is None or self._planning_s is not None)
+            if is_dated and (reached := planned[index]) is not None:
+                source.curve.add(min(now, (query.triggered_s or now) + (self._planning_s or 0.0)), reached)
             source.curve.begin(now, planned[index] or source.done)
             if newest is not None:
                 source.curve.add(now, newest)
