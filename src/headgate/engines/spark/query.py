@@ -39,8 +39,8 @@ class _SourceState:
     """Where the batch after it ends, that runs or was not reported yet."""
     share_done: float = 0.0
     """Of the records of that batch."""
-    is_through: bool = False
-    """Whether all of them are done."""
+    least_done: float = 0.0
+    """Of the records of the partition that is furthest behind."""
 
     def backlog(self, reached: Offsets) -> float:
         """Records from what was reported to be done up to an offset."""
@@ -54,7 +54,13 @@ class _SourceState:
     @property
     def through(self) -> Offsets:
         """Up to here everything is done."""
-        return {**self.done, **self.planned} if self.is_through and self.planned is not None else self.done
+        if self.planned is None or self.least_done <= 0:
+            return self.done
+        return self.done | {
+            name: start + self.least_done * (end - start)
+            for name, end in self.planned.items()
+            for start in (self.done.get(name, 0.0),)
+        }
 
 
 class QueryReadings:
@@ -95,6 +101,11 @@ class QueryReadings:
     @property
     def is_running(self) -> bool:
         return self._is_running
+
+    @property
+    def looks_inside_tasks(self) -> bool:
+        """Whether its tasks put out their rows while they run, as far as the newest batch tells."""
+        return self._running.rows_per_task > self._query.rows_at_once
 
     def update(self, now: Instant, query: Query, jobs: Sequence[Job] = (), asked: Sequence[Asked] = ()) -> list[Batch]:
         """Bring everything up to date; gives the batches that ended since the last time.
@@ -234,13 +245,17 @@ class QueryReadings:
 
     def _follow_planned(self, query: Query, jobs: Sequence[Job]) -> None:
         """Find out how much is done of what was planned and not reported yet."""
-        self._running.follow(query.batch_id, jobs)
+        planned = _parsed(query.end)
+        records = sum(
+            source.backlog(end) for source, end in zip(self._sources, planned, strict=True) if end is not None
+        )
+        self._running.follow(query.batch_id, jobs, records, query.rows_at_once)
         # What is committed is done, though Spark reports it only some moments later.
         is_committed = not self._is_planned(query)
-        for source, planned in zip(self._sources, _parsed(query.end), strict=True):
-            source.planned = planned
-            source.is_through = is_committed or self._running.is_through
-            source.share_done = 1.0 if source.is_through else self._running.share_done
+        for source, end in zip(self._sources, planned, strict=True):
+            source.planned = end
+            source.share_done = 1.0 if is_committed else self._running.share_done
+            source.least_done = 1.0 if is_committed else self._running.least_done
 
     # -------------------------------------------------------------------------------------------------- what arrives
 

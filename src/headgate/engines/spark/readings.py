@@ -51,6 +51,11 @@ class Readings:
         """Whether a query of this name is among those that count."""
         return self._counts(name)
 
+    def looks_inside_tasks(self, run_id: str) -> bool:
+        """Whether a query's tasks put out their rows while they run, so that it matters since when they do."""
+        followed = self._queries.get(run_id)
+        return followed is not None and followed.readings.looks_inside_tasks
+
     def observed(self, now: Instant) -> dict[tuple[str, str], float]:
         """The newest numbers of ``df.observe`` that are not too old, by observation and column."""
         return {key: value for key, (at_s, keep_s, value) in self._observed.items() if now - at_s <= keep_s}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,6 +72,8 @@ class Query:
     """What is done."""
     progresses: tuple[Progress, ...] = ()
     """What came since the last look, oldest first."""
+    rows_at_once: float = math.inf
+    """Rows that a task puts out at once: 1 where it works row by row, infinitely many where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,12 @@ class Job:
     """Of these."""
     widest_tasks: int
     """Of its widest stage that runs: how much can be done side by side."""
+    active_tasks: int = 0
+    """Of the last stage: those that run now."""
+    running_s: tuple[float, ...] = ()
+    """How long each of these, or of the first few of them, has been running; empty where that was not asked for."""
+    mean_task_s: float | None = None
+    """How long those that are done took."""
 
 
 @dataclass(frozen=True, slots=True)
