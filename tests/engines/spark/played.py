@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headgate.engines.spark.offsets import Offsets
-from headgate.engines.spark.snapshots import Job, Progress, Query, Source
+from headgate.engines.spark.snapshots import Asked, Job, Progress, Query, Source
 
 Arrivals = Callable[[float], list[int]]
 """How far each partition has come by a time."""
@@ -129,8 +128,8 @@ class Played:
                 return [Job(number, self.run, started_s, len(end), done, len(end))]
         return []
 
-    def asked_at(self, at_s: float) -> list[Offsets | None]:
-        return [{("events", str(number)): float(value) for number, value in enumerate(self.arrivals(at_s))}]
+    def asked_at(self, at_s: float) -> list[Asked]:
+        return [Asked({("events", str(number)): float(value) for number, value in enumerate(self.arrivals(at_s))})]
 
     def _json(self, offsets: list[int] | None) -> str | None:
         if offsets is None:

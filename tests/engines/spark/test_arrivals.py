@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engines.spark.arrivals import MOST_POINTS, ArrivalCurve
-from headgate.engines.spark.offsets import RecordsPerOffset, distance, partitions_of
+from headgate.engines.spark.arrivals import MOST_NUMBERS, ArrivalCurve
+from headgate.engines.spark.offsets import Offsets, RecordsPerOffset, distance, partitions_of
 
 A, B = ("t", "0"), ("t", "1")
 
@@ -65,14 +65,32 @@ def test_the_arrival_of_an_offset_and_the_offset_of_a_time_agree(steps: list[tup
         assert distance(middle, later) >= 0
 
 
-def test_a_long_life_is_remembered_in_bounded_space() -> None:
+@pytest.mark.parametrize("partitions", [1, 10, 1000])
+def test_a_long_life_is_remembered_in_bounded_space(partitions: int) -> None:
     made = ArrivalCurve()
-    for tick in range(10 * MOST_POINTS):
-        made.add(float(tick), {A: 10.0 * tick})
-    assert len(made._times_s) <= MOST_POINTS + 1
-    assert made.oldest_after({A: 1000.0}) == pytest.approx(100.0, abs=1)
-    made.forget_before(15_000.0)
-    assert made.oldest_after({A: 1000.0}) == pytest.approx(15_000.0, rel=0.1)
+    ticks = 3 * MOST_NUMBERS // partitions + 300
+    for tick in range(ticks):
+        made.add(float(tick), {("t", str(number)): 10.0 * tick for number in range(partitions)})
+    assert len(made._times_s) * partitions <= max(MOST_NUMBERS, 100 * partitions) + partitions
+    done: Offsets = {("t", str(number)): ticks / 2 * 10.0 for number in range(partitions)}
+    assert made.oldest_after(done) == pytest.approx(ticks / 2, abs=0.1 * ticks)
+    made.forget_before(0.75 * ticks)
+    assert made.oldest_after(done) == pytest.approx(0.75 * ticks, rel=0.1)
+
+
+def test_a_source_that_knows_its_own_past_knows_better() -> None:
+    made = curve((100, 500, 500), (110, 600, 600))
+    made.learn_past([(80, {A: 0, B: 0}), (90, {A: 400, B: 0}), (105, {A: 580, B: 580})])
+    assert made.oldest_after({A: 0, B: 0}) == 80
+    assert made.oldest_after({A: 400, B: 580}) == 90
+    assert made.newest == {A: 580, B: 580}
+
+
+@pytest.mark.parametrize("past", [[], [(105.0, {A: 0.0, B: 0.0})]])
+def test_a_past_that_goes_back_less_far_than_what_was_seen_changes_nothing(past: list[tuple[float, Offsets]]) -> None:
+    made = curve((100, 500, 500), (110, 600, 600))
+    made.learn_past(past)
+    assert made.reached_by(105) == {A: 550, B: 550}
 
 
 @pytest.mark.parametrize(

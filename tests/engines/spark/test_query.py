@@ -96,6 +96,28 @@ def test_without_a_row_limit_what_waits_is_seen_though_the_batch_has_admitted_it
     assert (seen[-1].late or 0) > 0.5 * (seen[-1].arrived or 0)
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_batch_whose_tasks_are_all_done_is_done_though_spark_has_not_reported_it(committed: bool) -> None:
+    """Between the last task and the report of a batch some tenths of a second pass."""
+    played = Played(even(100), lambda number, records: 10.0, trigger_s=0.0).play(60.0)
+    readings = QueryReadings(played.query_at(0.3), 0.3, 10.0)
+    played.taken = 0
+    running = Sample("none", 0.0)
+    for at_s in ticks(29.0, 1.0):
+        readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), played.asked_at(at_s))
+        running = readings.sample(at_s)
+    started_s, ended_s, _, end, _ = next(one for one in played.batches if one[0] <= 29.0 < one[1])
+    at_s = ended_s + 0.2
+    later = replace(played.query_at(at_s - 0.3), batch_id=2)
+    if committed:
+        later = replace(later, committed=later.end)
+    readings.update(at_s, later, [], played.asked_at(at_s))
+    sample = readings.sample(at_s)
+    assert sample.backlog == pytest.approx(100 * at_s - sum(end), abs=8)
+    assert sample.latency_s == pytest.approx(at_s - started_s, abs=0.5)
+    assert (sample.done or 0) - (running.done or 0) == pytest.approx(played.done_at(at_s) - played.done_at(28.3), abs=8)
+
+
 @pytest.mark.parametrize(("idiom", "reads"), [("isEmpty() and a write", 1.08), ("two writes", 2.0), ("one write", 1.0)])
 def test_common_foreachbatch_idioms_do_not_blind_it(idiom: str, reads: float) -> None:
     played = Played(even(50), lambda number, records: 4.0, limit=100, reads=reads).play(200.0)

@@ -14,13 +14,13 @@ done yet has waited, partition by partition.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from headgate.core.types import Instant
 from headgate.engines.spark.offsets import Offsets, Partition
 
-MOST_POINTS = 2000
-"""Beyond this, every other one of the older half is forgotten."""
+MOST_NUMBERS = 20_000
+"""Points times partitions. Beyond this, every other one of the older half is forgotten."""
 
 
 class ArrivalCurve:
@@ -55,14 +55,22 @@ class ArrivalCurve:
                 past[name] = merged[name]
         self._times_s.append(at_s)
         self._reached.append(merged)
-        if len(self._times_s) > MOST_POINTS:
+        if len(self._times_s) > max(100, MOST_NUMBERS // max(1, len(merged))):
             half = len(self._times_s) // 2
             self._times_s[:half] = self._times_s[:half:2]
             self._reached[:half] = self._reached[:half:2]
 
     def begin(self, at_s: Instant, reached: Offsets) -> None:
         """Start the curve: nothing is known of when what lies before this came."""
-        if not self._times_s:
+        if reached and not self._times_s:
+            self.add(at_s, reached)
+
+    def learn_past(self, points: Sequence[tuple[Instant, Offsets]]) -> None:
+        """Take in what the source knows of its own past, oldest first, if it goes further back than what was seen."""
+        if not points or (self._times_s and self._times_s[0] <= points[0][0]):
+            return
+        self._times_s, self._reached = [], []
+        for at_s, reached in points:
             self.add(at_s, reached)
 
     def forget_before(self, at_s: Instant) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -57,24 +57,18 @@ class SparkBackend:
         self._backend: Any = self._context.schedulerBackend()
         self._jvm = jvm
         _probe(spark.version, self._context, self._backend)
+        self.status_store: Any = self._context.statusStore()
+        self.status_tracker: Any = self._context.statusTracker()
         self._stop_sparks_own(take_over)
         self.drains_gracefully = spark.sparkContext.getConf().get("spark.decommission.enabled", "false") == "true"
         self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._mapper.registerModule(_scala_object(jvm.com.fasterxml.jackson.module.scala, "DefaultScalaModule"))
         self._no_hosts = _scala_object(jvm.scala.collection.immutable, "Map").empty()
-        self._none = _scala_object(jvm.scala, "None")
+        self.none = _scala_object(jvm.scala, "None")
 
     def parsed(self, value: Any) -> Any:
         """An object of the status store as plain data."""
         return json.loads(self._mapper.writeValueAsString(value))
-
-    @property
-    def status_store(self) -> Any:
-        return self._context.statusStore()
-
-    @property
-    def status_tracker(self) -> Any:
-        return self._context.statusTracker()
 
     def _stop_sparks_own(self, take_over: bool) -> None:
         manager = self._context.executorAllocationManager()
@@ -159,18 +153,21 @@ class SparkBackend:
         The targets of other resource profiles stay as they are. Blocks until the cluster's manager has answered.
         """
         with spark_errors(f"requesting {executors} executors"):
-            totals = {**self._totals(), DEFAULT_PROFILE: executors}
-            maps = [self._jvm.java.util.HashMap() for _ in range(3)]
-            for profile, total in totals.items():
-                for java_map, value in zip(maps, (total, 0, self._no_hosts), strict=True):
-                    java_map.put(profile, value)
-            to_scala = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
-            return bool(self._backend.requestTotalExecutors(*(to_scala(java_map) for java_map in maps)))
+            return self._request_totals({**self._totals(), DEFAULT_PROFILE: executors})
+
+    def _request_totals(self, totals: Mapping[int, int]) -> bool:
+        """Ask for so many of each resource profile: one that is not named would lose its executors."""
+        maps = [self._jvm.java.util.HashMap() for _ in range(3)]
+        for profile, total in totals.items():
+            for java_map, value in zip(maps, (total, 0, self._no_hosts), strict=True):
+                java_map.put(profile, value)
+        to_scala = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
+        return bool(self._backend.requestTotalExecutors(*(to_scala(java_map) for java_map in maps)))
 
     def drain(self, executor_id: str) -> bool:
         """Tell an executor to finish its tasks, hand its blocks over and leave."""
         with spark_errors(f"decommissioning executor {executor_id}"):
-            info = self._jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo("scaled in by Headgate", self._none)
+            info = self._jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo("scaled in by Headgate", self.none)
             return bool(self._backend.decommissionExecutor(executor_id, info, False, False))
 
     def kill(self, executor_ids: Sequence[str]) -> None:

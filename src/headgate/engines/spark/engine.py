@@ -155,7 +155,7 @@ class SparkEngine:
         """Bring the readings up to date."""
         readings = self._query_readings
         queries = self._queries.look(readings.counts)
-        jobs = self._queries.jobs() if queries else []
+        jobs = self._queries.jobs(readings.looks_inside_tasks) if queries else []
         asked = {query.run_id: self._sources.ask(query) for query in queries}
         self._sources.forget_all_but({query.run_id for query in queries})
         readings.update(self._now(), queries, jobs, asked, self._executors, ready)

@@ -16,7 +16,7 @@ from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.arrivals import ArrivalCurve
 from headgate.engines.spark.offsets import Offsets, Partition, RecordsPerOffset, distance, partitions_of
 from headgate.engines.spark.running import RunningBatch
-from headgate.engines.spark.snapshots import Job, Progress, Query, Source
+from headgate.engines.spark.snapshots import Asked, Job, Progress, Query, Source
 
 RATE_OVER_S = 5.0
 """The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
@@ -24,7 +24,6 @@ GOES_ON_OVER_S = 30.0
 """The rate at which records are taken to go on arriving is a steadier one."""
 LONG_TRIGGER_S = 60.0
 """Without a bound on latency, a trigger interval from this on is one that nobody waits for."""
-_CURVE_KEPT_S = 6 * 3600.0
 
 
 @dataclass(slots=True)
@@ -35,10 +34,33 @@ class _SourceState:
     worth: RecordsPerOffset
     curve: ArrivalCurve = field(default_factory=ArrivalCurve)
     done: dict[Partition, float] = field(default_factory=dict)
-    asked_s: Instant | None = None
+    """Where the newest batch that was reported ends."""
+    planned: Offsets | None = None
+    """Where the batch after it ends, that runs or was not reported yet."""
+    share_done: float = 0.0
+    """Of the records of that batch."""
+    least_done: float = 0.0
+    """Of the records of the partition that is furthest behind."""
 
     def backlog(self, reached: Offsets) -> float:
+        """Records from what was reported to be done up to an offset."""
         return self.worth.value * distance(self.done, reached)
+
+    @property
+    def unreported(self) -> float:
+        """Records that are done and were not reported yet."""
+        return 0.0 if self.planned is None else self.share_done * self.backlog(self.planned)
+
+    @property
+    def through(self) -> Offsets:
+        """Up to here everything is done."""
+        if self.planned is None or self.least_done <= 0:
+            return self.done
+        return self.done | {
+            name: start + self.least_done * (end - start)
+            for name, end in self.planned.items()
+            for start in (self.done.get(name, 0.0),)
+        }
 
 
 class QueryReadings:
@@ -66,33 +88,41 @@ class QueryReadings:
         self._started_s: Instant | None = None
         self._arrived = 0.0
         self._done = 0.0
+        self._told_done = 0.0
         self._late = 0.0
         self._counted: list[Offsets] = [{} for _ in self._sources]
         self._batches: list[Batch] = []
         self._ended_s: Instant | None = None
         self._planned_s: Instant | None = None
         """When the newest batch that has ended was planned."""
+        self._planning_s: float | None = None
+        """How long it then took to find out how far the sources had come; ``None`` before one was reported."""
 
     @property
     def is_running(self) -> bool:
         return self._is_running
 
-    def update(
-        self, now: Instant, query: Query, jobs: Sequence[Job] = (), asked: Sequence[Offsets | None] = ()
-    ) -> list[Batch]:
+    @property
+    def looks_inside_tasks(self) -> bool:
+        """Whether its tasks put out their rows while they run, as far as the newest batch tells."""
+        return self._running.rows_per_task > self._query.rows_at_once
+
+    def update(self, now: Instant, query: Query, jobs: Sequence[Job] = (), asked: Sequence[Asked] = ()) -> list[Batch]:
         """Bring everything up to date; gives the batches that ended since the last time.
 
-        ``asked`` is how far each source has come by now, where it could be asked.
+        ``asked`` is what each source says of itself now.
         """
         self._query = query
         starts = _parsed(query.start, query.committed)
         for source, start, end in zip(self._sources, starts, _parsed(query.end), strict=True):
             if not source.done:
                 source.done = dict(start if start is not None else source.set_up.first_offsets(end))
+        for source, one in zip(self._sources, asked, strict=False):
+            source.curve.learn_past(one.past)
         ended = [batch for one in query.progresses if (batch := self._on_progress(one, now)) is not None]
         self._is_running = bool(jobs) or self._is_planned(query)
         self._follow_running(now, query, jobs)
-        self._running.follow(query.batch_id, jobs)
+        self._follow_planned(query, jobs)
         self._take_in_news(now, query, asked)
         # Those from before anybody looked ran with executors that nobody counted.
         self._batches = [batch for batch in ended if batch.ended_s >= self._since_s]
@@ -104,17 +134,20 @@ class QueryReadings:
         reached, age_s = self._reached(now)
         self._count(reached)
         waiting = sum(source.backlog(one) for source, one in zip(self._sources, reached, strict=True))
-        in_batch = self._in_batch()
+        unreported = sum(source.unreported for source in self._sources)
+        waiting = max(0.0, waiting - unreported)
+        # A batch with more jobs than the one before it turns out to be less far than it looked; a counter stays.
+        self._told_done = max(self._told_done, self._done + unreported)
         oldest_s = self._oldest_s(now, waiting)
         return Sample(
             operator=self.name,
             at_s=now,
             age_s=age_s,
             arrived=self._arrived,
-            done=self._done + in_batch,
+            done=self._told_done,
             late=None if self._late_after_s is None else self._late + self._late_waiting(now),
             batches=tuple(self._batches),
-            backlog=max(0.0, waiting - in_batch),
+            backlog=waiting,
             latency_s=0.0 if oldest_s is None else max(0.0, now - oldest_s - self._excused_s),
             running_s=None if self._started_s is None else now - self._started_s,
             batch_ended_s=self._ended_s,
@@ -129,11 +162,13 @@ class QueryReadings:
         """Take in one progress event; ``None`` where Spark only says that there was nothing to do."""
         ended_s, took_ms = self._believed(progress.ended_s, now), progress.body["durationMs"]
         started_s = ended_s - took_ms.get("triggerExecution", 0) / 1000
+        self._planning_s = took_ms.get("latestOffset", 0) / 1000
+        planned_s = started_s + self._planning_s
         reports = progress.body["sources"]
         if "addBatch" not in took_ms:
             for source, report in zip(self._sources, reports, strict=False):
                 if (latest := _offset(report, "latestOffset")) is not None:
-                    source.curve.add(started_s, latest)
+                    source.curve.add(planned_s, latest)
             return None
         records, late, oldest_s = 0.0, 0.0, None
         for source, report in zip(self._sources, reports, strict=False):
@@ -145,7 +180,7 @@ class QueryReadings:
                 continue
             first = start if start is not None else source.done or source.set_up.first_offsets(end)
             source.curve.begin(started_s, first)
-            source.curve.add(started_s, _offset(report, "latestOffset") or end)
+            source.curve.add(planned_s, _offset(report, "latestOffset") or end)
             steps = distance(first, end)
             source.worth.learn(rows, steps)
             records += source.worth.value * steps
@@ -208,32 +243,43 @@ class QueryReadings:
         """When something happened that is first seen now: since the last look. Spark tells wall times, which jump."""
         return min(now, at_s if self._looked_s is None else max(at_s, self._looked_s))
 
-    def _in_batch(self) -> float:
-        """Records of the running batch that are done."""
-        if not self._is_running:
-            return 0.0
-        ends = _parsed(self._query.end)
+    def _follow_planned(self, query: Query, jobs: Sequence[Job]) -> None:
+        """Find out how much is done of what was planned and not reported yet."""
+        planned = _parsed(query.end)
         records = sum(
-            source.worth.value * distance(source.done, end)
-            for source, end in zip(self._sources, ends, strict=True)
-            if end is not None
+            source.backlog(end) for source, end in zip(self._sources, planned, strict=True) if end is not None
         )
-        return self._running.share_done * records
+        self._running.follow(query.batch_id, jobs, records, query.rows_at_once)
+        # What is committed is done, though Spark reports it only some moments later.
+        is_committed = not self._is_planned(query)
+        for source, end in zip(self._sources, planned, strict=True):
+            source.planned = end
+            source.share_done = 1.0 if is_committed else self._running.share_done
+            source.least_done = 1.0 if is_committed else self._running.least_done
 
     # -------------------------------------------------------------------------------------------------- what arrives
 
-    def _take_in_news(self, now: Instant, query: Query, asked: Sequence[Offsets | None]) -> None:
+    def _take_in_news(self, now: Instant, query: Query, asked: Sequence[Asked]) -> None:
         planned = _parsed(query.latest, query.end, query.committed)
         for index, source in enumerate(self._sources):
-            told = asked[index] if index < len(asked) else None
+            newest = asked[index].newest if index < len(asked) else None
+            # A trigger that found nothing to do is news too: nothing more had come by then. The first one of a query
+            # takes its time, and when it has found out how far a source had come is not known.
+            is_dated = query.triggered_s is not None and (newest is None or self._planning_s is not None)
+            if is_dated and (reached := planned[index]) is not None:
+                source.curve.add(min(now, (query.triggered_s or now) + (self._planning_s or 0.0)), reached)
             source.curve.begin(now, planned[index] or source.done)
-            # A trigger that found nothing to do is news too: nothing more had come by then.
-            if planned[index] is not None and query.triggered_s is not None:
-                source.curve.add(min(now, query.triggered_s), planned[index] or {})
-            if told is not None:
-                source.curve.add(now, told)
-                source.asked_s = now
-            source.curve.forget_before(now - _CURVE_KEPT_S)
+            if newest is not None:
+                source.curve.add(now, newest)
+            self._forget_arrivals(now, source)
+
+    def _forget_arrivals(self, now: Instant, source: _SourceState) -> None:
+        """Keep only what rates, and the age of records that are not done, are found by."""
+        looked_s = now if self._looked_s is None else self._looked_s
+        needed_s = [looked_s - (self._late_after_s or 0.0) - self._excused_s]
+        needed_s.extend(at_s - GOES_ON_OVER_S for at_s in (source.curve.newest_s,) if at_s is not None)
+        needed_s.extend(at_s for at_s in (source.curve.oldest_after(source.done),) if at_s is not None)
+        source.curve.forget_before(min(needed_s))
 
     def _reached(self, now: Instant) -> tuple[list[Offsets], float]:
         """How far each source has come by now, and how old the oldest of these news is."""
@@ -269,7 +315,7 @@ class QueryReadings:
 
     def _oldest_s(self, now: Instant, waiting: float) -> Instant | None:
         """When the oldest record that is not done arrived; ``None`` when none waits."""
-        known = [came_s for source in self._sources if (came_s := source.curve.oldest_after(source.done)) is not None]
+        known = [came_s for one in self._sources if (came_s := one.curve.oldest_after(one.through)) is not None]
         if known:
             return min(known)
         if self._is_running and not any(source.curve.newest for source in self._sources):

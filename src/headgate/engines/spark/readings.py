@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.executors import ExecutorHistory
 from headgate.engines.spark.metrics import observed_in
-from headgate.engines.spark.offsets import Offsets
 from headgate.engines.spark.query import QueryReadings
-from headgate.engines.spark.snapshots import Job, Query
+from headgate.engines.spark.snapshots import Asked, Job, Query
 
 WIDTH_OVER_S = 600.0
 """How much can be done side by side is what the widest stage of about the last so many seconds had."""
@@ -52,6 +51,11 @@ class Readings:
         """Whether a query of this name is among those that count."""
         return self._counts(name)
 
+    def looks_inside_tasks(self, run_id: str) -> bool:
+        """Whether a query's tasks put out their rows while they run, so that it matters since when they do."""
+        followed = self._queries.get(run_id)
+        return followed is not None and followed.readings.looks_inside_tasks
+
     def observed(self, now: Instant) -> dict[tuple[str, str], float]:
         """The newest numbers of ``df.observe`` that are not too old, by observation and column."""
         return {key: value for key, (at_s, keep_s, value) in self._observed.items() if now - at_s <= keep_s}
@@ -61,7 +65,7 @@ class Readings:
         now: Instant,
         queries: Iterable[Query],
         jobs: Iterable[Job],
-        asked: Mapping[str, Sequence[Offsets | None]],
+        asked: Mapping[str, Sequence[Asked]],
         executors: ExecutorHistory,
         ready: int,
     ) -> None:

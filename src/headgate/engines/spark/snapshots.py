@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,16 @@ class Source:
             known = partitions_of(begins) or {}
             return {name: max(0.0, known.get(name, 0.0)) for name in end or {}}
         return dict.fromkeys(end or {}, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a source says of itself, where it can be asked."""
+
+    newest: Offsets | None = None
+    """How far it has come by now; ``None`` where it cannot be asked, or does not answer yet."""
+    past: tuple[tuple[Instant, Offsets], ...] = ()
+    """How far it had come at some moments before, oldest first: told once, when it is asked for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,8 @@ class Query:
     """What is done."""
     progresses: tuple[Progress, ...] = ()
     """What came since the last look, oldest first."""
+    rows_at_once: float = math.inf
+    """Rows that a task puts out at once: 1 where it works row by row, infinitely many where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,12 @@ class Job:
     """Of these."""
     widest_tasks: int
     """Of its widest stage that runs: how much can be done side by side."""
+    active_tasks: int = 0
+    """Of the last stage: those that run now."""
+    running_s: tuple[float, ...] = ()
+    """How long each of these, or of the first few of them, has been running; empty where that was not asked for."""
+    mean_task_s: float | None = None
+    """How long those that are done took."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from py4j.protocol import Py4JError
 
 from headgate.core.types import Instant
 from headgate.engines.spark.kafka import KafkaOffsets, told
-from headgate.engines.spark.offsets import Offsets, Partition, partitions_of
-from headgate.engines.spark.snapshots import Query, Source
+from headgate.engines.spark.offsets import partitions_of
+from headgate.engines.spark.snapshots import Asked, Query, Source
 
 logger = logging.getLogger("headgate")
 
@@ -40,23 +40,28 @@ class SourceOffsets:
         self._jvm = jvm
         self._now = now
         self._kafka: dict[tuple[str, int], KafkaOffsets | None] = {}
+        self._asked_for_past: set[tuple[str, int]] = set()
 
-    def ask(self, query: Query) -> list[Offsets | None]:
-        """How far each source of a query has come; ``None`` for those that cannot be asked, or do not answer yet."""
-        return [
-            self._newest((query.run_id, index), source, tuple(partitions_of(latest or end) or ()))
-            for index, (source, latest, end) in enumerate(zip(query.sources, query.latest, query.end, strict=True))
-        ]
+    def ask(self, query: Query) -> list[Asked]:
+        """What each source of a query says of itself."""
+        return [self._ask(query, index, source) for index, source in enumerate(query.sources)]
 
-    def _newest(self, key: tuple[str, int], source: Source, known: tuple[Partition, ...]) -> Offsets | None:
+    def _ask(self, query: Query, index: int, source: Source) -> Asked:
         if source.kind in _OFFERED:
-            return partitions_of(_OFFERED[source.kind](source.options))
+            return Asked(partitions_of(_OFFERED[source.kind](source.options)))
+        known = partitions_of(query.latest[index] or query.end[index])
         if source.kind != "kafka" or not known:
-            return None
+            return Asked()
+        key = (query.run_id, index)
         if key not in self._kafka:
             self._kafka[key] = self._opened(source)
         probe = self._kafka[key]
-        return None if probe is None else probe.newest(known)
+        newest = None if probe is None else probe.newest(tuple(known))
+        if probe is None or newest is None or key in self._asked_for_past:
+            return Asked(newest)
+        self._asked_for_past.add(key)
+        done = partitions_of(query.start[index] or query.committed[index]) or source.first_offsets(known)
+        return Asked(newest, tuple(probe.past(newest, done)))
 
     def _opened(self, source: Source) -> KafkaOffsets | None:
         try:
@@ -69,6 +74,7 @@ class SourceOffsets:
         """Let go of the clients of queries that have ended."""
         for key in [key for key in self._kafka if key[0] not in run_ids]:
             probe = self._kafka.pop(key)
+            self._asked_for_past.discard(key)
             if probe is not None:
                 probe.close()
 
