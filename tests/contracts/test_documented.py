@@ -15,6 +15,7 @@ import headgate.policies.capacity
 import headgate.policies.flow
 import headgate.policies.frame
 import headgate.policies.kubernetes
+import headgate.policies.rescales
 import headgate.testing
 
 PACKAGES = (
@@ -25,6 +26,7 @@ PACKAGES = (
     headgate.policies.flow,
     headgate.policies.frame,
     headgate.policies.kubernetes,
+    headgate.policies.rescales,
     headgate.testing,
 )
 MODULES = [

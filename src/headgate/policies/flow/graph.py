@@ -9,11 +9,11 @@ from headgate.policies.flow.measured import Flow
 
 
 def carried_on(
-    topology: Topology, flows: Mapping[str, Flow], at_sources: Mapping[str, float | None]
+    topology: Topology, flows: Mapping[str, Flow], given: Mapping[str, float | None]
 ) -> dict[str, float | None]:
-    """What each operator gets when all those before it keep up, where sources get what is given; records per second.
+    """What each operator gets when all those before it keep up, beside what it is given itself; records per second.
 
-    What cannot be known, because something before an operator is not, is ``None``.
+    Sources are given what is offered. What cannot be known, because something before an operator is not, is ``None``.
 
     >>> graph = Topology.of(("parse", "count"), ("count", "store"))
     >>> flows = {
@@ -27,10 +27,9 @@ def carried_on(
     rates: dict[str, float | None] = {}
     for operator in topology.order:
         upstream = topology.upstream(operator)
-        if not upstream:
-            rates[operator] = at_sources.get(operator)
-            continue
         parts = [_product(rates[source], output_ratio(topology, flows, source, operator)) for source in upstream]
+        if not upstream or operator in given:
+            parts.append(given.get(operator))
         known = [part for part in parts if part is not None]
         rates[operator] = sum(known) if len(known) == len(parts) else None
     return rates

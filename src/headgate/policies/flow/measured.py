@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from headgate.core.differences import busy_span_s
@@ -29,6 +29,18 @@ class Flow:
     """Records waiting by the newest reading."""
     growth_per_s: float | None = None
     """By how much the backlog grew per second."""
+
+    def slowed_to(self, observed_per_s: float | None, instances: int, *, tolerance: float) -> Flow:
+        """The same with the true rate that was observed, where the one by busy time is larger by more than a share.
+
+        Instances may be busy with waiting for something: then busy time flatters them.
+        """
+        if observed_per_s is None or instances < 1:
+            return self
+        each_per_s = observed_per_s / instances
+        if self.true_per_s is not None and self.true_per_s <= each_per_s * (1 + tolerance):
+            return self
+        return replace(self, true_per_s=each_per_s)
 
 
 def flow_over(window: Window, operator: str, instances: Instances, since_s: Instant) -> Flow:
@@ -65,6 +77,21 @@ def growth_per_s(readings: Sequence[Sample]) -> float | None:
     middle_s = math.fsum(at_s for at_s, _ in known) / len(known)
     spread = math.fsum((at_s - middle_s) ** 2 for at_s, _ in known)
     return math.fsum((at_s - middle_s) * backlog for at_s, backlog in known) / spread if spread > 0 else None
+
+
+def caught_up_rate_per_s(readings: Sequence[Sample], *, lag_s: float, least_readings: int) -> float | None:
+    """What gets done while so much waits that instances have all they can do: ``lag_s`` seconds of it.
+
+    >>> behind = [Sample("job", at_s, backlog=5000 - 20 * at_s, done=100 * at_s) for at_s in (0, 10, 20, 30)]
+    >>> caught_up_rate_per_s(behind, lag_s=30, least_readings=2)
+    100.0
+    """
+    shown = []
+    for earlier, later in pairwise(readings):
+        done_per_s = _counted_rate([earlier, later], "done")
+        if done_per_s and later.backlog is not None and later.backlog >= lag_s * done_per_s and not later.warming:
+            shown.append(done_per_s)
+    return math.fsum(shown) / len(shown) if len(shown) >= least_readings else None
 
 
 def _mean_rate(before: Sample | None, readings: Sequence[Sample], name: str) -> float | None:
