@@ -13,6 +13,10 @@ import headgate.forecast
 import headgate.journal
 import headgate.policies
 import headgate.policies.capacity
+import headgate.policies.flow
+import headgate.policies.frame
+import headgate.policies.kubernetes
+import headgate.policies.rescales
 import headgate.testing
 
 PACKAGES = (
@@ -21,6 +25,10 @@ PACKAGES = (
     headgate.journal,
     headgate.policies,
     headgate.policies.capacity,
+    headgate.policies.flow,
+    headgate.policies.frame,
+    headgate.policies.kubernetes,
+    headgate.policies.rescales,
     headgate.testing,
 )
 MODULES = [
