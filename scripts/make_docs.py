@@ -2,7 +2,8 @@
 
 ``python scripts/make_docs.py`` rewrites ``docs/`` in place; with ``--check`` it only says what is out of date (without
 the plots, which take a while). A page asks for a table by the line ``<!-- settings -->``, or
-``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers.
+``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers,
+``retention`` that of what journals keep.
 ``<!-- benchmark: NAME -->`` asks for what a benchmark measured; ``--benchmarks`` first takes over what the last
 ``make bench`` measured.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from headgate.core.objective import parse_objective
 from headgate.core.units import format_duration
+from headgate.journal.retention import Retention
 from headgate.policies import policy_class, policy_names
 from headgate.policies.frame.settings import describe_settings
 from headgate.policies.frame.stabilisers import GuardSettings
@@ -28,6 +30,7 @@ from headgate.workloads import parse_workload
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 MEASURED = DOCS / "benchmarks"
+OTHER_SETTINGS = {"guards": GuardSettings, "retention": Retention}
 BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
 BENCHMARK = re.compile(r"<!-- benchmark: (?P<name>[\w-]+) -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL)
 
@@ -40,8 +43,8 @@ SECONDS = 2 * 3600.0
 
 
 def settings_table(name: str) -> str:
-    """A Markdown table of the settings of a policy, or of the guards."""
-    kind = GuardSettings if name == "guards" else policy_class(name).Settings
+    """A Markdown table of the settings of a policy, of the guards, or of what journals keep."""
+    kind = OTHER_SETTINGS[name] if name in OTHER_SETTINGS else policy_class(name).Settings
     rows = [
         (f"`{row['name']}`", _default(row["name"], row["default"]), row["allowed"] or row["type"], row["help"])
         for row in describe_settings(kind)

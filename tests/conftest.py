@@ -1,6 +1,7 @@
 """Settings that hold for every test."""
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -11,6 +12,12 @@ TESTS = Path(__file__).parent
 # A slow example on a busy machine is no failure, and CI must give the same answer to the same code.
 hypothesis.settings.register_profile("headgate", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("headgate")
+
+
+# A shell has SIGINT ignored in what it starts in the background (`make test &`), which is inherited from process to
+# process: what tests start would not hear of being interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

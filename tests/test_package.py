@@ -12,6 +12,8 @@ import headgate
 
 ROOT = Path(__file__).parents[1]
 PURE = ("core", "policies", "rules", "forecast")
+OF_A_SESSION = {"cluster", "interruption"}
+"""The modules of local that may import Spark."""
 
 
 def run(*arguments: str) -> str:
@@ -38,3 +40,11 @@ def test_every_pure_package_is_under_the_contract_of_purity() -> None:
     (sources,) = [c["source_modules"] for c in contracts if c["name"].startswith("The pure packages")]
     existing = {f"headgate.{name}" for name in PURE if (ROOT / "src/headgate" / name).is_dir()}
     assert existing <= set(sources), "drop the `.**` in pyproject.toml: the package exists now"
+
+
+def test_the_modules_of_local_leave_spark_alone_but_those_of_a_session() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (sources,) = [c["source_modules"] for c in contracts if c["name"].startswith("Only the modules of")]
+    modules = {path.stem for path in (ROOT / "src/headgate/local").glob("*.py")} - {"__init__"} - OF_A_SESSION
+    named = {source.removeprefix("headgate.local.") for source in sources if source.startswith("headgate.local.")}
+    assert named == modules, "name the module in pyproject.toml"

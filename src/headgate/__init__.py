@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headgate.core.errors import HeadgateError
     from headgate.core.objective import LatencySlo, Objective, SlowShareSlo, ThroughputSlo, parse_objective
     from headgate.local.cluster import LocalCluster
+    from headgate.local.kafka import LocalKafka
     from headgate.runtime.autoscaler import Autoscaler, autoscale
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "HeadgateError",
     "LatencySlo",
     "LocalCluster",
+    "LocalKafka",
     "Objective",
     "SlowShareSlo",
     "ThroughputSlo",
@@ -36,6 +38,7 @@ _HOMES = {
     "HeadgateError": "headgate.core.errors",
     "LatencySlo": "headgate.core.objective",
     "LocalCluster": "headgate.local.cluster",
+    "LocalKafka": "headgate.local.kafka",
     "Objective": "headgate.core.objective",
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",

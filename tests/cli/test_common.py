@@ -174,11 +174,14 @@ def test_an_interrupted_command_exits_with_130(tmp_path: Path) -> None:
     journal = tmp_path / "run.sqlite"
     endless = (*SIMULATE[:-1], "100000d", "--journal", str(journal))
     with subprocess.Popen([*HEADGATE, *endless], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        while not journal.exists():  # The journal is opened just before the run.
-            assert running.poll() is None
-            time.sleep(0.02)
-        running.send_signal(signal.SIGINT)
-        printed, said = running.communicate(timeout=60)
+        try:
+            while not journal.exists():  # The journal is opened just before the run.
+                assert running.poll() is None
+                time.sleep(0.02)
+            running.send_signal(signal.SIGINT)
+            printed, said = running.communicate(timeout=60)
+        finally:
+            running.kill()  # Leaving the block would wait for it.
     assert (running.returncode, printed, said) == (130, "", "")
 
 

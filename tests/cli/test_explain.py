@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from headgate.cli import explain
-from headgate.core.types import Answer, Outcome, Receipt, Run
+from headgate.core.startup import StartupTimes
+from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Sample, Startup
 from headgate.journal.sqlite import SqliteJournal
+from headgate.runtime.learned import startup_key
 from tests.cli.commands import SIMULATE, headgate, refused
 from tests.journal.entries import RUN, decision, event, observation, receipt
 
@@ -133,6 +136,181 @@ def test_operators_are_named_where_there_are_several(tmp_path: Path) -> None:
     journal.decided(decision(1, 1, 2))
     journal.close()
     assert "operators job, other" in headgate("explain", str(path)).stdout
+
+
+# ------------------------------------------------------------------------------------------------------- several jobs
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A journal of two jobs, the first of which ran twice."""
+    path = tmp_path / "shared.sqlite"
+    for number, job in enumerate(("orders", "clicks", "orders"), start=1):
+        journal = SqliteJournal(path)
+        journal.begin(replace(RUN, job=job))
+        journal.decided(decision(10, 1, 1 + number))
+        journal.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "change"),
+    [
+        ([], "Run 3 of job orders, which has 2 runs in this journal; others, by --job: clicks", "1 → 4"),
+        (["--job", "orders"], "Run 3 of job orders", "1 → 4"),
+        (
+            ["--job", "clicks"],
+            "Run 2 of job clicks, which has 1 run in this journal; others, by --job: orders",
+            "1 → 3",
+        ),
+        (["--run", "1"], "Run 1 of job orders", "1 → 2"),
+        (["--run", "1", "--job", "orders"], "Run 1 of job orders", "1 → 2"),
+    ],
+)
+def test_a_job_is_picked_by_name_and_is_the_newest_otherwise(
+    shared: Path, arguments: list[str], told: str, change: str
+) -> None:
+    printed = headgate("explain", str(shared), *arguments).stdout
+    assert printed.startswith(told)
+    assert change in printed
+    data = json.loads(headgate("explain", str(shared), *arguments, "--json").stdout)
+    assert data["run"]["job"] in told
+    assert data["other_jobs"] == [job for job in ("clicks", "orders") if job != data["run"]["job"]]
+
+
+def test_a_job_that_is_not_there_is_refused(shared: Path) -> None:
+    said = refused("explain", str(shared), "--job", "click")
+    assert said == "unknown job 'click', did you mean 'clicks'? Known: clicks, orders."
+    said = refused("report", str(shared), "--job", "click", "--html", str(shared.with_suffix(".html")))
+    assert said.startswith("unknown job 'click'")
+
+
+def test_a_run_of_another_job_is_refused(shared: Path) -> None:
+    said = refused("explain", str(shared), "--job", "orders", "--run", "2")
+    assert said == f"journal {shared} has no run 2 of job 'orders'; it has 1, 3."
+
+
+def test_the_name_of_the_only_job_is_told_if_it_has_one(tmp_path: Path) -> None:
+    path = tmp_path / "named.sqlite"
+    journal = SqliteJournal(path)
+    journal.begin(replace(RUN, job="orders"))
+    journal.close()
+    assert "job orders · policy reactive" in headgate("explain", str(path)).stdout
+
+
+# ---------------------------------------------------------------------------------------------- what is known of a run
+
+
+def test_start_up_times_are_told_as_the_job_has_learned_them(path: Path) -> None:
+    times = StartupTimes()
+    for seconds in range(1, 11):
+        times.add(Startup(str(seconds), 0.0, seconds, seconds + 2.0, seconds + 10.0))
+    journal = SqliteJournal(path)
+    journal.save_state(startup_key("job"), {"job": times.to_json()})
+    journal.close()
+    assert (
+        "Start-up, measured on 10 instances: registered 5s after the request (90 % within 9s), "
+        "first task done after 7s (11s), warm after 15s (19s)." in headgate("explain", str(path)).stdout
+    )
+    startups = json.loads(headgate("explain", str(path), "--json").stdout)["startups"]
+    assert startups["job"]["warm_s"] == {"median_s": 15.0, "p90_s": 19.0}
+
+
+def test_start_up_times_that_nobody_learned_are_those_that_were_seen(tmp_path: Path) -> None:
+    path = tmp_path / "seen.sqlite"
+    journal = SqliteJournal(path)
+    journal.begin(RUN)
+    journal.observed(replace(observation(10), startups={"job": (Startup("1", 0.0, 4.0, 6.0),)}))
+    journal.close()
+    assert "Start-up, measured on 1 instance: registered 4s" in headgate("explain", str(path)).stdout
+
+
+def test_damaged_start_up_times_are_told_in_one_sentence(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.save_state(startup_key("job"), {"job": {"registered_s": 5}})
+    journal.close()
+    result = headgate("explain", str(path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("headgate: start-up times in the journal are damaged")
+
+
+def test_the_queries_of_a_job_are_told_apart(path: Path, tmp_path: Path) -> None:
+    parts = {
+        "orders": Sample("job", 90.0, input_rate_per_s=120.0, backlog=300.0, latency_s=2.125),
+        "clicks": Sample("job", 90.0),
+    }
+    seen = observation(90)
+    journal = SqliteJournal(path)
+    journal.begin(RUN)
+    journal.observed(replace(seen, samples={"job": replace(seen.samples["job"], parts=parts)}))
+    journal.observed(observation(95))
+    journal.close()
+    told = "Queries, as of +90s: orders 120 records/s, backlog 300, latency 2.12 s; clicks not known."
+    assert told in headgate("explain", str(path)).stdout
+    data = json.loads(headgate("explain", str(path), "--json").stdout)
+    assert data["parts"]["job"]["orders"]["backlog"] == 300
+    target = tmp_path / "run.html"
+    headgate("report", str(path), "--html", str(target))
+    assert "orders 120 records/s" in target.read_text()
+
+
+def test_an_operator_that_is_silent_and_one_whose_size_was_delivered_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "agents.sqlite"
+    journal = SqliteJournal(path)
+    journal.begin(replace(RUN, operators=("enrich", "join")))
+    verdict = decision(10, 2, 4).verdicts["job"]
+    verdicts = {"enrich": replace(verdict, operator="enrich"), "join": replace(verdict, operator="join")}
+    journal.observed(Observation(10, {}, {"enrich": Instances(2, 2, 2), "join": Instances(2, 2, 2)}))
+    journal.decided(Decision(10, "reactive", verdicts))
+    answers = {"enrich": Answer(Outcome.DELIVERED, 4), "join": Answer(Outcome.ACCEPTED, 4)}
+    journal.received(Receipt(10.5, answers))
+    journal.observed(Observation(20, {}, {"enrich": Instances(2, 2, 2, stale=True), "join": Instances(4, 4, 4)}))
+    journal.close()
+    printed = headgate("explain", str(path)).stdout
+    assert "delivered after 500ms; not confirmed yet" in printed
+    assert "accepted after 500ms; 4 ready after 10s" in printed
+    assert "enrich  silent  nothing has been heard of it since; its last known size, 2 of 2 ready, stands" in printed
+    kinds = [(item["kind"], item.get("operator")) for item in story(str(path))]
+    assert kinds == [("resize", "enrich"), ("resize", "join"), ("silence", "enrich")]
+
+
+@pytest.fixture
+def thinned(tmp_path: Path) -> Path:
+    """A journal of a day that was thinned to minutes and hours, with one change in it."""
+    path = tmp_path / "thinned.sqlite"
+    now_s = 0.0
+    journal = SqliteJournal(path, retention={"full_detail_s": "1h", "minutes_s": "3h"}, now=lambda: 1e9 + now_s)
+    journal.begin(RUN)
+    for tick in range(8 * 120):
+        now_s = 30.0 * tick
+        size = 1 if tick < 240 else 3
+        journal.observed(observation(now_s, size))
+        journal.decided(decision(now_s, size, 1 if tick < 239 else 3))
+        if tick == 239:
+            journal.received(receipt(now_s + 0.2, requested=3))
+    journal.close()
+    return path
+
+
+def test_a_thinned_run_is_told_as_such_and_its_changes_in_full(thinned: Path) -> None:
+    printed = headgate("explain", str(thinned)).stdout
+    assert "Thinned: of entries that only repeated each other there is one an hour until +" in printed
+    assert "one a minute until +" in printed
+    assert "+1h 59m  1 → 3" in printed
+    assert "accepted after 200ms; 3 ready after 30s" in printed
+    assert "steady at 7140 s (for 1h 59m)" in printed
+    data = json.loads(headgate("explain", str(thinned), "--json").stdout)
+    assert 0 < data["thinned"]["hours_until_s"] < data["thinned"]["minutes_until_s"] < 8 * 3600
+
+
+def test_a_report_of_a_thinned_run_says_so(thinned: Path, tmp_path: Path) -> None:
+    target = tmp_path / "run.html"
+    headgate("report", str(thinned), "--html", str(target))
+    assert "Thinned: of entries that only repeated each other there is one an hour until" in target.read_text()
+
+
+def test_a_run_that_is_all_there_is_not_called_thinned(path: Path) -> None:
+    assert "Thinned" not in headgate("explain", str(path)).stdout
 
 
 @pytest.mark.parametrize(

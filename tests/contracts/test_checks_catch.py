@@ -25,14 +25,23 @@ from headgate.core.types import (
     Target,
 )
 from headgate.core.window import Window
-from headgate.journal.contract import Journal
+from headgate.journal.contract import Journal, ReadableJournal
 from headgate.journal.memory import MemoryJournal
 from headgate.policies import Context
 from headgate.policies.frame.base import OperatorPolicy, PolicyBase
 from headgate.policies.frame.settings import Settings
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
-from headgate.testing import ContractViolation, check_policy, engines, journals, policies
+from headgate.testing import (
+    ContractViolation,
+    check_policy,
+    engines,
+    journal_retention,
+    journal_writers,
+    journals,
+    policies,
+)
+from headgate.testing.journal_entries import RUN
 from headgate.workloads import parse_workload
 
 
@@ -344,7 +353,7 @@ class Careless(MemoryJournal):
 
     def noted(self, event: Event) -> None:
         if not self.runs():
-            self.begin(journals.RUN)
+            self.begin(RUN)
         super().noted(event)
 
 
@@ -355,16 +364,32 @@ class Endless(MemoryJournal):
         return None
 
 
+class Jumbling(MemoryJournal):
+    """Does not ask which job."""
+
+    def runs(self, job: str | None = None) -> list[tuple[int, Run]]:
+        return super().runs()
+
+
+class Hopeful(MemoryJournal):
+    """Takes what was decided for what is."""
+
+    def last_sizes(self, job: str) -> dict[str, int]:
+        newest = self.newest_run(job)
+        decisions = self.decisions(run=newest[0]) if newest else []
+        return decisions[-1].targets if decisions else super().last_sizes(job)
+
+
 class Delayed(MemoryJournal):
     """Shows readers what was there when they came."""
 
     def reader(self) -> MemoryJournal:
         copy = MemoryJournal()
-        copy.begin(journals.RUN)
+        copy.begin(RUN)
         return copy
 
 
-def delayed_reader(journal: Journal) -> journals.Reader:
+def delayed_reader(journal: Journal) -> ReadableJournal:
     return journal.reader() if isinstance(journal, Delayed) else journal
 
 
@@ -375,6 +400,8 @@ def delayed_reader(journal: Journal) -> journals.Reader:
         (Cutting, journals.keeps_numbers_that_are_not_finite),
         (Backwards, journals.keeps_the_order),
         (Mixing, journals.keeps_runs_apart),
+        (Jumbling, journals.keeps_jobs_apart),
+        (Hopeful, journals.remembers_the_last_sizes),
         (Stubborn, journals.keeps_the_newest_state),
         (Delayed, journals.can_be_read_while_it_is_written),
         (Careless, journals.writes_only_within_a_run),
@@ -387,3 +414,74 @@ def test_a_journal_that_breaks_the_contract_is_caught(
 ) -> None:
     with pytest.raises(ContractViolation):
         check(journal, delayed_reader)
+
+
+def same_writer(journal: Journal) -> Journal:
+    """A second writer that is the first: what it begins becomes the run of both."""
+    return journal
+
+
+def apart(journal: Journal) -> Journal:
+    """A second writer that writes to something else."""
+    return MemoryJournal()
+
+
+@pytest.mark.parametrize(
+    ("open_writer", "check"),
+    [
+        (same_writer, journal_writers.writers_keep_to_their_runs),
+        (same_writer, journal_writers.a_second_writer_needs_its_own_run),
+        (apart, journal_writers.state_is_shared),
+        (apart, journal_writers.writers_wait_for_each_other),
+    ],
+)
+def test_writers_that_break_the_contract_are_caught(
+    open_writer: journal_writers.OpenWriter,
+    check: Callable[[Callable[[], Journal], journal_writers.OpenWriter], None],
+) -> None:
+    with pytest.raises(ContractViolation):
+        check(MemoryJournal, open_writer)
+
+
+class Amnesic(MemoryJournal):
+    """Keeps the last few of everything."""
+
+    def decisions(
+        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
+    ) -> list[Decision]:
+        return super().decisions(run=run, since_s=since_s, last=10)
+
+
+class Averaging(MemoryJournal):
+    """Makes up readings between those that it has."""
+
+    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
+        seen = super().observations(run=run, since_s=since_s)
+        middle = {"job": Sample("job", seen[-1].at_s, arrived=(seen[0].samples["job"].arrived or 0.0) / 2)}
+        return [*seen[:-1], Observation(seen[-1].at_s, middle, seen[-1].instances)]
+
+
+class Dropping(MemoryJournal):
+    """Lets go of answers."""
+
+    def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]:
+        return super().receipts(run=run, since_s=since_s)[1:]
+
+
+@pytest.mark.parametrize(
+    ("journal", "check"),
+    [
+        (Amnesic, journal_retention.keeps_young_entries_whole),
+        (MemoryJournal, journal_retention.leaves_one_a_minute_then_one_an_hour),
+        (Averaging, journal_retention.differences_stay_right),
+        (Dropping, journal_retention.keeps_what_is_new),
+        (MemoryJournal, journal_retention.tells_where_it_was_thinned),
+        (MemoryJournal, journal_retention.removes_what_is_too_old),
+    ],
+    ids=lambda value: value.__name__,
+)
+def test_a_retention_that_breaks_the_contract_is_caught(
+    journal: Callable[[], Journal], check: Callable[[journal_retention.RetentionFactory], None]
+) -> None:
+    with pytest.raises(ContractViolation):
+        check(lambda retention, now: journal())

@@ -10,11 +10,27 @@ import pytest
 
 import headgate.core
 import headgate.forecast
+import headgate.journal
 import headgate.policies
 import headgate.policies.capacity
+import headgate.policies.flow
+import headgate.policies.frame
+import headgate.policies.kubernetes
+import headgate.policies.rescales
 import headgate.testing
 
-PACKAGES = (headgate.core, headgate.forecast, headgate.policies, headgate.policies.capacity, headgate.testing)
+PACKAGES = (
+    headgate.core,
+    headgate.forecast,
+    headgate.journal,
+    headgate.policies,
+    headgate.policies.capacity,
+    headgate.policies.flow,
+    headgate.policies.frame,
+    headgate.policies.kubernetes,
+    headgate.policies.rescales,
+    headgate.testing,
+)
 MODULES = [
     f"{package.__name__}.{module.name}" for package in PACKAGES for module in pkgutil.iter_modules(package.__path__)
 ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.contracts import Guard
-from headgate.core.guards import Attainable, StrategyKind
+from headgate.core.guards import Attainable, HoldWhilePending, HoldWhileRecovering, StrategyKind
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Sample
 from headgate.core.window import History
@@ -64,6 +64,7 @@ settings = st.builds(
     monotonicity=st.booleans(),
     pending_timeout_s=seconds,
     recovery_timeout_s=seconds,
+    growth_waits=st.booleans(),
     stale_after_s=seconds,
 )
 
@@ -96,6 +97,18 @@ def test_no_guard_turns_a_change_around(chosen: GuardSettings, situation: tuple[
         before, after = made.verdicts["job"].change, following.verdicts["job"].change
         assert before * after >= 0
         assert before != 0 or after == 0
+        made = following
+
+
+@given(settings, situations())
+def test_growth_never_waits_for_instances_or_readings_unless_that_is_asked_for(
+    chosen: GuardSettings, situation: tuple[Objective, History, Decision]
+) -> None:
+    objective, window, made = situation
+    for guard in chosen.model_copy(update={"growth_waits": False}).build(objective):
+        following = guard(window, made)
+        if made.verdicts["job"].change > 0 and isinstance(guard, HoldWhilePending | HoldWhileRecovering):
+            assert following.targets == made.targets
         made = following
 
 

@@ -216,6 +216,7 @@ def test_without_an_earlier_decision_monotonicity_lets_everything_pass() -> None
     assert guarded(Monotonicity(), 5, 4) == (4, "")
 
 
+@pytest.mark.parametrize("growth_waits", [False, True])
 @pytest.mark.parametrize(
     ("planned", "ready", "age_s", "target", "left"),
     [
@@ -230,18 +231,20 @@ def test_without_an_earlier_decision_monotonicity_lets_everything_pass() -> None
     ],
 )
 def test_a_change_under_way_is_waited_for_but_not_for_ever(
-    planned: int, ready: int, age_s: float | None, target: int, left: int
+    planned: int, ready: int, age_s: float | None, target: int, left: int, growth_waits: bool
 ) -> None:
+    """Growth is not held, unless that is asked for."""
     window = history([Sample("job", 100)], planned, ready)
     if age_s is not None:
         window.record(decision(100 - age_s, 3, planned))
-    assert guarded(HoldWhilePending(60), planned, target, window, now=100)[0] == left
+    found, _ = guarded(HoldWhilePending(60, growth_waits), planned, target, window, now=100)
+    assert found == (target if target > planned and not growth_waits else left)
 
 
 def test_a_wait_that_was_given_up_is_told() -> None:
     window = history([Sample("job", 100)], 4, 2)
-    assert guarded(HoldWhilePending(60), 4, 5, window, now=100) == (
-        5,
+    assert guarded(HoldWhilePending(60), 4, 3, window, now=100) == (
+        3,
         "2 of 4 planned instances are ready, not waiting longer than 60s",
     )
 
@@ -258,30 +261,33 @@ def test_a_wait_that_was_given_up_is_told() -> None:
         (100, 105, True, 160, True),
     ],
 )
-def test_readings_from_before_a_change_or_of_warm_up_do_not_lead_to_the_next(
+def test_by_readings_from_before_a_change_or_of_warm_up_nothing_is_removed(
     changed_s: float | None, reading_s: float, warming: bool, now: float, passes: bool
 ) -> None:
+    """Nor added, where that is asked for."""
     window = history([Sample("job", reading_s, warming=warming)], planned=5)
     if changed_s is not None:
         window.record(decision(changed_s, 4, 5))
-    assert guarded(HoldWhileRecovering(60), 5, 6, window, now)[0] == (6 if passes else 5)
+    assert guarded(HoldWhileRecovering(60), 5, 4, window, now)[0] == (4 if passes else 5)
+    assert guarded(HoldWhileRecovering(60), 5, 6, window, now) == (6, "")
+    assert guarded(HoldWhileRecovering(60, growth_waits=True), 5, 6, window, now)[0] == (6 if passes else 5)
 
 
-@pytest.mark.parametrize(("age_s", "left"), [(10, 5), (60, 6)])
+@pytest.mark.parametrize(("age_s", "left"), [(10, 5), (60, 4)])
 def test_a_start_counts_as_a_change(age_s: float, left: int) -> None:
     window = History(JOB)
     window.observe(observation(0, 5))
     window.observe(observation(5, 5, sample=Sample("job", 5, warming=True)))
-    assert guarded(HoldWhileRecovering(60), 5, 6, window, now=age_s)[0] == left
+    assert guarded(HoldWhileRecovering(60), 5, 4, window, now=age_s)[0] == left
 
 
 def test_an_instance_that_was_lost_or_came_makes_earlier_readings_count_no_more() -> None:
     window = History(JOB)
     window.observe(observation(0, 5, 5, Sample("job", 0)))
     window.observe(observation(300, 5, 4, Sample("job", 299)))
-    assert guarded(HoldWhileRecovering(60), 5, 6, window, now=300)[0] == 5
+    assert guarded(HoldWhileRecovering(60), 5, 3, window, now=300)[0] == 5
     window.observe(observation(310, 5, 4, Sample("job", 309)))
-    assert guarded(HoldWhileRecovering(60), 5, 6, window, now=310)[0] == 6
+    assert guarded(HoldWhileRecovering(60), 5, 3, window, now=310)[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -345,15 +351,15 @@ def test_executors_that_keep_coming_and_going_do_not_hold_the_job_for_ever() -> 
         at_s = 10.0 * tick
         ready = 4 if tick % 2 else 5
         window.observe(observation(at_s, 5, ready, Sample("job", at_s, warming=True)))
-        found, _ = guarded(HoldWhileRecovering(60), 5, 7, window, now=at_s)
-        assert found == (5 if at_s < 70 else 7)
+        found, _ = guarded(HoldWhileRecovering(60), 5, 3, window, now=at_s)
+        assert found == (5 if at_s < 70 else 3)
 
 
 def test_after_a_time_of_peace_a_lost_instance_is_waited_for_anew() -> None:
     window = History(JOB)
     for at_s, ready in ((0, 5), (10, 4), (20, 5), (100, 5), (300, 4), (310, 4)):
         window.observe(observation(at_s, 5, ready, Sample("job", at_s, warming=True)))
-    assert guarded(HoldWhileRecovering(60), 5, 7, window, now=310)[0] == 5
+    assert guarded(HoldWhileRecovering(60), 5, 3, window, now=310)[0] == 5
 
 
 def test_without_knowing_the_size_nothing_is_scaled_in() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+
 from hypothesis import strategies as st
 
 from headgate.core.types import (
@@ -46,6 +49,61 @@ def event(at_s: float, kind: str = "started") -> Event:
 
 def receipt(at_s: float, outcome: Outcome = Outcome.ACCEPTED, requested: int = 1, detail: str = "") -> Receipt:
     return Receipt(at_s, {"job": Answer(outcome, requested, detail)})
+
+
+def live(ticks: int, *, start_s: float = 1.7e9, interval_s: float = 5.0) -> Iterator[tuple[Observation, Decision]]:
+    """What a real job gives: a batch a second, times and rates with all their digits, now and then another size."""
+    random_numbers = random.Random(1)
+    arrived = busy_s = available_s = 0.0
+    for tick in range(ticks):
+        now_s = start_s + interval_s * tick + 0.01 * random_numbers.random()
+        batches = []
+        for second in range(5):
+            records = float(random_numbers.randint(200, 300))
+            started_s = now_s - 5 + second + 0.01 * random_numbers.random()
+            oldest_s = started_s - 1 - 0.1 * random_numbers.random()
+            ended_s = started_s + 0.5 + 0.3 * random_numbers.random()
+            batches.append(Batch(started_s, ended_s, records, oldest_s, 0.0, 1.0, 2))
+            arrived += records
+            busy_s += 1.7 * (ended_s - started_s)
+            available_s += 4.0
+        rate_per_s, latency_s = sum(batch.records for batch in batches) / 5.003, 1.5 * random_numbers.random()
+        sample = Sample(
+            "job",
+            now_s,
+            arrived=arrived + 100,
+            done=arrived,
+            emitted=arrived,
+            late=0.0,
+            busy_s=busy_s,
+            available_s=available_s,
+            batches=tuple(batches),
+            backlog=100.0,
+            latency_s=latency_s,
+            running_s=random_numbers.random(),
+            batch_ended_s=batches[-1].ended_s,
+            useful_instances=16,
+            skew=1 + 0.2 * random_numbers.random(),
+            input_rate_per_s=rate_per_s,
+            processed_rate_per_s=1.5 * rate_per_s,
+            output_rate_per_s=rate_per_s,
+            processing_time_s=batches[-1].processing_time_s,
+            scheduling_delay_s=batches[-1].scheduling_delay_s,
+            trigger_interval_s=1.0,
+            utilization=random_numbers.random(),
+        )
+        size, target = 2 + tick // 1500 % 2, 2 + (tick + 1) // 1500 % 2
+        reason = (
+            f"latency {latency_s:.3g} s is within the 10s bound; {rate_per_s:.3g} records/s need {target} instances"
+        )
+        numbers = {"latency_s": latency_s, "bound_s": 10.0, "rate_per_s": rate_per_s, "needed": target}
+        guards = ("bounds", "useful", "pending", "recovering", "blind", "attainable")
+        notes = tuple(GuardNote(guard, target, target) for guard in guards)
+        verdict = Verdict("job", size, target, target, "steady", reason, numbers, notes)
+        yield (
+            Observation(now_s, {"job": sample}, {"job": Instances(size, size, size)}),
+            Decision(now_s, "reactive", {"job": verdict}),
+        )
 
 
 # Any text that Python can hold, half of a surrogate pair included: names and messages come from outside.

@@ -30,20 +30,39 @@ while True:
 """
 
 
-@pytest.mark.parametrize("acknowledged", [1, 777, 3000])
-def test_a_killed_writer_leaves_everything_it_had_acknowledged(tmp_path: Path, acknowledged: int) -> None:
-    path = tmp_path / "run.sqlite"
+THINNING_WRITER = """
+import sys
+from headgate.journal.sqlite import SqliteJournal
+from tests.journal.entries import RUN, observation
+
+count = 0
+journal = SqliteJournal(sys.argv[1], retention={"full_detail_s": 60}, now=lambda: 1e9 + 5 * count)
+journal.begin(RUN)
+while True:
+    journal.observed(observation(5.0 * count))
+    print(count, flush=True)
+    count += 1
+"""
+
+
+def run_until_killed(program: str, path: Path, acknowledged: int) -> int:
+    """Kill a writer after it has told of so many entries; gives of how many it had told by then."""
+    command = [sys.executable, "-c", program, str(path)]
     root = Path(__file__).parents[2]
-    with subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=root
-    ) as writer:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as writer:
         assert writer.stdout is not None
         for _ in range(acknowledged):
             writer.stdout.readline()
         writer.send_signal(signal.SIGKILL)
         rest = writer.stdout.read().splitlines()
     # A last line that was cut short is one whose sample had been written all the same.
-    whole = acknowledged + len(rest)
+    return acknowledged + len(rest)
+
+
+@pytest.mark.parametrize("acknowledged", [1, 777, 3000])
+def test_a_killed_writer_leaves_everything_it_had_acknowledged(tmp_path: Path, acknowledged: int) -> None:
+    path = tmp_path / "run.sqlite"
+    whole = run_until_killed(WRITER, path, acknowledged)
 
     # Whoever wants to know what happened reads first, and finds the file as the crash left it.
     with closing(SqliteJournal.read(path)) as reader:
@@ -55,5 +74,17 @@ def test_a_killed_writer_leaves_everything_it_had_acknowledged(tmp_path: Path, a
         decided = [entry.at_s for entry in journal.decisions()]
         assert seen == [float(second) for second in range(len(seen))]
         assert whole <= len(decided) <= len(seen) <= whole + 1
-        journal.observed(observation(1e6))
         assert journal.begin(RUN) == 2
+        journal.observed(observation(1e6))
+
+
+@pytest.mark.parametrize("acknowledged", [500, 1003])
+def test_a_writer_killed_while_it_thins_leaves_the_newest_of_each_minute(tmp_path: Path, acknowledged: int) -> None:
+    path = tmp_path / "run.sqlite"
+    end_s = 5 * run_until_killed(THINNING_WRITER, path, acknowledged)
+    with closing(SqliteJournal.read(path)) as reader:
+        seen = [entry.at_s for entry in reader.observations()]
+    young_s = end_s - 60
+    assert [at_s for at_s in seen if young_s <= at_s < end_s] == list(range(young_s, end_s, 5))
+    assert set(range(55, young_s, 60)) <= set(seen)
+    assert len(seen) < end_s / 60 + 40

@@ -6,8 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.core.types import Decision, Event, Outcome, Receipt
-from headgate.journal.story import Hold, Item, Resize, acting_notes, effect_in_words, latest, tell
+from headgate.core.types import Answer, Decision, Event, Instances, Observation, Outcome, Receipt, Role
+from headgate.journal.story import (
+    Hold,
+    Item,
+    Resize,
+    Silence,
+    acting_notes,
+    effect_in_words,
+    latest,
+    silence_in_words,
+    tell,
+)
 from tests.journal.entries import decision, event, observation, receipt
 
 
@@ -18,8 +28,10 @@ def short(item: Item) -> str:
             return f"{at_s:g}: {verdict.current} to {verdict.target}"
         case Hold(at_s=at_s, last_s=last_s, count=count, verdict=verdict, is_stopped=is_stopped):
             return f"{at_s:g}-{last_s:g}: {'stopped' if is_stopped else verdict.code} x{count}"
-        case Receipt(at_s=at_s, outcome=outcome):
-            return f"{at_s:g}: engine {outcome}"
+        case Silence(at_s=at_s, last_s=last_s, operator=operator):
+            return f"{at_s:g}-{last_s:g}: {operator} silent"
+        case Receipt(at_s=at_s, outcome=outcome, answers=answers):
+            return f"{at_s:g}: engine {outcome} {', '.join(answers)}"
         case Event(at_s=at_s, kind=kind):
             return f"{at_s:g}: {kind}"
 
@@ -55,7 +67,7 @@ def test_events_and_what_the_engine_did_unasked_stand_where_they_happened() -> N
     assert [short(item) for item in told] == [
         "-1: started",
         "0-10: steady x2",
-        "10.5: engine accepted",
+        "10.5: engine accepted job",
         "15: observe-failed",
         "20: 1 to 2",
     ]
@@ -92,6 +104,12 @@ OBSERVED = [
             [receipt(20.5, Outcome.REFUSED, detail="no cores left")],
             "refused after 500ms (no cores left)",
         ),
+        (
+            [decision(20, 4, 8)],
+            [receipt(20.1, Outcome.DELIVERED, detail="left for the agent")],
+            "delivered after 100ms (left for the agent); not confirmed yet",
+        ),
+        ([decision(20, 4, 6)], [receipt(20.1, Outcome.DELIVERED)], "delivered after 100ms; 6 ready after 10s"),
     ],
 )
 def test_the_effect_of_a_change_is_what_later_observations_show(
@@ -106,6 +124,65 @@ def test_operators_are_told_apart() -> None:
     both = decision(0)
     both = replace(both, verdicts={"a": both.verdicts["job"], "b": decision(0, 1, 2).verdicts["job"]})
     assert sorted(short(item) for item in tell([both, both])) == ["0-0: steady x2", "0: 1 to 2", "0: 1 to 2"]
+
+
+def of_operators(at_s: float, **sizes: tuple[int, int]) -> Decision:
+    """A decision for several operators, by the sizes that each has and gets."""
+    verdicts = {name: replace(decision(at_s, *size).verdicts["job"], operator=name) for name, size in sizes.items()}
+    return replace(decision(at_s), verdicts=verdicts)
+
+
+def test_each_operator_is_told_what_became_of_its_own_change() -> None:
+    answers = {"a": Answer(Outcome.ACCEPTED, 2), "b": Answer(Outcome.REFUSED, 1, "no cores left")}
+    told = tell([of_operators(0, a=(1, 2), b=(1, 3))], receipts=[Receipt(0.1, answers)])
+    effects = {item.verdict.operator: effect_in_words(item) for item in told if isinstance(item, Resize)}
+    assert effects == {
+        "a": "accepted after 100ms; not seen ready yet",
+        "b": "refused after 100ms (no cores left)",
+    }
+
+
+def test_what_the_engine_did_to_keep_one_operator_is_told_beside_the_change_of_another() -> None:
+    unchanged = Answer(Outcome.UNCHANGED, 1)
+    answers = {"a": Answer(Outcome.ACCEPTED, 2), "b": Answer(Outcome.ACCEPTED, 1, "replaced one"), "c": unchanged}
+    told = tell([of_operators(0, a=(1, 2), b=(1, 1), c=(1, 1))], receipts=[Receipt(0.1, answers)])
+    assert [short(item) for item in told if isinstance(item, Receipt)] == ["0.1: engine accepted b"]
+
+
+def test_what_shadows_would_have_done_is_not_told() -> None:
+    shadow = replace(decision(5, 1, 9), role=Role.SHADOW, policy="hpa")
+    assert [short(item) for item in tell([decision(0), shadow, decision(10)])] == ["0-10: steady x2"]
+
+
+def sized(at_s: float, **sizes: Instances) -> Observation:
+    return Observation(at_s, {}, sizes)
+
+
+@pytest.mark.parametrize(
+    ("missing", "name"),
+    [({}, "an operator that is missing"), ({"b": Instances(2, 2, 1, stale=True)}, "one that is marked stale")],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_operator_that_nothing_is_heard_of_is_told_with_its_last_known_size(
+    missing: dict[str, Instances], name: str
+) -> None:
+    a, b = Instances(3, 3, 3), Instances(2, 2, 1)
+    seen = [
+        sized(0, a=a, b=b),
+        sized(10, a=a, **missing),
+        sized(20, a=a, **missing),
+        sized(30, a=a, b=b),
+        sized(40, a=a, **missing),
+    ]
+    told = tell([], seen)
+    assert [short(item) for item in told] == ["10-20: b silent", "40-40: b silent"]
+    words = [silence_in_words(item) for item in told if isinstance(item, Silence)]
+    assert words[0] == "nothing was heard of it for 20s; its last known size, 1 of 2 ready, stood"
+    assert words[1].startswith("nothing has been heard of it since")
+
+
+def test_an_operator_that_was_never_heard_of_is_not_silent_yet() -> None:
+    assert tell([], [sized(0, a=Instances(1, 1, 1)), sized(10, a=Instances(1, 1, 1), b=Instances(1, 1, 1))]) == []
 
 
 @pytest.mark.parametrize(("count", "left"), [(0, 0), (1, 2), (2, 3), (3, 6), (99, 6)])

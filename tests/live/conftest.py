@@ -1,4 +1,4 @@
-"""One real cluster and one session for all live tests: an executor is dear on a small machine."""
+"""One real cluster, one session and one broker for all live tests: processes are dear on a small machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from headgate.engines.spark import SparkEngine
 from headgate.local.cluster import LocalCluster
+from headgate.local.connector import find_connector
+from headgate.local.kafka import LocalKafka
 from tests.live.support import resize
 
 SETTINGS = {
@@ -28,9 +30,17 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def spark(cluster: LocalCluster) -> Iterator[SparkSession]:
-    session = cluster.session("live tests", executors=1, settings=SETTINGS)
+    settings = SETTINGS | {"spark.jars": find_connector().spark_jars}
+    session = cluster.session("live tests", executors=1, settings=settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[LocalKafka]:
+    """A broker; tests make topics of their own on it."""
+    with LocalKafka() as running:
+        yield running
 
 
 @pytest.fixture

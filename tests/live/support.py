@@ -1,14 +1,15 @@
-"""What live tests share: waiting for something real, resizing by hand, and the processes of executors."""
+"""What live tests share: waiting for something real, resizing and watching by hand, and the processes of Spark."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import psutil
 
 from headgate.core.contracts import Engine
-from headgate.core.types import Decision, Instances, Outcome, Receipt, Verdict
+from headgate.core.types import Decision, Instances, Outcome, Receipt, Sample, Verdict
+from headgate.core.window import History
 
 TIMEOUT_S = 90.0
 
@@ -52,11 +53,45 @@ def settle(engine: Engine) -> None:
 def executor_processes() -> dict[str, psutil.Process]:
     """The executor processes on this machine that descend from a cluster of this process, by executor id."""
     found = {}
+    for command, process in _java_processes("org.apache.spark.executor.CoarseGrainedExecutorBackend"):
+        found[command[command.index("--executor-id") + 1]] = process
+    return found
+
+
+def master_process() -> psutil.Process:
+    """The master of the cluster that this process has started."""
+    ((_, process),) = _java_processes("org.apache.spark.deploy.master.Master")
+    return process
+
+
+def _java_processes(main_class: str) -> Iterator[tuple[list[str], psutil.Process]]:
     for process in psutil.Process().children(recursive=True):
         try:
             command = process.cmdline()
         except psutil.Error:
             continue
-        if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in command:
-            found[command[command.index("--executor-id") + 1]] = process
-    return found
+        if main_class in command:
+            yield command, process
+
+
+class Watched:
+    """An engine's readings as a loop sees them: each is completed from those before."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._history = History(engine.topology())
+
+    def look(self) -> Sample | None:
+        """The newest reading, now."""
+        self._history.observe(self._engine.observe())
+        return self._history.observations[-1].samples.get("job")
+
+    def looks(self, seconds: float, every_s: float = 0.5) -> list[Sample]:
+        """The readings of the next while."""
+        found: list[Sample] = []
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            if (sample := self.look()) is not None:
+                found.append(sample)
+            time.sleep(every_s)
+        return found

@@ -17,8 +17,8 @@ from pyspark.streaming import StreamingContext
 import headgate
 from headgate.core.errors import UnsupportedEngineError
 from headgate.core.types import Sample
-from headgate.engines.dstream import DStreamEngine
 from headgate.engines.spark import SparkEngine
+from headgate.engines.spark.dstream import DStreamEngine
 from headgate.journal.sqlite import SqliteJournal
 from tests.live.support import eventually, resize, size
 

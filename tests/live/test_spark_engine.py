@@ -15,9 +15,9 @@ from headgate.apps.steady_job import SteadyJob
 from headgate.core.errors import EngineError, InputError, UnsupportedEngineError
 from headgate.core.types import Instances, Outcome, Sample
 from headgate.engines.spark import SparkEngine
-from headgate.engines.spark_backend import Executor
+from headgate.engines.spark.snapshots import Executor
 from headgate.testing.engines import check_engine
-from tests.live.support import decision, eventually, executor_processes, resize, settle, size
+from tests.live.support import Watched, decision, eventually, executor_processes, resize, settle, size
 
 
 def steady_job(directory: Path, *, seconds: float, rate: float = 60.0) -> SteadyJob:
@@ -70,21 +70,17 @@ def test_arrivals_and_lag_come_from_offsets_not_from_what_was_admitted(
     """100 records/s arrive, one executor can do 50: what is admitted is half of what arrives."""
     job = steady_job(tmp_path, seconds=20.0, rate=100.0)
     query = job.start(spark)
+    watched = Watched(engine)
     settled: list[Sample] = []
 
     def reading() -> bool:
-        sample = engine.observe().samples.get("job")
-        if (
-            sample is not None
-            and not sample.warming
-            and sample.input_rate_per_s
-            and sample.at_s not in {one.at_s for one in settled}
-        ):
+        sample = watched.look()
+        if sample is not None and not sample.warming and sample.batches:
             settled.append(sample)
         return len(settled) >= 3
 
     try:
-        eventually("three settled readings", reading)
+        eventually("three settled batches", reading)
     finally:
         query.stop()
     last = settled[-1]

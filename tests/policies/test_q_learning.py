@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headgate.core.errors import InputError, StateError
+from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Sample, Target, Verdict
 from headgate.core.window import History
 from headgate.policies.frame.base import AnyPolicy
 from headgate.policies.q_values.table import Action, QTable, State
+from headgate.runtime.simulate import simulate
+from headgate.workloads.steps import Steps
 from tests.core.building import JOB, observation, policy
 
 SETTINGS = {"latency_granularity_s": 10, "max_latency_s": 60, "window_size_s": 60, "decision_interval_s": 60}
@@ -110,6 +114,57 @@ def test_sarsa_learns_from_the_chosen_action_and_q_from_the_best() -> None:
     # The mean latency fell to 25 s: a scale-in gets 0 in region 1.
     assert learned["sarsa"] == pytest.approx(0.7 * (0 + 0.9 * 1.0))
     assert learned["q"] == pytest.approx(0.7 * (0 + 0.9 * 5.0))
+
+
+@pytest.mark.parametrize(
+    ("planned", "useful", "code", "said"),
+    [
+        (4, None, "scale-out", ""),
+        (10, None, "no-action", "scale out ruled out at the most of 10 instances"),
+        (12, None, "no-action", "scale out ruled out at the most of 10 instances"),
+        (4, 4, "no-action", "scale out ruled out as no more than 4 instances would find work"),
+        (3, 4, "scale-out", ""),
+    ],
+)
+def test_growing_is_no_choice_where_it_could_change_nothing(
+    planned: int, useful: int | None, code: str, said: str
+) -> None:
+    """Latency and load call for growth; an action without effect would be credited as none, again and again."""
+    run = Run(learner(), planned)
+    run.tick(25)
+    run.window.observe(observation(30, planned, sample=Sample("job", 30, latency_s=25, useful_instances=useful)))
+    sample = Sample("job", 60, latency_s=25, input_rate_per_s=100, useful_instances=useful)
+    run.window.observe(observation(60, planned, sample=sample))
+    target = run.policy.decide(60, run.window).targets["job"]
+    assert target.code == code
+    assert said in target.reason
+
+
+def test_shrinking_is_no_choice_at_the_least_size() -> None:
+    run = Run(learner(decision_interval_s=120, window_size_s=59), planned=1)
+    target = [run.tick(5, rate) for rate in (100, 100, 80)][-1]
+    assert (target.code, target.instances) == ("no-action", 1)
+    assert "scale in ruled out at the least of 1" in target.reason
+
+
+@pytest.mark.parametrize("name", ["q-learning", "value-iteration"])
+def test_it_does_not_stay_at_the_largest_size(name: str) -> None:
+    """Three instances are needed in the mean, and eight at the most."""
+    rates = 30 * np.random.default_rng(1).lognormal(0, 0.3, 240)
+    load = Steps([60.0 * index for index in range(241)], rates.tolist(), "restless")
+    result = simulate(
+        name,
+        load,
+        objective=parse_objective("latency < 10s").within(1, 20),
+        service_rate_per_s=10.0,
+        model="micro-batch",
+        start=20,
+        startup_s=30.0,
+        seconds=load.end_s,
+    )
+    largest = [seen.instances["job"].ready == 20 for seen in result.observations]
+    assert sum(largest) < 0.3 * len(largest)
+    assert result.summary.mean_instances < 16
 
 
 def test_a_scale_out_that_a_guard_stopped_is_learned_as_no_action() -> None:

@@ -324,7 +324,34 @@ def test_a_violation_is_not_answered_twice_before_there_is_a_new_reading() -> No
     window.record(decision(0, 2, 4))
     window.observe(observation(5, 4))
     target = propose(chosen, window)
-    assert (target.instances, target.code) == (4, "no-reading-since-change")
+    assert (target.instances, target.code) == (4, "arriving")
+
+
+@pytest.mark.parametrize(
+    ("ready", "sample", "instances", "code"),
+    [
+        # What is coming is enough for this load: no reading asks for one more on top.
+        (2, late(400, 200, 10), 4, "arriving"),
+        (4, late(400, 200, 10, warming=True), 4, "arriving"),
+        (2, late(None, 200, 10), 4, "arriving"),
+        # The load has grown on meanwhile: what it needs now is asked for now.
+        (2, late(700, 200, 10), 7, "slo-violated"),
+        (4, late(700, 200, 10, warming=True), 7, "slo-violated"),
+        # All are there, and it is still too late: one more.
+        (4, late(400, 400, 20), 5, "slo-violated"),
+    ],
+)
+def test_while_instances_come_a_violation_asks_for_what_the_load_needs_and_no_more(
+    ready: int, sample: Sample, instances: int, code: str
+) -> None:
+    chosen = policy("reactive")
+    window = history([late(400, 200)], planned=2)
+    assert propose(chosen, window).instances == 4
+    window.record(decision(0, 2, 4))
+    window.observe(observation(5, 4, ready))
+    window.observe(observation(sample.at_s, 4, ready, sample))
+    target = propose(chosen, window)
+    assert (target.instances, target.code) == (instances, code)
 
 
 def test_operators_are_learned_and_sized_apart() -> None:

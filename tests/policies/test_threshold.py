@@ -61,6 +61,29 @@ def test_readings_of_another_size_do_not_count() -> None:
     assert propose(chosen, window).code == "above-upper"
 
 
+@pytest.mark.parametrize(
+    ("share", "code"),
+    # A batch that began as instances joined and goes on for minutes calls for more; one that ends soon for nothing.
+    [(0.9, "above-upper"), (0.2, "waiting")],
+)
+def test_a_long_batch_that_began_while_warming_up_does_not_put_growing_off(share: float, code: str) -> None:
+    window = History(JOB)
+    window.observe(observation(0, 4, 3))
+    for at_s in range(10, 80, 10):
+        sample = Sample("job", at_s, utilization=share, warming=True, batch_ended_s=0)
+        window.observe(observation(at_s, 4, sample=sample))
+    assert propose(policy("threshold", **SETTINGS), window).code == code
+
+
+def test_a_running_batch_tells_how_busy_the_job_is_before_it_ends() -> None:
+    readings = [
+        Sample("job", at_s, processing_time_s=4, trigger_interval_s=10, batch_ended_s=0, running_s=at_s)
+        for at_s in range(0, 50, 10)
+    ]
+    target = propose(policy("threshold", **SETTINGS), history(readings, planned=4))
+    assert (target.code, target.numbers["busy_share"]) == ("above-upper", 4.0)
+
+
 @pytest.mark.parametrize(("age_s", "code"), [(0, "grace-period"), (29, "grace-period"), (30, "above-upper")])
 def test_it_does_nothing_for_a_grace_period_after_a_change_and_says_so(age_s: float, code: str) -> None:
     window = History(JOB)

@@ -152,8 +152,8 @@ def test_readings_of_instances_become_one(aggregation: Aggregation, expected: fl
 
 def test_what_a_spark_job_can_tell() -> None:
     pytest.importorskip("pyspark")
-    from headgate.engines.spark_backend import Executor
-    from headgate.engines.spark_metrics import SPARK_METRICS, SparkMetrics, observed_in
+    from headgate.engines.spark.metrics import SPARK_METRICS, SparkMetrics, observed_in
+    from headgate.engines.spark.snapshots import Executor
 
     def executor(name: str, used: int, *, active: bool = True) -> Executor:
         return Executor(name, active, 1, 2, 5, 0, 1000, 0, None, memory=100, memory_used=used, gc_ms=50, failed_tasks=1)

@@ -125,3 +125,21 @@ def test_a_loop_that_is_stopped_and_started_again_decides_as_one_that_was_not(po
     uninterrupted = ticked(policy, stops=())
     assert ticked(policy, stops=(20, 21, 77)) == uninterrupted
     assert any(not decision.is_hold for decision in uninterrupted)
+
+
+def test_a_job_that_starts_again_finds_its_own_size_and_not_that_of_another_job() -> None:
+    """Two jobs share a journal; each was at another size when it was last seen."""
+    journal = MemoryJournal()
+
+    def ended_at(job: str, size: int) -> None:
+        engine = SimulatedEngine(MicroBatchJob(WORKLOAD, 10.0, MODEL, ready=size))
+        policy = make_policy("static", Context(OBJECTIVE, engine.topology()))
+        wire(engine, policy, engine, journal=journal, engine_name="simulated", job=job).tick()
+
+    ended_at("clicks", 3)
+    ended_at("orders", 5)
+    for job, size in (("clicks", 3), ("orders", 5), ("a new one", 1)):
+        engine = SimulatedEngine(MicroBatchJob(WORKLOAD, 10.0, MODEL, ready=1))
+        policy = make_policy("static", Context(OBJECTIVE, engine.topology()))
+        wire(engine, policy, engine, journal=journal, engine_name="simulated", job=job).tick()
+        assert engine.observe().instances["job"].planned == size

@@ -382,3 +382,22 @@ def test_what_a_policy_tells_beside_its_decisions_is_journalled_and_what_it_lear
     bench.tick(2)
     assert bench.journal.events() == [Event(5.0, "mode-switched", "from one to the other", {"error": 0.1})]
     assert bench.journal.load_state(KEY) == {"asked": 2}
+
+
+@pytest.mark.parametrize(("had", "planned"), [(4, 4), (9, 4), (2, 2), (1, 2)])
+def test_a_job_that_starts_again_gets_back_the_size_it_had_but_is_not_scaled_in(
+    bench: Bench, had: int, planned: int
+) -> None:
+    """Two are there, and at most four are allowed."""
+    bench.policy.step = 0
+    bench.loop.resume({"job": had, "an operator of long ago": 7})
+    bench.engine.observe_fails = EngineError("no answer.")
+    bench.tick()
+    bench.engine.observe_fails = None
+    bench.tick()
+    assert bench.engine.planned == planned
+    notes = bench.journal.decisions()[0].verdicts["job"].notes
+    assert any("when it was last seen" in note.why for note in notes) is (planned > 2)
+    bench.engine.planned = 1
+    bench.tick()
+    assert bench.engine.planned == 1, "only the first decision"

@@ -14,9 +14,10 @@ batch may take; all, if not given).
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,9 +27,20 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from headgate.core.errors import InputError
+from headgate.engines.spark.sources import offers
 from headgate.workloads import parse_workload
 
 ROWS_PER_ARROW_BATCH = 1000
+
+
+def newest_offset(options: Mapping[str, str]) -> str | None:
+    """How far the load has come by now, for those who scale a job that reads it; unknown if its start is."""
+    if "started_s" not in options:
+        return None
+    return json.dumps(_reader(options).reportLatestOffset())
+
+
+offers("headgate-load", newest_offset)
 
 
 class LoadSource(DataSource):
@@ -42,14 +54,7 @@ class LoadSource(DataSource):
         return "id long"
 
     def streamReader(self, schema: StructType) -> LoadReader:
-        return LoadReader(
-            workload=self.options.get("workload", ""),
-            started_s=float(self.options.get("started_s", time.time())),
-            seconds=float(self.options.get("seconds", math.inf)),
-            prefill=_positive("prefill", self.options.get("prefill", "0"), least=0),
-            partitions=_positive("partitions", self.options.get("partitions", "8")),
-            max_rows=_positive("max_rows_per_batch", self.options.get("max_rows_per_batch", "0"), least=0),
-        )
+        return _reader(self.options)
 
 
 @dataclass
@@ -100,6 +105,17 @@ class LoadReader(DataSourceStreamReader):
     def _arrived(self) -> int:
         elapsed_s = min(time.time() - self._started_s, self._seconds)
         return self._prefill + (math.floor(self._workload.arrivals(0.0, elapsed_s)) if elapsed_s > 0 else 0)
+
+
+def _reader(options: Mapping[str, str]) -> LoadReader:
+    return LoadReader(
+        workload=options.get("workload", ""),
+        started_s=float(options.get("started_s", time.time())),
+        seconds=float(options.get("seconds", math.inf)),
+        prefill=_positive("prefill", options.get("prefill", "0"), least=0),
+        partitions=_positive("partitions", options.get("partitions", "8")),
+        max_rows=_positive("max_rows_per_batch", options.get("max_rows_per_batch", "0"), least=0),
+    )
 
 
 def _positive(name: str, text: str, least: int = 1) -> int:

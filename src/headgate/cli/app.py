@@ -8,6 +8,7 @@ from headgate.cli.cluster import cluster
 from headgate.cli.common import HeadgateGroup
 from headgate.cli.demo import demo
 from headgate.cli.explain import explain
+from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
 from headgate.cli.mst import mst
 from headgate.cli.policies import policies
@@ -44,6 +45,7 @@ app.command()(report)
 app.command()(mst)
 app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
+app.add_typer(kafka, name="kafka")
 app.add_typer(lab, name="lab")
 app.command()(version)
 

@@ -164,6 +164,11 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
+def say(sentence: str) -> None:
+    """A sentence to standard output, as it is: no markup, and no line ends where the terminal ends."""
+    make_console().print(sentence, markup=False, soft_wrap=True)
+
+
 @contextmanager
 def progress_bar(description: str, *, after_s: float = 1.0) -> Iterator[Callable[[float], None]]:
     """Gives a function to call with the share that is done, 0 to 1.

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headgate.cli.common import check_target
-from headgate.cli.explain import SIMULATED_BEFORE_S, JournalArgument, RunOption, pick_run
+from headgate.cli.journal_run import (
+    JobOption,
+    JournalArgument,
+    RunOption,
+    newest_parts,
+    parts_in_words,
+    pick_run,
+    startups_in_words,
+    startups_of,
+    thinned_in_words,
+)
 from headgate.core.objective import parse_objective
 
 
@@ -18,6 +27,7 @@ def report(
     journal: JournalArgument,
     html: Annotated[Path, typer.Option("--html", metavar="FILE", help="Where to write the report.")],
     run: RunOption = None,
+    job: JobOption = None,
 ) -> None:
     """Write an HTML report of a run that is in a journal.
 
@@ -35,13 +45,19 @@ def report(
     check_target(html, journal=journal)
     require_plotly()
     with closing(SqliteJournal.read(journal)) as reader:
-        number, of_run = pick_run(reader, run)
+        picked = pick_run(reader, run, job)
+        of_run, number = picked.run, picked.number
         observations, decisions = reader.observations(run=number), reader.decisions(run=number)
         receipts, events = reader.receipts(run=number), reader.events(run=number)
+        known = [
+            *startups_in_words(startups_of(reader, of_run, observations)),
+            *parts_in_words(picked, newest_parts(observations)),
+            *thinned_in_words(picked, reader.thinned(run=number)),
+        ]
     objective = parse_objective(of_run.objective)
-    is_live = of_run.started_s >= SIMULATED_BEFORE_S
-    started = f", started {datetime.fromtimestamp(of_run.started_s).astimezone():%Y-%m-%d %H:%M:%S}" if is_live else ""
+    started = f", started {picked.when(of_run.started_s)}" if picked.is_live else ""
     settings = ", ".join(f"{name}={value}" for name, value in of_run.settings.items())
+    of_job = f", job {of_run.job}" if picked.other_jobs else ""
     write_report(
         html,
         title=f"{of_run.policy} on {', '.join(of_run.operators)}",
@@ -52,8 +68,9 @@ def report(
         receipts=receipts,
         events=events,
         notes=[
-            f"Run {number} of journal {journal.name}, engine {of_run.engine}{started}.",
+            f"Run {number} of journal {journal.name}{of_job}, engine {of_run.engine}{started}.",
             *([f"Settings: {settings}."] if settings else []),
+            *known,
         ],
     )
     typer.echo(f"report: {html}")

@@ -8,6 +8,7 @@
     ├── EngineError           the engine could not be observed or changed
     │   ├── EngineGoneError   it has ended for good: there is nothing left to scale
     │   └── UnsupportedEngineError   this session or version cannot be scaled, and what to change
+    ├── FetchError            what is fetched when it is first needed cannot be had
     ├── JournalError          the journal cannot be read or written
     └── StateError            saved state does not fit what it is restored into
 
@@ -55,6 +56,10 @@ class EngineGoneError(EngineError):
 
 class UnsupportedEngineError(EngineError):
     """This session or version cannot be scaled; the message says what to change."""
+
+
+class FetchError(HeadgateError):
+    """What is fetched when it is first needed cannot be had just now."""
 
 
 class JournalError(HeadgateError):

@@ -268,14 +268,20 @@ class Monotonicity(EachOperator):
 
 @dataclass(frozen=True, slots=True)
 class HoldWhilePending(EachOperator):
-    """Waits for the last change to arrive before making the next, but not for ever."""
+    """Waits for the last change to arrive before instances are removed, but not for ever.
+
+    Growth is not held: what the newest reading asks for is asked for now, and what is coming already is not asked for
+    twice, because targets are sizes and not steps.
+    """
 
     name: ClassVar[str] = "pending"
     timeout_s: float
+    growth_waits: bool = False
+    """Whether growing waits, too."""
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         instances = window.instances(verdict.operator)
-        if verdict.change == 0 or instances is None or instances.pending == 0:
+        if not _may_have_to_wait(verdict, self.growth_waits) or instances is None or instances.pending == 0:
             return verdict.target, ""
         last = window.last_change(verdict.operator)
         told = f"{instances.ready} of {instances.planned} planned instances are ready"
@@ -285,18 +291,24 @@ class HoldWhilePending(EachOperator):
         return verdict.current, told
 
 
+def _may_have_to_wait(verdict: Verdict, growth_waits: bool) -> bool:
+    return verdict.change < 0 or (growth_waits and verdict.change > 0)
+
+
 @dataclass(frozen=True, slots=True)
 class HoldWhileRecovering(EachOperator):
-    """Discards what is measured until the operator has settled after a change of size (giannakopoulos "discard").
+    """Removes nothing by what is measured before the operator has settled after a change of size.
 
-    A start counts as a change: the first batches of a job are slow whatever its size.
+    A start counts as a change: the first batches of a job are slow whatever its size. With ``growth_waits`` nothing is
+    added by it either, which is the document's way (giannakopoulos "discard").
     """
 
     name: ClassVar[str] = "recovering"
     timeout_s: float
+    growth_waits: bool = False
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
-        if verdict.change == 0:
+        if not _may_have_to_wait(verdict, self.growth_waits):
             return verdict.target, ""
         settled_s = window.settled_since_s(verdict.operator)
         if now - self._since_s(window, verdict.operator, settled_s) >= self.timeout_s:
@@ -362,6 +374,23 @@ class Together:
                 note = GuardNote(self.name, verdict.target, target, why)
                 verdicts[name] = replace(verdict, target=target, notes=(*verdict.notes, note))
         return replace(decision, verdicts=verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed(EachOperator):
+    """A job that starts again gets back the size it had; a smaller one is left to the policy, which has seen nothing.
+
+    It comes after all others, for the first decision only.
+    """
+
+    name: ClassVar[str] = "resumed"
+    sizes: Mapping[str, int]
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        had = self.sizes.get(verdict.operator, 0)
+        if had <= max(verdict.current, verdict.target):
+            return verdict.target, ""
+        return had, f"the job had {had} instances when it was last seen"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@
 >>> times.add(Startup("2", 0.0, 5.0, 8.0, None))
 >>> times.warm_s.quantile(0.9), times.registered_s.quantile(0.5)
 (11.0, 4.0)
+>>> startup_summary(times).first_task_s
+Spread(median_s=6.0, p90_s=8.0)
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from headgate.core.types import JSON, Startup
 
@@ -77,3 +80,31 @@ class StartupTimes:
         for name in ("registered_s", "first_task_s", "warm_s"):
             setattr(times, name, Durations(float(value_s) for value_s in saved[name]))
         return times
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What half and what nine tenths of some durations did not exceed."""
+
+    median_s: float
+    p90_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartupSummary:
+    """How long new instances take, from the request for one; ``None`` where that was never seen."""
+
+    count: int
+    registered_s: Spread | None
+    first_task_s: Spread | None
+    warm_s: Spread | None
+
+
+def startup_summary(times: StartupTimes) -> StartupSummary:
+    """The distribution of measured start-up times in a few numbers."""
+    return StartupSummary(len(times), _spread(times.registered_s), _spread(times.first_task_s), _spread(times.warm_s))
+
+
+def _spread(durations: Durations) -> Spread | None:
+    median_s, p90_s = durations.quantile(0.5), durations.quantile(0.9)
+    return None if median_s is None or p90_s is None else Spread(median_s, p90_s)

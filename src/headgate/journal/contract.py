@@ -6,13 +6,59 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
+from headgate.journal.retention import Thinned
 
 
-class Journal(Protocol):
-    """The memory of control loops: append-only, one run after the other.
+class ReadableJournal(Protocol):
+    """The reading half of a journal: runs of jobs, and what was seen, decided, done and learned in them.
 
-    Writing belongs to the newest run; reading does too, unless it is told another run's number. The readers give
-    everything at or after ``since_s``, oldest first, and only the ``last`` few where that is set.
+    Entries are those of the newest run of all, unless another run is named by its number. They come oldest first,
+    those at or after ``since_s`` where that is set, and only the ``last`` few where that is.
+    """
+
+    def jobs(self) -> list[str]:
+        """The names of the jobs that have a run here, the one that began a run last at the end."""
+        ...
+
+    def runs(self, job: str | None = None) -> list[tuple[int, Run]]:
+        """The runs by number, of all jobs or of one."""
+        ...
+
+    def newest_run(self, job: str | None = None) -> tuple[int, Run] | None:
+        """The run that began last, of all jobs or of one."""
+        ...
+
+    def last_sizes(self, job: str) -> dict[str, int]:
+        """The planned size that each operator of a job's newest run had last, as far as it is known."""
+        ...
+
+    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]: ...
+
+    def decisions(
+        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
+    ) -> list[Decision]: ...
+
+    def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]: ...
+
+    def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]: ...
+
+    def thinned(self, *, run: int | None = None) -> Thinned:
+        """Where entries of a run are no longer all there, because they are old."""
+        ...
+
+    def load_state(self, key: str) -> Mapping[str, JSON] | None: ...
+
+    def state_keys(self) -> list[str]:
+        """The keys that there is state under, the one saved last at the end."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Journal(ReadableJournal, Protocol):
+    """The memory of control loops. One object is one writer: what it writes belongs to the run that it began last.
+
+    Several writers may share what they write to; each keeps to its own run.
     """
 
     def begin(self, run: Run) -> int:
@@ -30,23 +76,3 @@ class Journal(Protocol):
     def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
         """Keep learned state under a key; state outlives the run and the newest one wins."""
         ...
-
-    def load_state(self, key: str) -> Mapping[str, JSON] | None: ...
-
-    def state_keys(self) -> list[str]:
-        """The keys that there is state under, the one saved last at the end."""
-        ...
-
-    def runs(self) -> list[tuple[int, Run]]: ...
-
-    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]: ...
-
-    def decisions(
-        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
-    ) -> list[Decision]: ...
-
-    def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]: ...
-
-    def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]: ...
-
-    def close(self) -> None: ...

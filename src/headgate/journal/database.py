@@ -1,12 +1,14 @@
 """The file behind the SQLite journal: its tables, its format, and opening it for writing or only for reading.
 
-Write-ahead logging lets readers read while a writer writes. Each commit survives a killed process; only a crash of the
-whole machine may cost the last commits, and never the file (``synchronous=NORMAL``).
+Write-ahead logging lets readers read while somebody writes. Several may write: each waits for the other's transaction,
+which is short. Each commit survives a killed process; only a crash of the whole machine may cost the last commits, and
+never the file (``synchronous=NORMAL``).
 """
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from sqlalchemy import (
     Engine,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -25,6 +28,7 @@ from sqlalchemy import (
     event,
     exc,
 )
+from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from headgate.core.errors import InputError, JournalError
@@ -32,11 +36,17 @@ from headgate.core.errors import InputError, JournalError
 APPLICATION_ID = int.from_bytes(b"hgjl")
 """Marks a SQLite file as a journal of Headgate."""
 
-FORMAT = 1
-"""The version of the tables; to be raised when an older Headgate could not read them."""
+FORMAT = 2
+"""The version of the tables and of what is in them; to be raised when an older Headgate could not read them."""
 
 BUSY_TIMEOUT_S = 5.0
 """How long to wait for another process that is writing."""
+
+CHECKPOINT_PAGES = 1000
+"""The log is written back into the file when it has so many pages (SQLite's own default, of 4 KiB each)."""
+
+LOG_LIMIT_BYTES = 6_000_000
+"""A log longer than this could not be written back for want of a moment without readers; it is then not waited for."""
 
 metadata = MetaData()
 
@@ -44,13 +54,16 @@ runs = Table(
     "runs",
     metadata,
     Column("number", Integer, primary_key=True),
+    Column("job", Text, nullable=False),
     Column("written_s", REAL, nullable=False),
-    Column("body", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Index("runs_by_job", "job"),
     sqlite_autoincrement=True,  # The number of a run that is gone is not given again.
 )
 
 
 def _entries(name: str) -> Table:
+    """A kind of entries. ``series`` and ``detail`` say which of them may be thinned together (``thinning.py``)."""
     return Table(
         name,
         metadata,
@@ -58,8 +71,11 @@ def _entries(name: str) -> Table:
         Column("run", Integer, nullable=False),
         Column("at_s", REAL, nullable=False),
         Column("written_s", REAL, nullable=False),
-        Column("body", Text, nullable=False),
+        Column("series", Text, nullable=False),
+        Column("detail", Integer, nullable=False),
+        Column("body", LargeBinary, nullable=False),
         Index(f"{name}_by_run", "run", "at_s"),
+        Index(f"{name}_by_detail", "detail"),
     )
 
 
@@ -74,7 +90,7 @@ states = Table(
     metadata,
     Column("key", Text, primary_key=True),
     Column("written_s", REAL, nullable=False),
-    Column("body", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
 )
 
 
@@ -90,19 +106,80 @@ def open_writer(path: Path) -> Engine:
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     with translated(path, "opened for writing"), _disposed_on_error(engine):
         with engine.begin() as connection:
-            if _check_format(path, connection, may_be_empty=True):
-                metadata.create_all(connection)
-                connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
-        _set_durability(engine)
+            is_empty = _check_format(path, connection, may_be_empty=True)
+        _set_up_log(path, engine)
+        if is_empty:
+            _make_tables(path, engine)
     return engine
 
 
-def _set_durability(engine: Engine) -> None:
-    # Past SQLAlchemy, which would begin a transaction first: neither can be set inside one.
+def _make_tables(path: Path, engine: Engine) -> None:
+    with engine.begin() as connection:
+        # Another process may have been faster.
+        if _check_format(path, connection, may_be_empty=True):
+            metadata.create_all(connection)
+            connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
+
+
+def _set_up_log(path: Path, engine: Engine) -> None:
+    # Past SQLAlchemy, which would begin a transaction first: these cannot be set inside one.
     with closing(engine.raw_connection()) as connection:
-        connection.cursor().execute("PRAGMA journal_mode = WAL")
-        connection.cursor().execute("PRAGMA synchronous = NORMAL")
+        cursor = connection.cursor()
+        mode = _switch_to_log(cursor)
+        if mode != "wal":
+            raise InputError(
+                f"journal {path} lies on a file system without write-ahead logging, by which it can be read and "
+                f"written at once (its mode stays {mode!r}); put it on a local disk."
+            )
+        cursor.execute("PRAGMA synchronous = NORMAL")
+        cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+
+
+def _switch_to_log(cursor: DBAPICursor) -> str:
+    """The mode the file is in afterwards. SQLite itself does not wait here for another that opens the file."""
+    give_up_s = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            (mode,) = cursor.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_s:
+                raise
+            time.sleep(0.01)
+        else:
+            return str(mode)
+
+
+def log_bytes(path: Path) -> int:
+    """The size of the write-ahead log beside a file; 0 when there is none."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def cut_log_back(path: Path, engine: Engine) -> None:
+    """Write a log that became too long back into the file.
+
+    SQLite does that by itself, but only in a moment without readers, and readers that overlap leave it none. Here new
+    ones are kept waiting for a moment; one that reads for longer is not waited for.
+    """
+    if log_bytes(path) <= LOG_LIMIT_BYTES:
+        return
+    with closing(engine.raw_connection()) as connection:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA busy_timeout = 100")
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        cursor.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT_S)}")
+
+
+def used_bytes(connection: Connection) -> int:
+    """What the entries take of the file; the rest of it is free and used again."""
+    pages, free, size = (
+        connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
 
 
 def open_reader(path: Path) -> Engine:
@@ -148,9 +225,11 @@ def _check_format(path: Path, connection: Connection, *, may_be_empty: bool) -> 
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     if application == APPLICATION_ID:
-        if version > FORMAT:
+        if version != FORMAT:
+            other = "a newer" if version > FORMAT else "an older"
             raise InputError(
-                f"journal {path} has format {version}, of a newer Headgate; this one knows formats up to {FORMAT}."
+                f"journal {path} has format {version}, of {other} Headgate; this one reads and writes format {FORMAT} "
+                f"only: name another file, and keep this one for that version."
             )
         return False
     tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.journal.codec import from_json, to_json
+from headgate.journal.retention import Thinned
+from headgate.journal.sizes import last_sizes
 
 
 class _Timed(Protocol):
@@ -69,8 +71,23 @@ class MemoryJournal:
     def state_keys(self) -> list[str]:
         return list(self._states)
 
-    def runs(self) -> list[tuple[int, Run]]:
-        return [(number, entries.run) for number, entries in enumerate(self._runs, start=1)]
+    def jobs(self) -> list[str]:
+        newest_first = dict.fromkeys(entries.run.job for entries in reversed(self._runs))
+        return list(reversed(newest_first))
+
+    def runs(self, job: str | None = None) -> list[tuple[int, Run]]:
+        numbered = [(number, entries.run) for number, entries in enumerate(self._runs, start=1)]
+        return [(number, run) for number, run in numbered if job is None or run.job == job]
+
+    def newest_run(self, job: str | None = None) -> tuple[int, Run] | None:
+        runs = self.runs(job)
+        return runs[-1] if runs else None
+
+    def last_sizes(self, job: str) -> dict[str, int]:
+        def newest_first(run: int) -> Generator[Observation]:
+            yield from reversed(self.observations(run=run))
+
+        return last_sizes(self, job, newest_first)
 
     def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
         entries = self._entries(run)
@@ -90,6 +107,9 @@ class MemoryJournal:
     def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]:
         entries = self._entries(run)
         return _since(entries.events, since_s) if entries else []
+
+    def thinned(self, *, run: int | None = None) -> Thinned:
+        return Thinned()
 
     def close(self) -> None:
         self._closed = True
@@ -111,4 +131,5 @@ class MemoryJournal:
 
 
 def _since(entries: list[T], since_s: Instant | None) -> list[T]:
-    return [entry for entry in entries if since_s is None or entry.at_s >= since_s]
+    """Those at or after a time, oldest first; of the same time, as they were written."""
+    return sorted((entry for entry in entries if since_s is None or entry.at_s >= since_s), key=lambda one: one.at_s)

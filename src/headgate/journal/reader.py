@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Engine, Table, func, select
+from sqlalchemy import Engine, Row, Select, Table, func, select
 
 from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.journal import codec, database
+from headgate.journal.packing import unpacked
+from headgate.journal.retention import Detail, Thinned
+from headgate.journal.sizes import last_sizes
 
 T = TypeVar("T")
 
 
 class JournalReader:
-    """A journal's file, to be read only, also while another process writes it; safe to use from any thread."""
+    """A journal's file, to be read only, also while others write it; safe to use from any thread."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._reading = database.open_reader(self.path)
         self._closed = False
 
-    def runs(self) -> list[tuple[int, Run]]:
+    def jobs(self) -> list[str]:
+        """The names of the jobs that have a run here, the one that began a run last at the end."""
+        runs = database.runs
+        query = select(runs.c.job).group_by(runs.c.job).order_by(func.max(runs.c.number))
+        return [row.job for row in self._rows(query)]
+
+    def runs(self, job: str | None = None) -> list[tuple[int, Run]]:
         """The runs that are kept, by number."""
-        query = select(database.runs.c.number, database.runs.c.body).order_by(database.runs.c.number)
-        with database.translated(self.path, "read"), self._open().connect() as connection:
-            rows = connection.execute(query).all()
-        return [(number, self._decoded(codec.run_from_dict, body)) for number, body in rows]
+        return [self._numbered(row) for row in reversed(list(self._rows(_newest_runs(job))))]
+
+    def newest_run(self, job: str | None = None) -> tuple[int, Run] | None:
+        """The run that began last."""
+        return next((self._numbered(row) for row in self._rows(_newest_runs(job).limit(1))), None)
+
+    def last_sizes(self, job: str) -> dict[str, int]:
+        """The planned size that each operator of a job's newest run had last, as far as it is known."""
+
+        def newest_first(run: int) -> Generator[Observation]:
+            for row in self._rows(_newest_entries(database.observations, run)):
+                yield self._decoded(codec.observation_from_dict, row.body)
+
+        return last_sizes(self, job, newest_first)
 
     def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
         return self._entries(database.observations, codec.observation_from_dict, run, since_s)
@@ -44,16 +63,24 @@ class JournalReader:
     def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]:
         return self._entries(database.events, codec.event_from_dict, run, since_s)
 
+    def thinned(self, *, run: int | None = None) -> Thinned:
+        """Where entries of a run are no longer all there, because they are old."""
+        until_s: dict[int, Instant] = {}
+        for table in database.ENTRIES:
+            thin = table.c.detail.in_((Detail.MINUTE, Detail.HOUR))
+            query = select(table.c.detail, func.max(table.c.at_s).label("until_s")).group_by(table.c.detail)
+            for row in self._rows(query.where(table.c.run == _number(run), thin)):
+                until_s[row.detail] = max(row.until_s, until_s.get(row.detail, row.until_s))
+        return Thinned(until_s.get(Detail.MINUTE), until_s.get(Detail.HOUR))
+
     def load_state(self, key: str) -> Mapping[str, JSON] | None:
         query = select(database.states.c.body).where(database.states.c.key == key)
-        with database.translated(self.path, "read"), self._open().connect() as connection:
-            body = connection.execute(query).scalar_one_or_none()
-        return None if body is None else self._decoded(dict, body)
+        return next((self._decoded(dict, row.body) for row in self._rows(query)), None)
 
     def state_keys(self) -> list[str]:
-        query = select(database.states.c.key).order_by(database.states.c.written_s, database.states.c.key)
-        with database.translated(self.path, "read"), self._open().connect() as connection:
-            return list(connection.execute(query).scalars())
+        """The keys that there is state under, the one saved last at the end."""
+        states = database.states
+        return [row.key for row in self._rows(select(states.c.key).order_by(states.c.written_s, states.c.key))]
 
     def close(self) -> None:
         """Let go of the file; calling it twice is fine."""
@@ -65,6 +92,11 @@ class JournalReader:
             raise JournalError(f"journal {self.path} is closed.")
         return self._reading
 
+    def _rows(self, query: Select[Any]) -> Iterator[Row[Any]]:
+        """What is found, read as it is taken."""
+        with database.translated(self.path, "read"), self._open().connect() as connection:
+            yield from connection.execute(query)
+
     def _entries(
         self,
         table: Table,
@@ -73,18 +105,35 @@ class JournalReader:
         since_s: Instant | None,
         last: int | None = None,
     ) -> list[T]:
-        newest = select(func.max(database.runs.c.number)).scalar_subquery()
-        query = select(table.c.body).where(table.c.run == (newest if run is None else run))
+        query = _newest_entries(table, run).limit(last)
         if since_s is not None:
             query = query.where(table.c.at_s >= since_s)
-        # Backwards, so that the last few of a long run are found without reading all of it.
-        query = query.order_by(table.c.id.desc()).limit(last)
-        with database.translated(self.path, "read"), self._open().connect() as connection:
-            bodies = connection.execute(query).scalars().all()
-        return [self._decoded(decode, body) for body in reversed(bodies)]
+        rows = list(self._rows(query))
+        return [self._decoded(decode, row.body) for row in reversed(rows)]
 
-    def _decoded(self, decode: Callable[[Mapping[str, JSON]], T], body: str) -> T:
+    def _numbered(self, row: Row[Any]) -> tuple[int, Run]:
+        return row.number, self._decoded(codec.run_from_dict, row.body)
+
+    def _decoded(self, decode: Callable[[Mapping[str, JSON]], T], body: bytes) -> T:
         try:
-            return decode(codec.from_json(body))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise JournalError(f"journal {self.path} has a damaged entry: {body[:80]!r}.") from error
+            return decode(codec.from_json(unpacked(body)))
+        except (JournalError, KeyError, TypeError, ValueError, AttributeError) as error:
+            cause = str(error).rstrip(".")
+            raise JournalError(f"journal {self.path} has a damaged entry of {len(body)} bytes: {cause}.") from error
+
+
+def _newest_runs(job: str | None) -> Select[Any]:
+    runs = database.runs
+    query = select(runs.c.number, runs.c.body).order_by(runs.c.number.desc())
+    return query if job is None else query.where(runs.c.job == job)
+
+
+def _newest_entries(table: Table, run: int | None) -> Select[Any]:
+    """Backwards, so that the last few of a long run are found without reading all of it."""
+    query = select(table.c.body).where(table.c.run == _number(run))
+    return query.order_by(table.c.at_s.desc(), table.c.id.desc())
+
+
+def _number(run: int | None) -> Any:
+    """The number of a run; that of the newest where none is given."""
+    return select(func.max(database.runs.c.number)).scalar_subquery() if run is None else run

@@ -21,13 +21,12 @@ from headgate.core.types import (
     Observation,
     Outcome,
     Receipt,
+    Role,
     Verdict,
 )
 from headgate.core.units import format_duration
+from headgate.journal.sizes import CLOCKS_AGREE_S
 from headgate.policies.frame.readings import plain
-
-_CLOCKS_AGREE_S = 0.05
-"""The loop and the engine may each have their own clock, so an answer can seem a little older than its question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,7 @@ class Resize:
     at_s: Instant
     verdict: Verdict
     receipt: Receipt | None = None
+    """The answer for this operator."""
     reached_s: Instant | None = None
     """When an observation first showed all planned instances ready, and no others."""
     overtaken_s: Instant | None = None
@@ -59,8 +59,20 @@ class Hold:
         return self.verdict.proposed != self.verdict.current
 
 
-Item: TypeAlias = Resize | Hold | Receipt | Event
-"""One thing to tell. A receipt stands on its own where the engine acted in order to keep the size it was at."""
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A time in which nothing was heard of an operator, so that its last known size had to stand."""
+
+    at_s: Instant
+    last_s: Instant
+    operator: str
+    instances: Instances
+    heard_s: Instant | None = None
+    """When it was heard of again."""
+
+
+Item: TypeAlias = Resize | Hold | Silence | Receipt | Event
+"""One thing to tell. A receipt stands on its own, for one operator, where the engine acted to keep its size."""
 
 
 def tell(
@@ -69,12 +81,15 @@ def tell(
     receipts: Sequence[Receipt] = (),
     events: Sequence[Event] = (),
 ) -> list[Item]:
-    """The story of one run, in the order of time."""
-    answers, unasked = _match(decisions, receipts)
+    """The story of one run, in the order of time; what shadows would have done is not part of it."""
+    acting = [decision for decision in decisions if decision.role is Role.ACTING]
+    answers, unasked = _match(acting, receipts)
     items: list[Item] = [*events, *unasked]
-    for operator in dict.fromkeys(name for decision in decisions for name in decision.verdicts):
-        told = list(_of_operator(operator, decisions, answers))
+    for operator in dict.fromkeys(name for decision in acting for name in decision.verdicts):
+        told = list(_of_operator(operator, acting, answers))
         items.extend(_with_effects(told, _sizes(operator, observations)))
+    for operator in dict.fromkeys(name for observation in observations for name in observation.instances):
+        items.extend(_silences(operator, observations))
     return sorted(items, key=lambda item: item.at_s)
 
 
@@ -125,35 +140,54 @@ def effect_in_words(resize: Resize) -> str:
     if (receipt := resize.receipt) is not None:
         detail = f" ({receipt.detail})" if receipt.detail else ""
         parts.append(f"{receipt.outcome} after {format_duration(max(0.0, receipt.at_s - resize.at_s))}{detail}")
-        if receipt.outcome in (Outcome.REFUSED, Outcome.FAILED):
+        if not receipt.outcome.is_taken:
             return parts[0]
     if resize.reached_s is not None:
         parts.append(f"{resize.verdict.target} ready after {format_duration(resize.reached_s - resize.at_s)}")
     elif resize.overtaken_s is not None:
         parts.append(f"overtaken by the next change after {format_duration(resize.overtaken_s - resize.at_s)}")
+    elif receipt is not None and receipt.outcome is Outcome.DELIVERED:
+        parts.append("not confirmed yet")
     else:
         parts.append("not seen ready yet")
     return "; ".join(parts)
 
 
-def _match(decisions: Sequence[Decision], receipts: Sequence[Receipt]) -> tuple[dict[Instant, Receipt], list[Receipt]]:
-    """The engine's answers by the time of the decision they answer, and what it did without having been asked to."""
+def silence_in_words(silence: Silence) -> str:
+    """
+    >>> silence_in_words(Silence(60.0, 110.0, "enrich", Instances(3, 3, 2, stale=True), heard_s=120.0))
+    'nothing was heard of it for 60s; its last known size, 2 of 3 ready, stood'
+    """
+    stood = f"its last known size, {silence.instances.ready} of {silence.instances.planned} ready,"
+    if silence.heard_s is None:
+        return f"nothing has been heard of it since; {stood} stands"
+    return f"nothing was heard of it for {format_duration(silence.heard_s - silence.at_s)}; {stood} stood"
+
+
+_Answers: TypeAlias = Mapping[tuple[Instant, str], Receipt]
+"""The engine's answers for one operator each, by the time of the decision they answer and the operator."""
+
+
+def _match(decisions: Sequence[Decision], receipts: Sequence[Receipt]) -> tuple[_Answers, list[Receipt]]:
+    """The engine's answers, and what it did without having been asked to."""
     times = [decision.at_s for decision in decisions]
-    answers, unasked = {}, []
+    answers: dict[tuple[Instant, str], Receipt] = {}
+    unasked = []
     for receipt in receipts:
-        index = bisect_right(times, receipt.at_s + _CLOCKS_AGREE_S) - 1
+        index = bisect_right(times, receipt.at_s + CLOCKS_AGREE_S) - 1
         if index < 0:
             continue  # Its decision lies before what is told.
-        if decisions[index].is_hold:
-            unasked.append(receipt)
-        else:
-            answers[times[index]] = receipt
+        for operator, answer in receipt.answers.items():
+            own = Receipt(receipt.at_s, {operator: answer})
+            verdict = decisions[index].verdicts.get(operator)
+            if verdict is not None and verdict.change:
+                answers[times[index], operator] = own
+            elif answer.outcome is not Outcome.UNCHANGED:
+                unasked.append(own)
     return answers, unasked
 
 
-def _of_operator(
-    operator: str, decisions: Iterable[Decision], answers: Mapping[Instant, Receipt]
-) -> Iterator[Resize | Hold]:
+def _of_operator(operator: str, decisions: Iterable[Decision], answers: _Answers) -> Iterator[Resize | Hold]:
     held: Hold | None = None
     for decision in decisions:
         verdict = decision.verdicts.get(operator)
@@ -163,7 +197,7 @@ def _of_operator(
             yield held
             held = None
         if verdict.change:
-            yield Resize(decision.at_s, verdict, answers.get(decision.at_s))
+            yield Resize(decision.at_s, verdict, answers.get((decision.at_s, operator)))
         elif held is None:
             held = Hold(decision.at_s, decision.at_s, 1, verdict)
         else:
@@ -211,3 +245,21 @@ def _with_effects(told: Sequence[Resize | Hold], sizes: Sequence[tuple[Instant, 
         done.append(replace(item, reached_s=reached_s, overtaken_s=overtaken_s))
         overtaken_s = item.at_s
     return reversed(done)
+
+
+def _silences(operator: str, observations: Iterable[Observation]) -> Iterator[Silence]:
+    """The times in which observations did not tell the size of an operator that had been told before."""
+    known: Instances | None = None
+    silence: Silence | None = None
+    for observation in observations:
+        seen = observation.instances.get(operator)
+        if seen is not None and not seen.stale:
+            if silence is not None:
+                yield replace(silence, heard_s=observation.at_s)
+            known, silence = seen, None
+        elif silence is not None:
+            silence = replace(silence, last_s=observation.at_s)
+        elif (last := known if seen is None else seen) is not None:
+            silence = Silence(observation.at_s, observation.at_s, operator, last)
+    if silence is not None:
+        yield silence

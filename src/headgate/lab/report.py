@@ -21,10 +21,12 @@ from headgate.journal.story import (
     Hold,
     Item,
     Resize,
+    Silence,
     acting_notes,
     effect_in_words,
     note_in_words,
     numbers_in_words,
+    silence_in_words,
     tell,
 )
 from headgate.lab.figures import figure
@@ -243,6 +245,8 @@ def _cells(item: Item) -> tuple[str, str, list[str]]:
         case Hold(verdict=verdict, count=count):
             times = f" ×{count}" if count > 1 else ""
             return "stopped", f"{verdict.current}, not {verdict.proposed}{times}", list(_why(verdict))
+        case Silence(operator=operator):
+            return "failed", "silent", [_line("", f"{operator}: {silence_in_words(item)}")]
         case Receipt():
             return "event", f"engine {item.outcome}", [_line("", item.detail or "it acted to keep the size")]
         case Event():

@@ -19,16 +19,20 @@ from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, OperatorPolicy, register
+from headgate.policies.frame.readings import startup_s
 from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings
 from headgate.policies.threshold import Threshold, ThresholdSettings
 from headgate.policies.tuning.random_search import Point, recursive_random_search
-from headgate.policies.tuning.threshold_replay import Terms, Thresholds, recorded_load, replay_cost
+from headgate.policies.tuning.threshold_replay import Terms, Thresholds, recorded, replay_cost
 
+CAUTION = 0.05
+"""What being a little more reckless costs, as a share: enough to choose where the past does not tell a difference."""
 MOST_WATCHED = 2000
 """Readings after which the adaptive window begins anew, so that its state stays small."""
-UPPER_RANGE = (0.5, 1.2)
+UPPER_RANGE = (0.5, 0.95)
 LOWER_RANGE = (0.05, 0.5)
-"""Within these shares the two bounds are searched."""
+"""Within these shares the two bounds are searched. Many jobs are never seen busier than all the time, so that an upper
+bound of 1 would be none."""
 
 
 class OnlineParameterOptimizationSettings(Settings):
@@ -53,9 +57,11 @@ class OnlineParameterOptimizationSettings(Settings):
     evaluations: Annotated[int, Field(ge=1)] = 150
     """Replays that one optimisation may take."""
     violation_price: Annotated[float, Field(ge=0)] = 10.0
-    """What a second over the objective costs, in seconds of an instance."""
+    """What a second over the objective costs, in seconds of an instance; one that is twice over it costs twice that."""
     grace_period_s: Seconds = 30.0
     """How long to do nothing after a change of size."""
+    startup_s: Seconds = 30.0
+    """How long an instance takes to start, by which thresholds are judged until that was measured."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -167,29 +173,33 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
         return True
 
     def _optimise(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> None:
-        loads = recorded_load(window, operator, now - self.settings.history_s)
-        if not loads:
+        past = recorded(window, operator, now - self.settings.history_s)
+        if past is None:
             return
-        tuned, terms = self._tuned_for(operator), self._terms(sample)
-        # Every candidate starts at the size that the load at the beginning needed.
-        start = self.objective.clamp(round(loads[0].demand) + 1)
+        tuned, terms = self._tuned_for(operator), self._terms(window, operator, sample)
 
-        def cost(point: Point) -> float:
-            return replay_cost(loads, self._at(point), terms, start)
+        def cost(bounds: Thresholds) -> float:
+            return replay_cost(past, bounds, terms) * (1 + CAUTION * self._recklessness(bounds))
 
-        point, least = recursive_random_search(cost, 4, tuned.random, evaluations=self.settings.evaluations)
-        if least < replay_cost(loads, tuned.thresholds, terms, start):
+        point, least = recursive_random_search(
+            lambda point: cost(self._at(point)), 4, tuned.random, evaluations=self.settings.evaluations
+        )
+        if least < cost(tuned.thresholds):
             tuned.thresholds = self._at(point)
         tuned.optimised_s, tuned.optimised = now, tuned.optimised + 1
 
-    def _terms(self, sample: Sample) -> Terms:
-        slo = self.objective.slo
+    def _terms(self, window: Window, operator: str, sample: Sample) -> Terms:
+        slo = self.objective.slo_of(operator)
+        lowest, highest = self.objective.bounds_of(operator, self.topology)
+        trigger_interval_s = float(sample.trigger_interval_s or 0.0)
         return Terms(
-            self.objective.min_instances,
-            self.objective.max_instances,
-            sample.trigger_interval_s or 0.0,
-            slo.bound_s if isinstance(slo, LatencySlo) else sample.trigger_interval_s or 0.0,
+            max(1, lowest),
+            max(1, highest),
+            trigger_interval_s,
+            slo.bound_s if isinstance(slo, LatencySlo) else trigger_interval_s,
             self.settings.violation_price,
+            startup_s(window, operator, self.settings.startup_s),
+            self.settings.grace_period_s,
         )
 
     def _at(self, point: Point) -> Thresholds:
@@ -201,6 +211,14 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
             self._duration_s(upper_for),
             self._duration_s(lower_for),
         )
+
+    def _recklessness(self, bounds: Thresholds) -> float:
+        """How late it would grow and how soon it would shrink, from -1 to 3.
+
+        A past in which the load only fell says nothing about growing, and any bounds would do.
+        """
+        waits = (bounds.upper_for_s - bounds.lower_for_s) / max(1.0, self.settings.longest_s)
+        return bounds.upper + bounds.lower + waits
 
     def _duration_s(self, share: float) -> float:
         settings = self.settings

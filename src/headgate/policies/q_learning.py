@@ -200,21 +200,45 @@ class QLearning(OperatorPolicy[QLearningSettings]):
     ) -> Target:
         last = self._last(now, agent)
         done = None if last is None else _carried_out(window, operator, last)
-        feasible = feasible_actions(done, None if last is None else last.latency_s, seen.latency_s)
-        if seen.rate_per_s is None:
-            feasible = tuple(action for action in feasible if action is not Action.IN)
+        barred = self._barred(window, operator, instances, seen)
         values = agent.table.values(seen.state)
+        best_value = max(values[action] for action in Action if action not in barred)
+        monotone = feasible_actions(done, None if last is None else last.latency_s, seen.latency_s)
+        barred = {action: "by what the last action brought" for action in Action if action not in monotone} | barred
+        feasible = tuple(action for action in Action if action not in barred)
         action, explored = self._choose(operator, values, feasible)
         numbers = self._numbers(operator, seen, values, action)
         if last is not None and done is not None:
             numbers |= {
                 "last_action": str(done),
-                "last_reward": self._learn(operator, last, done, seen, values[action]),
+                "last_reward": self._learn(
+                    operator, last, done, seen, chosen_value=values[action], best_value=best_value
+                ),
             }
         agent.last = Experience(now, seen.state, seen.latency_s, action)
-        told = _told(seen, values, action, feasible, explored=explored)
+        told = _told(seen, values, action, barred, explored=explored)
         code = "exploring" if explored else ("scale-out", "no-action", "scale-in")[action]
         return Target(instances.planned + action.direction, code, told, numbers)
+
+    def _barred(self, window: Window, operator: str, instances: Instances, seen: Seen) -> dict[Action, str]:
+        """Actions that are not to be had, and why.
+
+        One that could change nothing would be credited as no action, so that its own value is never learned: an agent
+        would stay at its largest size for ever, choosing to grow.
+        """
+        barred = {}
+        lowest, highest = self.objective.bounds_of(operator, self.topology)
+        sample = window.sample(operator)
+        useful = None if sample is None else sample.useful_instances
+        if instances.planned >= highest:
+            barred[Action.OUT] = f"at the most of {highest} instances"
+        elif useful is not None and instances.planned >= useful:
+            barred[Action.OUT] = f"as no more than {useful} instances would find work"
+        if instances.planned <= lowest:
+            barred[Action.IN] = f"at the least of {lowest}"
+        elif seen.rate_per_s is None:
+            barred[Action.IN] = "as long as the load is not known"
+        return barred
 
     def _last(self, now: Instant, agent: Agent) -> Experience | None:
         """The last experience, if what came of it can be seen now: not after a pause, or on another clock."""
@@ -248,12 +272,13 @@ class QLearning(OperatorPolicy[QLearningSettings]):
             latency_rose=seen.latency_s > last.latency_s,
         )
 
-    def _learn(self, operator: str, last: Experience, done: Action, seen: Seen, chosen_value: float) -> float:
-        """Take one experience into the table; its reward."""
-        settings, table = self.settings, self._agent(operator).table
+    def _learn(
+        self, operator: str, last: Experience, done: Action, seen: Seen, *, chosen_value: float, best_value: float
+    ) -> float:
+        """Take one experience into the table, with the values of what is done next and of the best; its reward."""
+        settings = self.settings
         reward = self._reward(last, done, seen)
-        best_value = max(table.values(seen.state))
-        table.learn(
+        self._agent(operator).table.learn(
             last.state,
             done,
             reward=reward,
@@ -317,13 +342,12 @@ def _carried_out(window: Window, operator: str, last: Experience) -> Action:
 
 
 def _told(
-    seen: Seen, values: tuple[float, float, float], action: Action, feasible: tuple[Action, ...], *, explored: bool
+    seen: Seen, values: tuple[float, float, float], action: Action, barred: Mapping[Action, str], *, explored: bool
 ) -> str:
     load = "rising" if seen.state.rising else "falling"
     told = f"latency {plain(seen.latency_s)} s and a {load} load (region {seen.region.value})"
     others = ", ".join(f"{other} {plain(values[other])}" for other in Action if other is not action)
     worth = f"{action} is worth {plain(values[action])}, {others}"
     told = f"{told}: {action} by chance; {worth}" if explored else f"{told}: {worth}"
-    barred = " and ".join(str(other) for other in Action if other not in feasible)
-    why = "by what the last action brought" if seen.rate_per_s is not None else "as long as the load is not known"
-    return f"{told}; {barred} ruled out {why}" if barred else told
+    ruled_out = "; ".join(f"{other} ruled out {barred[other]}" for other in Action if other in barred)
+    return f"{told}; {ruled_out}" if ruled_out else told

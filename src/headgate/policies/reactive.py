@@ -34,7 +34,8 @@ class ReactiveSettings(Settings):
 class Reactive(OperatorPolicy[ReactiveSettings]):
     """Learns at every violation what one instance carries, and goes to the size that the load needs.
 
-    - Violated: go to ``ceil(rate / capacity)``, at least one more than planned.
+    - Violated: go to ``ceil(rate / capacity)``, at least one more than planned; while instances are still to come or
+      warming up, only to what the load needs.
     - One instance is removed when ``ceil(rate / (headroom · capacity))`` would have been enough, and the objective
       would have been kept with the same headroom, throughout ``idle_for_s``.
 
@@ -84,12 +85,16 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         if violated is None:
             return hold(instances, "no-data", f"{told}: holding", numbers)
         settled_s = window.settled_since_s(operator)
-        if settled_s is not None and sample.measured_s <= settled_s:
+        is_of_this_size = settled_s is None or sample.measured_s > settled_s
+        if is_of_this_size:
+            self._learn(operator, instances, sample, violated=violated)
+        if violated:
+            # Otherwise each reading would ask for one more while those that were asked for are on their way.
+            is_telling = is_of_this_size and not sample.warming and instances.pending <= 0
+            return self._grow(operator, instances, sample, told, numbers, is_telling=is_telling)
+        if not is_of_this_size:
             reason = "no reading yet of the size that the job has now"
             return hold(instances, "no-reading-since-change", reason, numbers)
-        self._learn(operator, instances, sample, violated=violated)
-        if violated:
-            return self._grow(operator, instances, sample, told, numbers)
         self._doubt(window, operator, instances)
         return self._keep_or_shrink(window, operator, instances, sample, told, numbers)
 
@@ -128,11 +133,21 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         return self.objective.slo.violated_by(reading) is not False
 
     def _grow(
-        self, operator: str, instances: Instances, sample: Sample, told: str, numbers: dict[str, Number]
+        self,
+        operator: str,
+        instances: Instances,
+        sample: Sample,
+        told: str,
+        numbers: dict[str, Number],
+        *,
+        is_telling: bool,
     ) -> Target:
+        """What the load needs; if the reading tells of the planned size, at least one more."""
         one_more = instances.planned + 1
         learned, rate = self._learned.get(operator), sample.input_rate_per_s
         if learned is None or rate is None:
+            if not is_telling:
+                return hold(instances, "arriving", f"{told}; what the planned size makes of it is to be seen", numbers)
             told = f"{told}; what the load needs is not known, so one more"
             return Target(one_more, "slo-violated", told, numbers)
         load = f"{plain(rate)} records/s"
@@ -145,6 +160,9 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         numbers |= {"capacity_per_s": learned.rate_per_s, "needed": needed}
         told = f"{told}; {load} need {_count(needed)} of {plain(learned.rate_per_s)}/s"
         if needed < one_more:
+            if not is_telling:
+                told = f"{told}, and {instances.planned} are planned: what they make of it is to be seen"
+                return hold(instances, "arriving", told, numbers)
             told = f"{told}, but {instances.planned} are planned already: one more"
         return Target(max(needed, one_more), "slo-violated", told, numbers)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Annotated, Self
 
@@ -69,6 +69,7 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
 
     A bound counts as held when every reading of the period is beyond it, the readings span the period, and all were
     taken at the present size. A reading without the metric is skipped when growing; it breaks a period of shrinking.
+    Readings that were made while instances warmed up count for growing only.
 
     With four bounds, a metric that stays between ``below_upper`` and ``upper`` for its time is a reason to scale out,
     and one between ``lower`` and ``above_lower`` to scale in: load that lasts is acted on before it is extreme, and a
@@ -115,20 +116,21 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
         above, below = bounds.out_above, bounds.in_below
         if value > above:
             long = format_duration(bounds.upper_for_s)
-            if self._held(window, operator, bounds.upper_for_s, lambda v: v is None or v > above):
+            readings = readings_over(window, operator, bounds.upper_for_s, settled=False)
+            if self._all(readings, lambda v: v is None or v > above):
                 told = f"{told} has been above {plain(above)} for {long}"
                 code = "above-upper" if value > bounds.upper else "near-upper"
                 return Target(instances.planned + bounds.add, code, told, numbers)
             return hold(instances, "waiting", f"{told} is above {plain(above)}, not yet for {long}", numbers)
         if value < below:
             long = format_duration(bounds.lower_for_s)
-            if self._held(window, operator, bounds.lower_for_s, lambda v: v is not None and v < below):
+            readings = readings_over(window, operator, bounds.lower_for_s)
+            if self._all(readings, lambda v: v is not None and v < below):
                 told = f"{told} has been below {plain(below)} for {long}"
                 code = "below-lower" if value < bounds.lower else "near-lower"
                 return Target(instances.planned - bounds.remove, code, told, numbers)
             return hold(instances, "waiting", f"{told} is below {plain(below)}, not yet for {long}", numbers)
         return hold(instances, "steady", f"{told} lies between {plain(below)} and {plain(above)}", numbers)
 
-    def _held(self, window: Window, operator: str, duration_s: float, beyond: Callable[[float | None], bool]) -> bool:
-        readings = readings_over(window, operator, duration_s)
+    def _all(self, readings: Sequence[Sample], beyond: Callable[[float | None], bool]) -> bool:
         return bool(readings) and all(beyond(reading_of(reading, self.settings.metric)) for reading in readings)

@@ -163,9 +163,11 @@ class ValueIteration(QLearning):
     def _exploration(self, operator: str) -> Exploration:
         return self.settings.policy if operator in self._solved else Exploration.DECREASING
 
-    def _learn(self, operator: str, last: Experience, done: Action, seen: Seen, chosen_value: float) -> float:
+    def _learn(
+        self, operator: str, last: Experience, done: Action, seen: Seen, *, chosen_value: float, best_value: float
+    ) -> float:
         if operator in self._solved:
-            return super()._learn(operator, last, done, seen, chosen_value)
+            return super()._learn(operator, last, done, seen, chosen_value=chosen_value, best_value=best_value)
         reward = self._reward(last, done, seen)
         self._experiences.setdefault(operator, Experiences()).add(last.state, done, reward, seen.state)
         return reward

@@ -8,6 +8,7 @@ Whatever happens to the autoscaler, the job keeps running at the size it has.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -34,8 +35,7 @@ from headgate.runtime.switch import PolicySwitch, RuleFileWatch
 from headgate.runtime.wiring import wire
 
 if TYPE_CHECKING:
-    from headgate.engines.dstream import StreamingContext
-    from headgate.engines.spark import SparkSession
+    from headgate.engines.spark import SparkSession, StreamingContext
 
 logger = logging.getLogger("headgate")
 
@@ -100,11 +100,15 @@ class Autoscaler:
         self._stop.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
+        self._end("stopped", "the job keeps its size")
+
+    def _end(self, kind: str, detail: str) -> None:
+        """Write down why it ends, save what was learned and let go of everything; only the first reason counts."""
         with self._closing:
             if self._is_closed:
                 return
             self._is_closed = True
-            self.loop.note("stopped", "the job keeps its size")
+            self.loop.note(kind, detail)
             self.loop.save_state()
             try:
                 self.loop.engine.close()
@@ -132,7 +136,7 @@ class Autoscaler:
                 self.loop.tick()
             except EngineGoneError as error:
                 logger.info("nothing left to scale: %s", error)
-                self.loop.note("engine-gone", str(error))
+                self._end("engine-gone", str(error))
                 return
             # A tick that took too long is not made up for: the next one comes at its regular time.
             due_s += self.interval_s * max(1, -((due_s - clock.now()) // self.interval_s))
@@ -178,8 +182,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``take_over``: stop Spark's own dynamic allocation, or another autoscaler of this session, instead of refusing it
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
-    from headgate.engines.dstream import open_engine
-    from headgate.engines.spark import SPARK_METRICS, application_id, application_name
+    from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
 
     goal = _goal(objective, executors)
     clock = SystemClock()
@@ -193,9 +196,12 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     if learned is not None:
         chosen.restore(learned)
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
-    claim = Claim.of(application_id(spark), take_over=take_over)
-    opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
-    try:
+    with contextlib.ExitStack() as undone:
+        claim = Claim.of(application_id(spark), take_over=take_over)
+        undone.callback(claim.release)
+        opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
+        if opened is not None and opened is not journal:
+            undone.callback(opened.close)
         engine = open_engine(
             spark,
             take_over=take_over,
@@ -205,31 +211,28 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
             queries=queries,
             late_after_s=goal.slo.bound_s if isinstance(goal.slo, LatencySlo) else None,
         )
-    except BaseException:
-        claim.release()
-        if opened is not None and opened is not journal:
-            opened.close()
-        raise
-    fitting = goal.fitting(engine.planned)
-    if fitting is not goal:
-        chosen = preview_policy(policy, fitting, settings, seed)
-        if learned is not None:
-            chosen.restore(learned)
-    loop = wire(
-        engine,
-        chosen,
-        clock,
-        engine_name="spark",
-        job=job or application_name(spark),
-        guards=guards,
-        constraints=limits,
-        metrics=sources,
-        journal=opened,
-    )
-    switch = PolicySwitch(loop, Context(fitting, chosen.topology, seed), guards, limits)
-    if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
-        loop.chores.append(RuleFileWatch(switch, loop, Path(chosen.settings.file), sources))
-    running = Autoscaler(loop, interval_s, opened if opened is not journal else None, switch, claim)
+        undone.callback(engine.close)
+        fitting = goal.fitting(engine.planned)
+        if fitting is not goal:
+            chosen = preview_policy(policy, fitting, settings, seed)
+            if learned is not None:
+                chosen.restore(learned)
+        loop = wire(
+            engine,
+            chosen,
+            clock,
+            engine_name="spark",
+            job=job or application_name(spark),
+            guards=guards,
+            constraints=limits,
+            metrics=sources,
+            journal=opened,
+        )
+        switch = PolicySwitch(loop, Context(fitting, chosen.topology, seed), guards, limits)
+        if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
+            loop.chores.append(RuleFileWatch(switch, loop, Path(chosen.settings.file), sources))
+        running = Autoscaler(loop, interval_s, opened if opened is not journal else None, switch, claim)
+        undone.pop_all()
     return running.start()
 
 

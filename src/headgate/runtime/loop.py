@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
+from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
 from headgate.core.step import hold, step
 from headgate.core.types import JSON, Answer, Decision, Event, Instant, Observation, Outcome, Receipt
@@ -64,6 +65,7 @@ class ControlLoop:
         self._next: tuple[AnyPolicy, tuple[Guard, ...], str] | None = None
         self._journal = journal
         self._saved_s = clock.now()
+        self._resuming: tuple[Guard, ...] = ()
         self._journal_failed = False
 
     def tick(self) -> Decision | None:
@@ -99,6 +101,11 @@ class ControlLoop:
             self.policy.restore(before)
             logger.warning("policy %s starts without what was learned before: %s", self.policy.name, error)
             self.note("state-refused", f"{error} Policy {self.policy.name} starts without it.")
+
+    def resume(self, sizes: Mapping[str, int]) -> None:
+        """Give the job back the sizes it had when it was last seen, with the first decision."""
+        bounds = [guard for guard in self.guards if isinstance(guard, Bounds)]
+        self._resuming = (Resumed(sizes), *bounds)
 
     def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
         """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
@@ -140,7 +147,7 @@ class ControlLoop:
 
     def _decide(self, now: Instant, observation: Observation) -> Decision:
         try:
-            decision = step(self.policy, self.guards, now, self.history)
+            decision = self._resumed(step(self.policy, self.guards, now, self.history))
             events = self.policy.take_events() if isinstance(self.policy, ReportsEvents) else ()
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
@@ -150,15 +157,26 @@ class ControlLoop:
             decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
         for event in events:
             self._note(event)
+        self._carry_out(now, decision)
+        if events or not decision.is_hold or now - self._saved_s >= SAVE_EVERY_S:
+            self.save_state()
+        return decision
+
+    def _resumed(self, decision: Decision) -> Decision:
+        """The first decision of a job that starts again, which gives it back the size it had."""
+        lifted = decision
+        for guard in self._resuming:
+            lifted = guard(self.history, lifted)
+        self._resuming = ()
+        return decision if lifted.targets == decision.targets else lifted
+
+    def _carry_out(self, now: Instant, decision: Decision) -> None:
         receipt = self._apply(now, decision)
         if (taken := _taken(decision, receipt)).verdicts:
             self.history.record(taken)
         self._write(lambda journal: journal.decided(decision))
         if receipt.outcome is not Outcome.UNCHANGED:
             self._write(lambda journal: journal.received(receipt))
-        if events or not decision.is_hold or now - self._saved_s >= SAVE_EVERY_S:
-            self.save_state()
-        return decision
 
     def _apply(self, now: Instant, decision: Decision) -> Receipt:
         # Holds are applied too: a decision is the desired state, and the engine repairs what deviates from it.

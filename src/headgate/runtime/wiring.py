@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from headgate.core.contracts import Engine, Guard
 from headgate.core.metrics import MetricSource
-from headgate.core.types import Run
+from headgate.core.types import Role, Run
 from headgate.core.window import DEFAULT_RETENTION_S
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy, guards_for
@@ -54,8 +54,10 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         return loop
     operators = engine.topology().operators
     learned = journal.load_state(state_key(job, operators, policy)) if resumes else None
+    sizes: Mapping[str, int] = {}
     if resumes:
         loop.history.restore_startup_times(journal.load_state(startup_key(job)) or {})
+        sizes = journal.last_sizes(job)
         _recall(loop, journal, engine_name)
     journal.begin(
         Run(
@@ -71,6 +73,8 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     )
     if learned is not None:
         loop.restore(learned)
+    if sizes:
+        loop.resume(sizes)
     return loop
 
 
@@ -86,18 +90,18 @@ def guards_around(
 
 def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
     """Go back through the runs of a job, as long as one followed the other without a longer break."""
-    same = (loop.job, engine_name, loop.engine.topology().operators)
+    same = (engine_name, loop.engine.topology().operators)
     next_s = loop.clock.now()
     since_s = next_s - loop.history.retention_s
     runs: list[int] = []
-    for number, run in reversed(journal.runs()):
-        if (run.job, run.engine, run.operators) != same:
-            continue  # Another job may write the same journal.
+    for number, run in reversed(journal.runs(loop.job)):
         seen = journal.observations(run=number, since_s=since_s)
         # After a longer break the job may be another one, and its readings would tell of the old one.
-        if not seen or not 0 <= next_s - seen[-1].at_s <= LONGEST_BREAK_S:
+        if (run.engine, run.operators) != same or not seen or not 0 <= next_s - seen[-1].at_s <= LONGEST_BREAK_S:
             break
         runs.append(number)
         next_s = seen[0].at_s
     for number in reversed(runs):
-        loop.recall(journal.observations(run=number, since_s=since_s), journal.decisions(run=number, since_s=since_s))
+        decided = journal.decisions(run=number, since_s=since_s)
+        acting = [decision for decision in decided if decision.role is Role.ACTING]
+        loop.recall(journal.observations(run=number, since_s=since_s), acting)

@@ -4,6 +4,8 @@ from headgate.testing.clock import FakeClock
 from headgate.testing.contract import ContractViolation
 from headgate.testing.engines import ENGINE_CHECKS, check_engine
 from headgate.testing.forecasters import FORECASTER_CHECKS, check_forecaster, named_forecaster
+from headgate.testing.journal_retention import RETENTION_CHECKS
+from headgate.testing.journal_writers import WRITER_CHECKS
 from headgate.testing.journals import JOURNAL_CHECKS, check_journal
 from headgate.testing.policies import POLICY_CHECKS, check_policy, named_policy
 
@@ -12,6 +14,8 @@ __all__ = [
     "FORECASTER_CHECKS",
     "JOURNAL_CHECKS",
     "POLICY_CHECKS",
+    "RETENTION_CHECKS",
+    "WRITER_CHECKS",
     "ContractViolation",
     "FakeClock",
     "check_engine",

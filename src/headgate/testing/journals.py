@@ -3,14 +3,16 @@
     check_journal(make_journal, open_reader)
 
 ``make_journal`` gives a new and empty journal; ``open_reader`` gives a second reader of one that is being written,
-where there can be one.
+where there can be one. A journal that several may write, or that thins what is old, is checked for that as well:
+``open_writer`` gives a second writer to what a journal writes to, and ``with_retention`` a new journal that keeps what
+it is told, by a given clock.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from headgate.core.errors import JournalError
@@ -19,61 +21,61 @@ from headgate.core.types import (
     Answer,
     Decision,
     Event,
-    GuardNote,
     Instances,
     Instant,
     Observation,
     Outcome,
     Receipt,
-    Run,
-    Sample,
     Verdict,
 )
-from headgate.journal.contract import Journal
+from headgate.journal.contract import Journal, ReadableJournal
 from headgate.testing.contract import ContractViolation, ensure
-
-
-class Reader(Protocol):
-    """The reading half of a journal."""
-
-    def load_state(self, key: str) -> Mapping[str, JSON] | None: ...
-
-    def runs(self) -> list[tuple[int, Run]]: ...
-
-    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]: ...
-
-    def decisions(
-        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
-    ) -> list[Decision]: ...
-
-    def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]: ...
-
-    def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]: ...
-
-    def close(self) -> None: ...
-
+from headgate.testing.journal_entries import (
+    DECISION,
+    EVENT,
+    OBSERVATION,
+    RECEIPT,
+    RUN,
+    ensure_equal,
+    opened,
+    write_one_of_each,
+)
+from headgate.testing.journal_retention import RETENTION_CHECKS, RetentionFactory
+from headgate.testing.journal_writers import WRITER_CHECKS, OpenWriter
 
 JournalFactory: TypeAlias = Callable[[], Journal]
-OpenReader: TypeAlias = Callable[[Journal], Reader]
+OpenReader: TypeAlias = Callable[[Journal], ReadableJournal]
 
 
-def itself(journal: Journal) -> Reader:
+def itself(journal: Journal) -> ReadableJournal:
     """The reader of a journal that only its writer can read."""
     return journal
 
 
-def check_journal(factory: JournalFactory, open_reader: OpenReader = itself) -> None:
-    """Run every check on a journal."""
+def check_journal(
+    factory: JournalFactory,
+    open_reader: OpenReader = itself,
+    *,
+    open_writer: OpenWriter | None = None,
+    with_retention: RetentionFactory | None = None,
+) -> None:
+    """Run every check on a journal; those of several writers and of retention where it claims to have them."""
     for check in JOURNAL_CHECKS:
         check(factory, open_reader)
+    if open_writer is not None:
+        for writer_check in WRITER_CHECKS:
+            writer_check(factory, open_writer)
+    if with_retention is not None:
+        for retention_check in RETENTION_CHECKS:
+            retention_check(with_retention)
 
 
 def gives_back_what_was_written(factory: JournalFactory, open_reader: OpenReader) -> None:
     """Every kind of entry comes back equal, metrics that are not known included."""
-    with _opened(factory) as journal:
+    with opened(factory) as journal:
         number = journal.begin(RUN)
-        _write(journal)
-        _ensure_equal("runs", journal.runs(), [(number, RUN)])
+        write_one_of_each(journal)
+        ensure_equal("runs", journal.runs(), [(number, RUN)])
         _ensure_written(journal)
         sample = journal.observations()[0].samples["job"]
         ensure(sample.latency_s is None, f"a latency that was not known came back as {sample.latency_s!r}, not None")
@@ -81,10 +83,10 @@ def gives_back_what_was_written(factory: JournalFactory, open_reader: OpenReader
 
 def keeps_numbers_that_are_not_finite(factory: JournalFactory, open_reader: OpenReader) -> None:
     """Infinity comes back as such; not-a-number too, unless it is refused with a ``JournalError``."""
-    with _opened(factory) as journal:
+    with opened(factory) as journal:
         journal.begin(RUN)
         journal.noted(Event(1.0, "check", "infinity", {"pressure": math.inf}))
-        _ensure_equal("infinity", journal.events()[-1].numbers["pressure"], math.inf)
+        ensure_equal("infinity", journal.events()[-1].numbers["pressure"], math.inf)
         try:
             journal.noted(Event(2.0, "check", "not a number", {"pressure": math.nan}))
         except JournalError:
@@ -95,7 +97,7 @@ def keeps_numbers_that_are_not_finite(factory: JournalFactory, open_reader: Open
 
 def keeps_the_order(factory: JournalFactory, open_reader: OpenReader) -> None:
     """Entries come back in the order in which they were written; a start time and a number cut them to the newest."""
-    with _opened(factory) as journal:
+    with opened(factory) as journal:
         journal.begin(RUN)
         for at_s in range(10):
             journal.observed(Observation(at_s, {}, {}))
@@ -103,35 +105,94 @@ def keeps_the_order(factory: JournalFactory, open_reader: OpenReader) -> None:
             journal.received(Receipt(at_s, {}))
             journal.noted(Event(at_s, "check", "one of several"))
         for kind, read in _readers(journal).items():
-            _ensure_equal(f"times of {kind}", [entry.at_s for entry in read()], list(range(10)))
-            _ensure_equal(f"times of {kind} since 7", [entry.at_s for entry in read(since_s=7)], [7, 8, 9])
-            _ensure_equal(f"times of {kind} since 10", [entry.at_s for entry in read(since_s=10)], [])
+            ensure_equal(f"times of {kind}", [entry.at_s for entry in read()], list(range(10)))
+            ensure_equal(f"times of {kind} since 7", [entry.at_s for entry in read(since_s=7)], [7, 8, 9])
+            ensure_equal(f"times of {kind} since 10", [entry.at_s for entry in read(since_s=10)], [])
         for last, since_s, expected in ((2, None, [8, 9]), (20, None, [*range(10)]), (2, 9, [9]), (0, None, [])):
             found = [decision.at_s for decision in journal.decisions(last=last, since_s=since_s)]
-            _ensure_equal(f"times of the last {last} decisions since {since_s}", found, expected)
+            ensure_equal(f"times of the last {last} decisions since {since_s}", found, expected)
 
 
 def keeps_runs_apart(factory: JournalFactory, open_reader: OpenReader) -> None:
     """Runs are numbered upwards; reading is about the newest unless another is named, and an unknown one is empty."""
-    with _opened(factory) as journal:
-        _ensure_equal("runs of a new journal", journal.runs(), [])
+    with opened(factory) as journal:
+        ensure_equal("runs of a new journal", journal.runs(), [])
         for kind, read in _readers(journal).items():
-            _ensure_equal(f"{kind} of a new journal", read(), [])
+            ensure_equal(f"{kind} of a new journal", read(), [])
         first = journal.begin(RUN)
-        _write(journal)
+        write_one_of_each(journal)
         second = journal.begin(RUN)
-        _ensure_equal("numbers of runs", (first, second), (1, 2))
+        ensure_equal("numbers of runs", (first, second), (1, 2))
         for kind, read in _readers(journal).items():
-            _ensure_equal(f"{kind} of a run that has just begun", read(), [])
-            _ensure_equal(f"number of {kind} of the run before", len(read(run=first)), 1)
-            _ensure_equal(f"{kind} of a run that does not exist", read(run=second + 1), [])
+            ensure_equal(f"{kind} of a run that has just begun", read(), [])
+            ensure_equal(f"number of {kind} of the run before", len(read(run=first)), 1)
+            ensure_equal(f"{kind} of a run that does not exist", read(run=second + 1), [])
+
+
+def keeps_jobs_apart(factory: JournalFactory, open_reader: OpenReader) -> None:
+    """Jobs are told apart by name; each has its own runs, and one that never ran has none."""
+    with opened(factory) as journal:
+        ensure_equal("jobs of a new journal", journal.jobs(), [])
+        ensure_equal("the newest run of a new journal", journal.newest_run(), None)
+        orders, clicks = replace(RUN, job="orders"), replace(RUN, job="clicks")
+        for run in (orders, clicks, orders):
+            journal.begin(run)
+        ensure_equal("jobs, the one that began last at the end", journal.jobs(), ["clicks", "orders"])
+        ensure_equal("runs of all jobs", journal.runs(), [(1, orders), (2, clicks), (3, orders)])
+        ensure_equal("runs of one job", journal.runs(job="orders"), [(1, orders), (3, orders)])
+        ensure_equal("the newest run", journal.newest_run(), (3, orders))
+        ensure_equal("the newest run of another job", journal.newest_run("clicks"), (2, clicks))
+        ensure_equal("runs of a job that never ran", journal.runs(job="nobody"), [])
+        ensure_equal("the newest run of a job that never ran", journal.newest_run("nobody"), None)
+        ensure_equal("sizes of a job that never ran", journal.last_sizes("nobody"), {})
+
+
+def remembers_the_last_sizes(factory: JournalFactory, open_reader: OpenReader) -> None:
+    """The size an operator had last is what was planned last: seen, or decided since and not refused."""
+    seen = Observation(10.0, {}, {"job": Instances(3, 2, 1)})
+    grown = Decision(10.0, "check", {"job": Verdict("job", 3, 5, 5, "check", "grown")})
+    cases: list[tuple[list[Observation | Decision | Receipt], dict[str, int]]] = [
+        ([seen], {"job": 3}),
+        ([seen, grown, _answered(Outcome.ACCEPTED)], {"job": 5}),
+        ([seen, grown, _answered(Outcome.REFUSED)], {"job": 3}),
+        ([seen, grown], {"job": 5}),
+        ([seen, grown, Observation(20.0, {}, {"job": Instances(4, 4, 4)})], {"job": 4}),
+        ([seen, Observation(20.0, {}, {"sink": Instances(2, 2, 2)})], {"job": 3, "sink": 2}),
+        ([grown], {"job": 5}),
+        ([], {}),
+    ]
+    for written, expected in cases:
+        with opened(factory) as journal:
+            journal.begin(replace(RUN, job="orders"))
+            for entry in written:
+                _write(journal, entry)
+            journal.begin(replace(RUN, job="clicks"))
+            journal.observed(Observation(30.0, {}, {"job": Instances(9, 9, 9)}))
+            told = f"sizes after {written!r}, while another job has 9"
+            ensure_equal(told, journal.last_sizes("orders"), expected)
+            journal.begin(replace(RUN, job="orders"))
+            ensure_equal(f"{told}, and a run has just begun", journal.last_sizes("orders"), expected)
+
+
+def _answered(outcome: Outcome) -> Receipt:
+    return Receipt(10.2, {"job": Answer(outcome, 5)})
+
+
+def _write(journal: Journal, entry: Observation | Decision | Receipt) -> None:
+    match entry:
+        case Observation():
+            journal.observed(entry)
+        case Decision():
+            journal.decided(entry)
+        case Receipt():
+            journal.received(entry)
 
 
 def keeps_the_newest_state(factory: JournalFactory, open_reader: OpenReader) -> None:
     """State is kept by key, outlives its run, and the newest one wins; what is saved or loaded is a copy."""
-    with _opened(factory) as journal:
+    with opened(factory) as journal:
         journal.begin(RUN)
-        _ensure_equal("state that was never saved", journal.load_state("policy/check"), None)
+        ensure_equal("state that was never saved", journal.load_state("policy/check"), None)
         state: dict[str, JSON] = {"policy": "check", "version": 1, "learned": {"job": [1.5, None, "word"]}}
         journal.save_state("policy/check", {"policy": "check", "version": 1})
         journal.save_state("policy/check", state)
@@ -139,34 +200,36 @@ def keeps_the_newest_state(factory: JournalFactory, open_reader: OpenReader) -> 
         saved = {**state, "learned": {"job": [1.5, None, "word"]}}
         state["learned"]["job"].append("changed later")
         journal.begin(RUN)
-        _ensure_equal("the state saved last", journal.load_state("policy/check"), saved)
+        ensure_equal("the state saved last", journal.load_state("policy/check"), saved)
         loaded = journal.load_state("policy/check")
         if loaded is not None:
             loaded["learned"]["job"].clear()
-        _ensure_equal("the state loaded again", journal.load_state("policy/check"), saved)
-        _ensure_equal("the state of another key", journal.load_state("policy/other"), {"version": 2})
+        ensure_equal("the state loaded again", journal.load_state("policy/check"), saved)
+        ensure_equal("the state of another key", journal.load_state("policy/other"), {"version": 2})
+        journal.save_state("policy/check", state)
+        ensure_equal("keys, the one saved last at the end", journal.state_keys(), ["policy/other", "policy/check"])
 
 
 def can_be_read_while_it_is_written(factory: JournalFactory, open_reader: OpenReader) -> None:
     """A reader that was opened before an entry was written sees it as soon as writing it has returned."""
-    with _opened(factory) as journal:
+    with opened(factory) as journal:
         journal.begin(RUN)
         reader = open_reader(journal)
         try:
-            _ensure_equal("events before there are any", reader.events(), [])
-            _write(journal)
+            ensure_equal("events before there are any", reader.events(), [])
+            write_one_of_each(journal)
             journal.save_state("policy/check", {"version": 1})
             _ensure_written(reader)
-            _ensure_equal("the state saved meanwhile", reader.load_state("policy/check"), {"version": 1})
+            ensure_equal("the state saved meanwhile", reader.load_state("policy/check"), {"version": 1})
             number = journal.begin(RUN)
-            _ensure_equal("the newest run as the reader sees it", reader.runs()[-1], (number, RUN))
+            ensure_equal("the newest run as the reader sees it", reader.runs()[-1], (number, RUN))
         finally:
             reader.close()
 
 
 def writes_only_within_a_run(factory: JournalFactory, open_reader: OpenReader) -> None:
     """Before a run has begun there is nothing that an entry could belong to."""
-    with _opened(factory) as journal:
+    with opened(factory) as journal:
         _ensure_refused(lambda: journal.noted(EVENT), "an entry was written before a run had begun")
 
 
@@ -186,6 +249,8 @@ JOURNAL_CHECKS: tuple[Callable[[JournalFactory, OpenReader], None], ...] = (
     keeps_numbers_that_are_not_finite,
     keeps_the_order,
     keeps_runs_apart,
+    keeps_jobs_apart,
+    remembers_the_last_sizes,
     keeps_the_newest_state,
     can_be_read_while_it_is_written,
     writes_only_within_a_run,
@@ -193,82 +258,26 @@ JOURNAL_CHECKS: tuple[Callable[[JournalFactory, OpenReader], None], ...] = (
 )
 """Every check, in the order in which :func:`check_journal` runs them."""
 
-RUN = Run(5.0, "check", {"instances": None, "limits": [1, 2.5]}, "latency p95 < 10s", "check", ("job", "sink"), seed=7)
-OBSERVATION = Observation(
-    10.0,
-    {
-        "job": Sample("job", 9.5, input_rate_per_s=12.25, backlog=0.0, warming=True),
-        "sink": Sample("sink", 10.0, latency_s=0.1, metrics={"heap": 0.75, "files": None}),
-    },
-    {"job": Instances(3, 2, 1), "sink": Instances(1, 1, 1)},
-)
-DECISION = Decision(
-    10.0,
-    "check",
-    {
-        "job": Verdict(
-            "job",
-            3,
-            9,
-            8,
-            "slo-violated",
-            "latency 12 s is over the 10 s bound – ±½",
-            {"rate_per_s": 410.5, "needed": 9, "mode": "exploration", "latency_s": None},
-            (GuardNote("bounds", 9, 8, "at most 8 instances"), GuardNote("blind", 8, 8)),
-        ),
-        "sink": Verdict("sink", 1, 1, 1, "steady", "nothing to do"),
-    },
-)
-RECEIPT = Receipt(
-    10.5,
-    {
-        "job": Answer(Outcome.REFUSED, 3, "the cluster is full"),
-        "sink": Answer(Outcome.DELIVERED, 1),
-    },
-)
-EVENT = Event(11.0, "observe-failed", "no answer", {"seconds": 2.5, "attempt": 3, "host": None})
-
 
 class _Timed(Protocol):
     @property
     def at_s(self) -> Instant: ...
 
 
-@contextmanager
-def _opened(factory: JournalFactory) -> Iterator[Journal]:
-    journal = factory()
-    try:
-        yield journal
-    finally:
-        journal.close()
+def _ensure_written(reader: ReadableJournal) -> None:
+    ensure_equal("observations", reader.observations(), [OBSERVATION])
+    ensure_equal("decisions", reader.decisions(), [DECISION])
+    ensure_equal("receipts", reader.receipts(), [RECEIPT])
+    ensure_equal("events", reader.events(), [EVENT])
 
 
-def _write(journal: Journal) -> None:
-    """One entry of each kind."""
-    journal.observed(OBSERVATION)
-    journal.decided(DECISION)
-    journal.received(RECEIPT)
-    journal.noted(EVENT)
-
-
-def _ensure_written(reader: Reader) -> None:
-    _ensure_equal("observations", reader.observations(), [OBSERVATION])
-    _ensure_equal("decisions", reader.decisions(), [DECISION])
-    _ensure_equal("receipts", reader.receipts(), [RECEIPT])
-    _ensure_equal("events", reader.events(), [EVENT])
-
-
-def _readers(reader: Reader) -> dict[str, Callable[..., Sequence[_Timed]]]:
+def _readers(reader: ReadableJournal) -> dict[str, Callable[..., Sequence[_Timed]]]:
     return {
         "observations": reader.observations,
         "decisions": reader.decisions,
         "receipts": reader.receipts,
         "events": reader.events,
     }
-
-
-def _ensure_equal(what: str, found: object, expected: object) -> None:
-    ensure(found == expected, f"{what} should have been {expected!r}; they were {found!r}")
 
 
 def _ensure_refused(write: Callable[[], object], what: str) -> None:

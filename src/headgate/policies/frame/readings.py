@@ -21,15 +21,18 @@ def busy_share(sample: Sample) -> float | None:
     """Share of its time that an operator needs for what it is given; above 1 it falls behind.
 
     Processing time over trigger interval where both are known: executors may look half idle while a batch takes longer
-    than its interval. The utilization otherwise, which cannot exceed 1.
+    than its interval. A batch that has run for longer already than the one before it took need not end to tell that.
+    The utilization otherwise, which cannot exceed 1.
 
     >>> busy_share(Sample("job", 0, processing_time_s=12, trigger_interval_s=10, utilization=0.6))
     1.2
+    >>> busy_share(Sample("job", 0, processing_time_s=12, trigger_interval_s=10, running_s=40))
+    4.0
     >>> busy_share(Sample("job", 0, utilization=0.6))
     0.6
     """
     if sample.trigger_interval_s and sample.processing_time_s is not None:
-        return sample.processing_time_s / sample.trigger_interval_s
+        return max(sample.processing_time_s, sample.running_s or 0.0) / sample.trigger_interval_s
     return sample.utilization
 
 
@@ -38,20 +41,33 @@ def reading_of(sample: Sample, metric: str) -> float | None:
     return busy_share(sample) if metric == BUSY_SHARE else sample.metric(metric)
 
 
-def readings_over(window: Window, operator: str, duration_s: float) -> list[Sample]:
-    """The settled readings of the last ``duration_s`` at the present size, oldest first; none when they do not span it.
+def readings_over(window: Window, operator: str, duration_s: float, *, settled: bool = True) -> list[Sample]:
+    """The readings of the last ``duration_s`` at the present size, oldest first; none when they do not span it.
 
     The oldest is the one that was current when the period began, so that readings which are rarer than the period
-    still tell how the operator did throughout it.
+    still tell how the operator did throughout it. ``settled`` readings are those of warm instances and of batches that
+    ended at this size. For growing, all do: a batch that goes on and on must not hide that it does.
     """
     newest = window.sample(operator)
     if newest is None:
         return []
     oldest = window.sample_at(operator, newest.at_s - duration_s)
     settled_s = window.settled_since_s(operator)
-    if oldest is None or oldest.warming or (settled_s is not None and oldest.measured_s <= settled_s):
+    if oldest is None or (settled and oldest.warming):
         return []
-    return window.samples(operator, oldest.at_s, settled=True)
+    if settled_s is not None and (oldest.measured_s if settled else oldest.at_s) <= settled_s:
+        return []
+    return window.samples(operator, oldest.at_s, settled=settled)
+
+
+def startup_s(window: Window, operator: str, otherwise_s: float) -> float:
+    """How long new instances took to be of use, as nine of ten did; ``otherwise_s`` as long as none was seen."""
+    times = window.startup_times(operator)
+    for moment in (times.warm_s, times.first_task_s, times.registered_s):
+        measured_s = moment.quantile(0.9)
+        if measured_s is not None:
+            return measured_s
+    return otherwise_s
 
 
 def work_pressure(slo: Slo, sample: Sample) -> float | None:

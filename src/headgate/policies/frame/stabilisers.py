@@ -63,6 +63,8 @@ class GuardSettings(Settings):
     what the cluster gives."""
     recovery_timeout_s: Seconds = 60.0
     """Longest hold for a job that has not settled after a change of size."""
+    growth_waits: bool = False
+    """Whether growing waits for both of these, too, as shrinking does."""
     stale_after_s: Seconds = 60.0
     """A newest reading older than this forbids scaling in."""
 
@@ -86,8 +88,8 @@ class GuardSettings(Settings):
             if any((self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s))
             else None,
             Monotonicity() if self.monotonicity else None,
-            HoldWhilePending(self.pending_timeout_s) if self.pending_timeout_s else None,
-            HoldWhileRecovering(self.recovery_timeout_s) if self.recovery_timeout_s else None,
+            HoldWhilePending(self.pending_timeout_s, self.growth_waits) if self.pending_timeout_s else None,
+            HoldWhileRecovering(self.recovery_timeout_s, self.growth_waits) if self.recovery_timeout_s else None,
             NeverInBlind(self.stale_after_s),
             Together() if grouped else None,
             Attainable(self.pending_timeout_s, RETRY_FACTOR * self.pending_timeout_s, lowest, own)

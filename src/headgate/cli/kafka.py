@@ -1,0 +1,190 @@
+"""headgate kafka"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
+from headgate.core.errors import EngineError, InputError
+
+kafka = typer.Typer(
+    no_args_is_help=True,
+    help="A real Kafka broker on this machine, to try things on, and Spark's connector to it.",
+    rich_markup_mode="rich",
+)
+
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="A broker of your own instead of the one that is up here.", show_default=False
+    ),
+]
+
+
+@kafka.command()
+def up(
+    port: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=65535, help="Where it listens; otherwise a free port is taken."),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Start a broker that goes on until [bold]headgate kafka down[/bold].
+
+    It listens on this machine only, and takes about 360 MB. The first time, 44 MB are fetched. What is in its topics
+    goes away with it.
+    """
+    from headgate.local import kafka as local
+
+    check_target(json_file)
+    local.fetch_broker()  # Its progress line and the one below would write over each other.
+    with make_console(stderr=True).status("starting a Kafka broker"):
+        state = local.up(port)
+    if json_file is not None:
+        write_json({"up": True, "bootstrap": state.bootstrap, "warden_pid": state.warden_pid}, json_file)
+        return
+    say(f"up at {state.bootstrap}")
+
+
+@kafka.command()
+def status(bootstrap: BootstrapOption = None, json_file: JsonOption = None) -> None:
+    """Say whether a broker is up, which release it is, and what topics it has.
+
+    The exit code is 1 if it should be up and does not answer.
+
+    [bold]Examples[/bold]
+      [cyan]headgate kafka status[/cyan]
+      [cyan]headgate kafka status --bootstrap 127.0.0.1:9092[/cyan]
+    """
+    check_target(json_file)
+    found = _ask(bootstrap)
+    if json_file is not None:
+        write_json(found, json_file)
+    elif found["up"]:
+        say(f"up at {found['bootstrap']}, Kafka {found['release']}, {_listed(found)}")
+    else:
+        say(found["reason"])
+    if not found["up"] and found["bootstrap"] is not None:
+        raise typer.Exit(1)
+
+
+@kafka.command()
+def down(json_file: JsonOption = None) -> None:
+    """Stop the broker and forget what is in its topics; fine when none is up."""
+    from headgate.local import kafka as local
+
+    check_target(json_file)
+    found = local.down()
+    if json_file is not None:
+        write_json({"up": False, "stopped": found is not None and found.gone is None}, json_file)
+    elif found is None:
+        say("no broker was up")
+    else:
+        say(found.gone or f"stopped the broker at {found.state.bootstrap}")
+
+
+@kafka.command()
+def topic(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The topic to make.", show_default=False)],
+    partitions: Annotated[int, typer.Option(metavar="N", help="How many partitions it has.")] = 1,
+    bootstrap: BootstrapOption = None,
+) -> None:
+    """Make a topic.
+
+    [bold]Example[/bold]
+      [cyan]headgate kafka topic orders --partitions 8[/cyan]
+    """
+    from headgate.local.topics import create_topic
+
+    create_topic(bootstrap or _own(), name, partitions)
+    say(f"made {name} with {_counted(partitions, 'partition')}")
+
+
+@kafka.command()
+def connector(json_file: JsonOption = None) -> None:
+    """Print the jars of Spark's Kafka connector, as [bold]spark.jars[/bold] wants them.
+
+    The connector of the installed Spark's version is taken, else the newest that works, which is then said on standard
+    error. The first time, 10 MB are fetched.
+
+    [bold]Example[/bold]
+      [cyan]spark-submit --jars "$(headgate kafka connector)" job.py[/cyan]
+    """
+    from headgate.local.connector import find_connector
+
+    check_target(json_file)
+    found = find_connector()
+    if json_file is not None:
+        jars = [str(jar) for jar in found.jars]
+        write_json(
+            {"spark": found.spark_version, "connector": found.version, "note": found.note, "jars": jars}, json_file
+        )
+        return
+    if found.note is not None:
+        typer.echo(f"taking connector {found.version} for Spark {found.spark_version}: {found.note}", err=True)
+    typer.echo(found.spark_jars)
+
+
+# ------------------------------------------------------------------------------------------------------------- asking
+
+
+def _own() -> str:
+    """The address of the broker that is up here."""
+    from headgate.local import kafka as local
+
+    found = local.status()
+    if found is None or found.gone:
+        raise InputError("no broker is up; start one with: headgate kafka up, or name yours with --bootstrap.")
+    return found.state.bootstrap
+
+
+def _ask(bootstrap: str | None) -> dict[str, Any]:
+    """What can be said of a named broker, or of the one that should be up here."""
+    from headgate.local import kafka as local
+    from headgate.local.broker import release
+
+    if bootstrap is None:
+        found = local.status()
+        if found is None:
+            return _not_up(None, "no broker is up; start one with: headgate kafka up")
+        bootstrap = found.state.bootstrap
+        if found.gone:
+            return _not_up(bootstrap, found.gone)
+    try:
+        answer: dict[str, Any] = {"up": True, "bootstrap": bootstrap, "release": release(bootstrap)}
+    except EngineError as error:
+        return _not_up(bootstrap, str(error))
+    return answer | _topics(bootstrap)
+
+
+def _not_up(bootstrap: str | None, reason: str) -> dict[str, Any]:
+    return {"up": False, "bootstrap": bootstrap, "reason": reason}
+
+
+def _topics(bootstrap: str) -> dict[str, Any]:
+    from headgate.core.errors import HeadgateError
+    from headgate.local.topics import topics
+
+    try:
+        return {"topics": topics(bootstrap)}
+    except HeadgateError as error:  # A broker that wants a password answers, but not that; nor without the package.
+        return {"topics": None, "note": str(error)}
+
+
+# ------------------------------------------------------------------------------------------------------------- saying
+
+
+def _listed(found: dict[str, Any]) -> str:
+    topics = found["topics"]
+    if topics is None:
+        return f"topics unknown: {found['note']}"
+    if not topics:
+        return "no topics"
+    named = ", ".join(f"{name} ({_counted(count, 'partition')})" for name, count in topics.items())
+    return f"{_counted(len(topics), 'topic')}: {named}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

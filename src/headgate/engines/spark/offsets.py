@@ -1,0 +1,73 @@
+"""What the offsets of a source say about records. No JVM is needed here.
+
+An offset is JSON of the source's own making: a number, or numbers by topic and partition. Each number is a *partition*
+here, known by its path.
+
+>>> partitions_of('{"events": {"0": 503, "1": 498}}')
+{('events', '0'): 503.0, ('events', '1'): 498.0}
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+Partition: TypeAlias = tuple[str, ...]
+Offsets: TypeAlias = Mapping[Partition, float]
+"""How far a source has come, in each of its partitions."""
+
+_NOT_COUNTED = frozenset({"timestamp"})
+"""Keys of offsets whose numbers count no records (rate-micro-batch has one)."""
+_RECORD_BY_RECORD = frozenset({"kafka", "headgate-load", "rate"})
+"""Sources whose offset moves on by one for each record, or by more than one where there are gaps."""
+_RATIOS_KEPT = 15
+
+
+def partitions_of(offset: str | None) -> dict[Partition, float] | None:
+    """The numbers in an offset; ``None`` where there is no offset, or it has no numbers."""
+    if not offset:
+        return None
+    try:
+        parsed = json.loads(offset)
+    except ValueError:
+        return None
+    return dict(_numbers(parsed, ())) or None
+
+
+def _numbers(part: object, path: Partition) -> Iterator[tuple[Partition, float]]:
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            if key not in _NOT_COUNTED:
+                yield from _numbers(value, (*path, str(key)))
+    elif isinstance(part, int | float) and not isinstance(part, bool):
+        yield path, float(part)
+
+
+def distance(start: Offsets, end: Offsets) -> float:
+    """How far it is from one offset to another, over all partitions; one that is new counts from its start."""
+    return sum(max(0.0, reached - start.get(name, 0.0)) for name, reached in end.items())
+
+
+class RecordsPerOffset:
+    """How many records there are per step of a source's offset, learned from its batches.
+
+    Rows that Spark has *read* are not the same: a ``foreachBatch`` that looks whether there is anything and then
+    writes reads some records twice. Transactional and compacted topics have fewer records than offsets. What most of
+    the last batches say counts, so that an odd one changes nothing.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._most = 1.0 if source in _RECORD_BY_RECORD else float("inf")
+        self._ratios: deque[float] = deque(maxlen=_RATIOS_KEPT)
+
+    @property
+    def value(self) -> float:
+        return min(self._most, statistics.median(self._ratios)) if self._ratios else 1.0
+
+    def learn(self, rows: float, steps: float) -> None:
+        """Take in the rows that a batch has read, and the steps that its offset has moved on."""
+        if rows > 0 and steps > 0:
+            self._ratios.append(rows / steps)

@@ -1,0 +1,347 @@
+"""The state of one streaming query now, made from what Spark and the source say. No JVM is needed here.
+
+Offsets are the truth: what arrived is how far the source has come, what is done is how far the batches have come. A
+source that can be asked tells it at any moment. One that cannot be asked tells it whenever a batch is planned; in
+between, records are taken to go on arriving at the rate that was seen, and the reading says how old its news are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headgate.core.types import Batch, Instant, Sample
+from headgate.engines.spark.arrivals import ArrivalCurve
+from headgate.engines.spark.offsets import Offsets, Partition, RecordsPerOffset, distance, partitions_of
+from headgate.engines.spark.running import RunningBatch
+from headgate.engines.spark.snapshots import Asked, Job, Progress, Query, Source
+
+RATE_OVER_S = 5.0
+"""The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
+GOES_ON_OVER_S = 30.0
+"""The rate at which records are taken to go on arriving is a steadier one."""
+LONG_TRIGGER_S = 60.0
+"""Without a bound on latency, a trigger interval from this on is one that nobody waits for."""
+
+
+@dataclass(slots=True)
+class _SourceState:
+    """One source: how far it has come, how far the batches have come, and what its offsets are worth."""
+
+    set_up: Source
+    worth: RecordsPerOffset
+    curve: ArrivalCurve = field(default_factory=ArrivalCurve)
+    done: dict[Partition, float] = field(default_factory=dict)
+    """Where the newest batch that was reported ends."""
+    planned: Offsets | None = None
+    """Where the batch after it ends, that runs or was not reported yet."""
+    share_done: float = 0.0
+    """Of the records of that batch."""
+    least_done: float = 0.0
+    """Of the records of the partition that is furthest behind."""
+
+    def backlog(self, reached: Offsets) -> float:
+        """Records from what was reported to be done up to an offset."""
+        return self.worth.value * distance(self.done, reached)
+
+    @property
+    def unreported(self) -> float:
+        """Records that are done and were not reported yet."""
+        return 0.0 if self.planned is None else self.share_done * self.backlog(self.planned)
+
+    @property
+    def through(self) -> Offsets:
+        """Up to here everything is done."""
+        if self.planned is None or self.least_done <= 0:
+            return self.done
+        return self.done | {
+            name: start + self.least_done * (end - start)
+            for name, end in self.planned.items()
+            for start in (self.done.get(name, 0.0),)
+        }
+
+
+class QueryReadings:
+    """Follows one run of one query.
+
+    ``late_after_s`` is the objective's bound on latency. A trigger interval that is at least as long as the bound (a
+    query that runs once an hour) makes records wait whatever the size; for such a query only what exceeds the interval
+    counts as latency.
+    """
+
+    def __init__(self, query: Query, since_s: Instant, late_after_s: float | None = None) -> None:
+        self._since_s = since_s
+        self.name = query.name
+        self.run_id = query.run_id
+        self._interval_s = query.trigger_interval_s
+        self._late_after_s = late_after_s
+        longest_s = LONG_TRIGGER_S if late_after_s is None else late_after_s
+        self._excused_s = self._interval_s if self._interval_s >= longest_s else 0.0
+        self._sources = [_SourceState(source, RecordsPerOffset(source.kind)) for source in query.sources]
+        self._running = RunningBatch()
+        self._query = query
+        self._looked_s: Instant | None = None
+        self._is_running = False
+        self._running_id: int | None = None
+        self._started_s: Instant | None = None
+        self._arrived = 0.0
+        self._done = 0.0
+        self._told_done = 0.0
+        self._late = 0.0
+        self._counted: list[Offsets] = [{} for _ in self._sources]
+        self._batches: list[Batch] = []
+        self._ended_s: Instant | None = None
+        self._planned_s: Instant | None = None
+        """When the newest batch that has ended was planned."""
+        self._planning_s: float | None = None
+        """How long it then took to find out how far the sources had come; ``None`` before one was reported."""
+
+    @property
+    def is_running(self) -> bool:
+        return self._is_running
+
+    @property
+    def looks_inside_tasks(self) -> bool:
+        """Whether its tasks put out their rows while they run, as far as the newest batch tells."""
+        return self._running.rows_per_task > self._query.rows_at_once
+
+    def update(self, now: Instant, query: Query, jobs: Sequence[Job] = (), asked: Sequence[Asked] = ()) -> list[Batch]:
+        """Bring everything up to date; gives the batches that ended since the last time.
+
+        ``asked`` is what each source says of itself now.
+        """
+        self._query = query
+        starts = _parsed(query.start, query.committed)
+        for source, start, end in zip(self._sources, starts, _parsed(query.end), strict=True):
+            if not source.done:
+                source.done = dict(start if start is not None else source.set_up.first_offsets(end))
+        for source, one in zip(self._sources, asked, strict=False):
+            source.curve.learn_past(one.past)
+        ended = [batch for one in query.progresses if (batch := self._on_progress(one, now)) is not None]
+        self._is_running = bool(jobs) or self._is_planned(query)
+        self._follow_running(now, query, jobs)
+        self._follow_planned(query, jobs)
+        self._take_in_news(now, query, asked)
+        # Those from before anybody looked ran with executors that nobody counted.
+        self._batches = [batch for batch in ended if batch.ended_s >= self._since_s]
+        self._looked_s = now
+        return self._batches
+
+    def sample(self, now: Instant) -> Sample:
+        """The state now."""
+        reached, age_s = self._reached(now)
+        self._count(reached)
+        waiting = sum(source.backlog(one) for source, one in zip(self._sources, reached, strict=True))
+        unreported = sum(source.unreported for source in self._sources)
+        waiting = max(0.0, waiting - unreported)
+        # A batch with more jobs than the one before it turns out to be less far than it looked; a counter stays.
+        self._told_done = max(self._told_done, self._done + unreported)
+        oldest_s = self._oldest_s(now, waiting)
+        return Sample(
+            operator=self.name,
+            at_s=now,
+            age_s=age_s,
+            arrived=self._arrived,
+            done=self._told_done,
+            late=None if self._late_after_s is None else self._late + self._late_waiting(now),
+            batches=tuple(self._batches),
+            backlog=waiting,
+            latency_s=0.0 if oldest_s is None else max(0.0, now - oldest_s - self._excused_s),
+            running_s=None if self._started_s is None else now - self._started_s,
+            batch_ended_s=self._ended_s,
+            skew=self._skew(reached),
+            input_rate_per_s=self._rate_per_s(),
+            trigger_interval_s=self._interval_s or None,
+        )
+
+    # -------------------------------------------------------------------------------------------- batches that ended
+
+    def _on_progress(self, progress: Progress, now: Instant) -> Batch | None:
+        """Take in one progress event; ``None`` where Spark only says that there was nothing to do."""
+        ended_s, took_ms = self._believed(progress.ended_s, now), progress.body["durationMs"]
+        started_s = ended_s - took_ms.get("triggerExecution", 0) / 1000
+        self._planning_s = took_ms.get("latestOffset", 0) / 1000
+        planned_s = started_s + self._planning_s
+        reports = progress.body["sources"]
+        if "addBatch" not in took_ms:
+            for source, report in zip(self._sources, reports, strict=False):
+                if (latest := _offset(report, "latestOffset")) is not None:
+                    source.curve.add(planned_s, latest)
+            return None
+        records, late, oldest_s = 0.0, 0.0, None
+        for source, report in zip(self._sources, reports, strict=False):
+            start, end = _offset(report, "startOffset"), _offset(report, "endOffset")
+            rows = float(report["numInputRows"])
+            if end is None:
+                records += rows
+                self._arrived += rows  # Without offsets, what arrives is what is let in.
+                continue
+            first = start if start is not None else source.done or source.set_up.first_offsets(end)
+            source.curve.begin(started_s, first)
+            source.curve.add(planned_s, _offset(report, "latestOffset") or end)
+            steps = distance(first, end)
+            source.worth.learn(rows, steps)
+            records += source.worth.value * steps
+            late += source.worth.value * self._late_steps(source, first, end, ended_s)
+            if steps and (came_s := source.curve.oldest_after(first)) is not None:
+                oldest_s = came_s if oldest_s is None else min(oldest_s, came_s)
+            source.done = {**source.done, **end}
+        self._done += records
+        self._late += late
+        self._ended_s = ended_s
+        if oldest_s is None and records:
+            oldest_s = self._planned_s  # Without offsets: its records came after the batch before it was planned.
+        self._planned_s = started_s
+        excused_s = None if oldest_s is None else min(oldest_s + self._excused_s, started_s)
+        return Batch(
+            started_s=started_s,
+            ended_s=ended_s,
+            records=records,
+            oldest_s=excused_s,
+            late=None if self._late_after_s is None else late,
+            trigger_interval_s=self._interval_s,
+            query=self.name,
+        )
+
+    def _late_steps(self, source: _SourceState, first: Offsets, end: Offsets, at_s: Instant) -> float:
+        """Of the records from one offset to another, those that had waited too long by a time."""
+        if self._late_after_s is None:
+            return 0.0
+        overdue = source.curve.reached_by(at_s - self._late_after_s - self._excused_s)
+        return sum(
+            max(0.0, min(reached, overdue.get(name, 0.0)) - first.get(name, reached)) for name, reached in end.items()
+        )
+
+    def _late_waiting(self, now: Instant) -> float:
+        return sum(
+            source.worth.value * self._late_steps(source, source.done, source.curve.newest, now)
+            for source in self._sources
+        )
+
+    # ------------------------------------------------------------------------------------------ the batch that runs
+
+    @staticmethod
+    def _is_planned(query: Query) -> bool:
+        """Whether a batch was planned that is not done. The batch id tells nothing: it moves on before that."""
+        ends = list(query.end)
+        return any(end is not None for end in ends) and ends != list(query.committed)
+
+    def _follow_running(self, now: Instant, query: Query, jobs: Sequence[Job]) -> None:
+        """Find out since when the running batch has been running."""
+        if not self._is_running:
+            self._started_s = None
+        elif self._started_s is None or query.batch_id != self._running_id:
+            known = [job.submitted_s for job in jobs]
+            if query.triggered_s is not None:
+                known.append(query.triggered_s)
+            self._started_s = self._believed(min(known, default=now), now)
+            self._running_id = query.batch_id
+
+    def _believed(self, at_s: Instant, now: Instant) -> Instant:
+        """When something happened that is first seen now: since the last look. Spark tells wall times, which jump."""
+        return min(now, at_s if self._looked_s is None else max(at_s, self._looked_s))
+
+    def _follow_planned(self, query: Query, jobs: Sequence[Job]) -> None:
+        """Find out how much is done of what was planned and not reported yet."""
+        planned = _parsed(query.end)
+        records = sum(
+            source.backlog(end) for source, end in zip(self._sources, planned, strict=True) if end is not None
+        )
+        self._running.follow(query.batch_id, jobs, records, query.rows_at_once)
+        # What is committed is done, though Spark reports it only some moments later.
+        is_committed = not self._is_planned(query)
+        for source, end in zip(self._sources, planned, strict=True):
+            source.planned = end
+            source.share_done = 1.0 if is_committed else self._running.share_done
+            source.least_done = 1.0 if is_committed else self._running.least_done
+
+    # -------------------------------------------------------------------------------------------------- what arrives
+
+    def _take_in_news(self, now: Instant, query: Query, asked: Sequence[Asked]) -> None:
+        planned = _parsed(query.latest, query.end, query.committed)
+        for index, source in enumerate(self._sources):
+            newest = asked[index].newest if index < len(asked) else None
+            # A trigger that found nothing to do is news too: nothing more had come by then. The first one of a query
+            # takes its time, and when it has found out how far a source had come is not known.
+            is_dated = query.triggered_s is not None and (newest is None or self._planning_s is not None)
+            if is_dated and (reached := planned[index]) is not None:
+                source.curve.add(min(now, (query.triggered_s or now) + (self._planning_s or 0.0)), reached)
+            source.curve.begin(now, planned[index] or source.done)
+            if newest is not None:
+                source.curve.add(now, newest)
+            self._forget_arrivals(now, source)
+
+    def _forget_arrivals(self, now: Instant, source: _SourceState) -> None:
+        """Keep only what rates, and the age of records that are not done, are found by."""
+        looked_s = now if self._looked_s is None else self._looked_s
+        needed_s = [looked_s - (self._late_after_s or 0.0) - self._excused_s]
+        needed_s.extend(at_s - GOES_ON_OVER_S for at_s in (source.curve.newest_s,) if at_s is not None)
+        needed_s.extend(at_s for at_s in (source.curve.oldest_after(source.done),) if at_s is not None)
+        source.curve.forget_before(min(needed_s))
+
+    def _reached(self, now: Instant) -> tuple[list[Offsets], float]:
+        """How far each source has come by now, and how old the oldest of these news is."""
+        reached: list[Offsets] = []
+        age_s = 0.0
+        for source in self._sources:
+            newest_s, newest = source.curve.newest_s, source.curve.newest
+            old_s = 0.0 if newest_s is None else max(0.0, now - newest_s)
+            # As long as it has been found idle only moments ago, nothing is taken to have come since.
+            if old_s > 0 and (self._is_running or self._interval_s):
+                rates = source.curve.rate_per_s(GOES_ON_OVER_S)
+                newest = {name: value + rates.get(name, 0.0) * old_s for name, value in newest.items()}
+            reached.append(newest)
+            age_s = max(age_s, old_s)
+        return reached, age_s
+
+    def _rate_per_s(self) -> float | None:
+        """Records per second that arrive; ``None`` before two news of each source are there."""
+        total = 0.0
+        for source in self._sources:
+            rates = source.curve.rate_per_s(RATE_OVER_S)
+            if not rates:
+                return None
+            total += source.worth.value * sum(rates.values())
+        return total
+
+    def _count(self, reached: Sequence[Offsets]) -> None:
+        """Move the counter of arrivals on. It never goes back, though an estimate of what has come may."""
+        for index, (source, one) in enumerate(zip(self._sources, reached, strict=True)):
+            before = self._counted[index] or source.done
+            self._arrived += source.worth.value * distance({name: before.get(name, 0.0) for name in one}, one)
+            self._counted[index] = {name: max(value, before.get(name, value)) for name, value in one.items()}
+
+    def _oldest_s(self, now: Instant, waiting: float) -> Instant | None:
+        """When the oldest record that is not done arrived; ``None`` when none waits."""
+        known = [came_s for one in self._sources if (came_s := one.curve.oldest_after(one.through)) is not None]
+        if known:
+            return min(known)
+        if self._is_running and not any(source.curve.newest for source in self._sources):
+            return self._started_s if self._planned_s is None else self._planned_s  # As above.
+        # What is only taken to have come since the newest news has come after them.
+        news_s = [source.curve.newest_s for source in self._sources if source.curve.newest_s is not None]
+        return max(news_s, default=now) if waiting >= 1 else None
+
+    def _skew(self, reached: Sequence[Offsets]) -> float | None:
+        lags = [
+            value - source.done.get(name, value)
+            for source, one in zip(self._sources, reached, strict=True)
+            for name, value in one.items()
+        ]
+        total = sum(lags)
+        return max(lags) * len(lags) / total if len(lags) > 1 and total >= len(lags) else None
+
+
+def _offset(report: Mapping[str, Any], key: str) -> Offsets | None:
+    offset = report.get(key)
+    return partitions_of(offset if isinstance(offset, str) or offset is None else json.dumps(offset))
+
+
+def _parsed(*choices: Iterable[str | None]) -> list[Offsets | None]:
+    """For each source, the first of several offsets that is there."""
+    return [
+        next((one for text in texts if (one := partitions_of(text)) is not None), None)
+        for texts in zip(*choices, strict=True)
+    ]

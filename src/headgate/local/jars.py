@@ -1,0 +1,179 @@
+"""The jars of servers and connectors: fetched once into the user's cache, checked each time before they are used.
+
+Which ones, and their sums, is written in ``jars.toml``. A file that is damaged or half there is fetched again; of two
+processes that need the same, one fetches and the other waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from headgate.core.errors import FetchError, InputError
+from headgate.local.ivy import Downloaded, Jar, download, repository
+
+ATTEMPTS = 2
+ASK_AGAIN_S = 24 * 3600.0
+"""How long a jar that was not published counts as such."""
+WORKSHOP = "fetching-"
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """Jars that belong together, each with its SHA-256."""
+
+    version: str
+    jars: Mapping[Jar, str]
+
+
+@cache
+def pinned(name: str) -> JarSet:
+    """A set by its name in ``jars.toml``."""
+    section = tomllib.loads(files("headgate.local").joinpath("jars.toml").read_text())[name]
+    return JarSet(section["version"], {Jar.parse(jar): digest for jar, digest in section["jars"].items()})
+
+
+def cache_directory() -> Path:
+    """Where what was fetched is kept: ``HEADGATE_CACHE``, or ``headgate`` in the user's cache folder."""
+    if chosen := os.environ.get("HEADGATE_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "headgate")
+
+
+def fetch(what: str, wanted: Mapping[Jar, str]) -> list[Path]:
+    """The files of jars with known sums; those that are not in the cache, or damaged there, are fetched first."""
+    directory = cache_directory() / "jars"
+    if _missing(wanted, directory):
+        with _workshop(what, directory) as workshop:
+            attempt, problem = 0, None
+            # Asked anew: another process may have fetched them meanwhile.
+            while missing := _missing(wanted, directory):
+                if attempt == ATTEMPTS:
+                    raise FetchError(f"{what} cannot be fetched: {problem}.")
+                problem = _fetch_some(what, {jar: wanted[jar] for jar in missing}, workshop / str(attempt))
+                attempt += 1
+    return [directory / jar.file_name for jar in wanted]
+
+
+def _fetch_some(what: str, wanted: Mapping[Jar, str], workshop: Path) -> str | None:
+    """Fetch jars and keep those that come whole; gives what was wrong with the rest, if anything was."""
+    got = _download(what, list(wanted), workshop, published_sums=False)
+    problems = [got.problem] if got.problem else []
+    for jar, digest in wanted.items():
+        if jar not in got.files:
+            problems.append(f"there is no {jar} in {repository() or 'Maven Central'}")
+        elif (found := _digest(got.files[jar])) != digest:
+            problems.append(f"{jar} came with the SHA-256 {found}, not {digest}")
+        else:
+            got.files[jar].replace(workshop.parents[1] / jar.file_name)
+    return problems[0] if problems else None
+
+
+def fetch_published(what: str, jar: Jar) -> Path | None:
+    """The file of a jar whose sum is not known here; ``None`` if it has not been published.
+
+    When it comes, the sum published with it is checked; from then on, the one that it had.
+    """
+    directory = cache_directory() / "jars"
+    path = directory / jar.file_name
+    digest, absent = path.with_suffix(".sha256"), path.with_suffix(".absent")
+    if digest.exists() and _digest(path) == digest.read_text():
+        return path
+    if absent.exists() and time.time() - absent.stat().st_mtime < ASK_AGAIN_S:
+        return None
+    with _workshop(what, directory) as workshop:
+        got = _download(what, [jar], workshop / "0", published_sums=True)
+        if jar in got.files:
+            digest.write_text(str(_digest(got.files[jar])))
+            return got.files[jar].replace(path)
+        if got.problem:
+            raise FetchError(f"{what} cannot be fetched: {got.problem}.")
+        absent.touch()
+        return None
+
+
+def _missing(wanted: Mapping[Jar, str], directory: Path) -> list[Jar]:
+    return [jar for jar, digest in wanted.items() if _digest(directory / jar.file_name) != digest]
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:  # Not there, or of no use: it is fetched, and what stands in the way is told then.
+        return None
+
+
+# ----------------------------------------------------------------------------------------------------------- fetching
+
+
+@contextlib.contextmanager
+def _workshop(what: str, directory: Path) -> Iterator[Path]:
+    """A folder to fetch into, beside the one where files are moved to when they are whole; one process at a time."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / "lock").open("a") as lock:
+            _lock(lock.fileno(), what)
+            for left in directory.glob(f"{WORKSHOP}*"):  # By one that was killed.
+                shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(prefix=WORKSHOP, dir=directory, ignore_cleanup_errors=True) as folder:
+                yield Path(folder)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(
+            f"{what} cannot be kept in {directory}: {reason}; HEADGATE_CACHE names another folder."
+        ) from error
+
+
+def _lock(descriptor: int, what: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.stderr.write(f"waiting for another process that is fetching {what}\n")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _download(what: str, jars: Sequence[Jar], workshop: Path, *, published_sums: bool) -> Downloaded:
+    workshop.mkdir()
+    with _progress(f"fetching {what}", len(jars)) as on_jar:
+        return download(jars, workshop, on_jar, published_sums=published_sums)
+
+
+@contextlib.contextmanager
+def _progress(what: str, count: int) -> Iterator[Callable[[], None]]:
+    """A line on standard error that counts where there is somebody to watch it, and is written once where not."""
+    watched = sys.stderr.isatty()
+    total = f"{count} jar{'' if count == 1 else 's'}"
+    done = 0
+
+    def show(end: str) -> None:
+        sys.stderr.write(f"\r{what}: {done} of {total}{end}")
+        sys.stderr.flush()
+
+    def on_jar() -> None:
+        nonlocal done
+        done += 1
+        if watched:
+            show("")
+
+    if watched:
+        show("")
+    else:
+        sys.stderr.write(f"{what}: {total}\n")
+    try:
+        yield on_jar
+    finally:
+        if watched:
+            show("\n")

@@ -1,0 +1,142 @@
+"""What one operator was given and did over a span of readings.
+
+The *true* rate is what an instance gets through while it is busy: records done over the time that it was busy with
+them, however long it waited for more (Kalavri et al., OSDI 2018).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from headgate.core.differences import busy_span_s
+from headgate.core.types import Batch, Instances, Instant, Sample
+from headgate.core.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The rates of one operator over a span, in records per second; ``None`` where that is not known."""
+
+    arrived_per_s: float | None = None
+    done_per_s: float | None = None
+    emitted_per_s: float | None = None
+    true_per_s: float | None = None
+    """Records per second that one instance gets through while it is busy."""
+    backlog: float | None = None
+    """Records waiting by the newest reading."""
+    growth_per_s: float | None = None
+    """By how much the backlog grew per second."""
+
+    def slowed_to(self, observed_per_s: float | None, instances: int, *, tolerance: float) -> Flow:
+        """The same with the true rate that was observed, where the one by busy time is larger by more than a share.
+
+        Instances may be busy with waiting for something: then busy time flatters them.
+        """
+        if observed_per_s is None or instances < 1:
+            return self
+        each_per_s = observed_per_s / instances
+        if self.true_per_s is not None and self.true_per_s <= each_per_s * (1 + tolerance):
+            return self
+        return replace(self, true_per_s=each_per_s)
+
+
+def flow_over(window: Window, operator: str, instances: Instances, since_s: Instant) -> Flow:
+    """What readings made after a time tell. All of them have to be of the present size."""
+    readings = [sample for sample in window.samples(operator, since_s) if sample.at_s > since_s]
+    if not readings:
+        return Flow()
+    before = window.sample_at(operator, since_s)
+    levels = readings if before is None else [before, *readings]
+    growth = growth_per_s(levels)
+    arrived = _mean_rate(before, readings, "input_rate_per_s")
+    done = _counted_rate(levels, "done")
+    if done is None and arrived is not None and growth is not None:
+        done = max(0.0, arrived - growth)
+    return Flow(
+        arrived_per_s=arrived,
+        done_per_s=done,
+        emitted_per_s=_mean_rate(before, readings, "output_rate_per_s"),
+        true_per_s=_true_rate(window.batches(operator, since_s, settled=True), readings, instances, done),
+        backlog=None if readings[-1].backlog is None else float(readings[-1].backlog),
+        growth_per_s=growth,
+    )
+
+
+def growth_per_s(readings: Sequence[Sample]) -> float | None:
+    """The slope of the backlog over time, by least squares: a backlog that swings with every batch has no growth.
+
+    >>> growth_per_s([Sample("job", at_s, backlog=backlog) for at_s, backlog in ((0, 5), (5, 25), (10, 15), (15, 35))])
+    1.6
+    """
+    known = [(float(sample.at_s), float(sample.backlog)) for sample in readings if sample.backlog is not None]
+    if len(known) < 2:
+        return None
+    middle_s = math.fsum(at_s for at_s, _ in known) / len(known)
+    spread = math.fsum((at_s - middle_s) ** 2 for at_s, _ in known)
+    return math.fsum((at_s - middle_s) * backlog for at_s, backlog in known) / spread if spread > 0 else None
+
+
+def caught_up_rate_per_s(readings: Sequence[Sample], *, lag_s: float, least_readings: int) -> float | None:
+    """What gets done while so much waits that instances have all they can do: ``lag_s`` seconds of it.
+
+    >>> behind = [Sample("job", at_s, backlog=5000 - 20 * at_s, done=100 * at_s) for at_s in (0, 10, 20, 30)]
+    >>> caught_up_rate_per_s(behind, lag_s=30, least_readings=2)
+    100.0
+    """
+    shown = []
+    for earlier, later in pairwise(readings):
+        done_per_s = _counted_rate([earlier, later], "done")
+        if done_per_s and later.backlog is not None and later.backlog >= lag_s * done_per_s and not later.warming:
+            shown.append(done_per_s)
+    return math.fsum(shown) / len(shown) if len(shown) >= least_readings else None
+
+
+def _mean_rate(before: Sample | None, readings: Sequence[Sample], name: str) -> float | None:
+    """The mean of a rate, each reading weighing as much as the time since the one before it, of which it tells."""
+    total = weights_s = 0.0
+    for earlier, sample in zip([before, *readings], readings, strict=False):
+        rate = getattr(sample, name)
+        if rate is None:
+            continue
+        # Without a reading before it, any weight will do; it matters only where it is not the only one.
+        weight_s = 1.0 if earlier is None else float(sample.at_s - earlier.at_s)
+        total += float(rate) * weight_s
+        weights_s += weight_s
+    return total / weights_s if weights_s > 0 else None
+
+
+def _counted_rate(readings: Sequence[Sample], name: str) -> float | None:
+    """The rate of a counter. Where it went back it was started anew, and that stretch does not count."""
+    counted = elapsed_s = 0.0
+    known = [sample for sample in readings if getattr(sample, name) is not None]
+    for earlier, later in pairwise(known):
+        more = float(getattr(later, name) - getattr(earlier, name))
+        if more >= 0:
+            counted += more
+            elapsed_s += float(later.at_s - earlier.at_s)
+    return counted / elapsed_s if elapsed_s > 0 else None
+
+
+def _true_rate(
+    batches: Iterable[Batch], readings: Sequence[Sample], instances: Instances, done_per_s: float | None
+) -> float | None:
+    """By the running times of batches; else by what the engine says it got through while busy; else by utilization."""
+    by_size: dict[int, list[Batch]] = {}
+    for batch in batches:
+        if batch.records and (size := batch.instances or instances.ready) >= 1:
+            by_size.setdefault(size, []).append(batch)
+    busy_s = math.fsum(size * busy_span_s(group) for size, group in by_size.items())
+    if busy_s > 0:
+        return math.fsum(batch.records for group in by_size.values() for batch in group) / busy_s
+    settled = [sample for sample in readings if not sample.warming]
+    if instances.ready < 1 or not settled:
+        return None
+    shown = [float(sample.processed_rate_per_s) for sample in settled if sample.processed_rate_per_s]
+    if shown:
+        return math.fsum(shown) / len(shown) / instances.ready
+    busy = [float(sample.utilization) for sample in settled if sample.utilization is not None]
+    share = math.fsum(busy) / len(busy) if busy else 0.0
+    return done_per_s / share / instances.ready if share > 0 and done_per_s else None

@@ -1,0 +1,1 @@
+"""What came of earlier changes of size, and what that says about the next one."""

@@ -1,0 +1,74 @@
+"""A request that was refused, or not answered, does not count as done."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from headgate.core.errors import EngineError, EngineGoneError
+from headgate.core.types import Outcome
+from headgate.engines.spark.requests import Requests
+
+
+def test_what_the_cluster_took_is_confirmed() -> None:
+    requests = Requests(lambda executors: True)
+    assert requests.confirmed is None
+    assert requests.ask(3) is None
+    assert requests.confirmed == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "told"),
+    [
+        (None, Outcome.REFUSED, "did not take"),
+        (EngineError("the master is gone."), Outcome.FAILED, "the master is gone"),
+    ],
+)
+def test_what_it_did_not_take_is_asked_again(error: Exception | None, outcome: Outcome, told: str) -> None:
+    asked: list[int] = []
+
+    def ask(executors: int) -> bool:
+        asked.append(executors)
+        if error is not None:
+            raise error
+        return False
+
+    requests = Requests(ask, confirmed=1)
+    for _ in range(2):
+        answer = requests.ask(3)
+        assert answer is not None
+        assert answer.outcome is outcome
+        assert told in answer.detail
+    assert requests.confirmed == 1
+    assert asked == [3, 3]
+
+
+def test_a_session_that_is_gone_is_not_an_answer() -> None:
+    def gone(executors: int) -> bool:
+        raise EngineGoneError("the Spark session has stopped.")
+
+    with pytest.raises(EngineGoneError):
+        Requests(gone).ask(3)
+
+
+def test_a_cluster_that_hangs_does_not_hold_up_the_loop_and_is_not_asked_twice() -> None:
+    answers, asked = threading.Event(), []
+
+    def hanging(executors: int) -> bool:
+        asked.append(executors)
+        return answers.wait(10)
+
+    requests = Requests(hanging, confirmed=1, answer_within_s=0.01)
+    first, second = requests.ask(3), requests.ask(4)
+    assert first is not None
+    assert second is not None
+    assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.FAILED)
+    assert "within 10ms" in first.detail
+    assert "has not answered the request for 3 executors yet" in second.detail
+    assert asked == [3]
+    answers.set()
+    while requests.ask(3) is not None:
+        pass
+    assert requests.confirmed == 3
+    assert asked == [3]

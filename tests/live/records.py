@@ -1,0 +1,33 @@
+"""Putting records into topics and taking them out again, beside Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from headgate.local.kafka import LocalKafka
+
+TIMEOUT_S = 30.0
+
+
+def produce(kafka: LocalKafka, topic: str, values: Iterable[int]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 20})
+    for value in values:
+        producer.produce(topic, str(value).encode())
+        producer.poll(0)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def contents(kafka: LocalKafka, topic: str) -> Counter[int]:
+    """All that is in a topic now, each value with how often it is there."""
+    partitions = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(kafka.topics()[topic])]
+    with closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "contents"})) as consumer:
+        ends = [consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S) for partition in partitions]
+        total = sum(end - start for start, end in ends)
+        consumer.assign(partitions)
+        messages = consumer.consume(total, timeout=TIMEOUT_S) if total else []
+    assert [message.error() for message in messages] == [None] * total
+    return Counter(int(message.value() or b"") for message in messages)
