@@ -52,7 +52,6 @@ def test_a_reading_tells_how_far_the_job_is_now() -> None:
         backlog=70,
         latency_s=12,
         running_s=2,
-        batch_ended_s=0,
         trigger_interval_s=10,
     )
     # After it: what came since it started waits, the first of it for 4 s.
@@ -194,12 +193,11 @@ def test_a_change_at_the_very_start_of_a_batch_counts_for_all_of_it() -> None:
     assert newest(running, 15).ended_s == 15
 
 
-def test_a_job_without_records_is_idle_and_says_so_at_every_trigger() -> None:
+def test_a_job_without_records_runs_no_batches_and_nothing_waits() -> None:
     sample = read(job("spike:base=0,peak=10,at=25s,width=5s", 10), 51)
     # 50 records at 30 s, and before and after that nothing: a batch is due and there is none.
-    assert [batch.ended_s for batch in sample.batches] == [0, 10, 20, 35, 40, 50]
-    assert [batch.records for batch in sample.batches] == [0, 0, 0, 50, 0, 0]
-    assert (sample.backlog, sample.latency_s, sample.batch_ended_s) == (0, 0, 50)
+    assert [(batch.ended_s, batch.records) for batch in sample.batches] == [(35, 50)]
+    assert (sample.backlog, sample.latency_s, sample.batch_ended_s, sample.running_s) == (0, 0, 35, None)
 
 
 def test_records_that_came_late_are_not_older_than_they_are() -> None:
@@ -238,9 +236,9 @@ def test_an_instance_that_joins_is_told_of_when_it_did_its_first_task_and_when_i
     # Three tasks of 2 s are done or running, the fourth is left for it.
     running.resize("job", 2)
     running.advance(42)
-    # The batch it joined was disturbed, the next one cold, and the one from 30 s on as usual: 1 + 2 · 2 s.
+    # The batch it joined was disturbed, the next one cold, and the one from 30 s on as usual.
     (found,) = running.warmed("job")
-    assert (found.joined_s, found.first_task_s, found.warm_s) == (15, 17, pytest.approx(35))
+    assert (found.joined_s, found.first_task_s, found.warm_s) == (15, 17, 30)
     assert running.warmed("job") == []
 
 
@@ -250,7 +248,19 @@ def test_an_instance_for_which_no_task_is_left_does_its_first_one_in_the_next_ba
     running.resize("job", 2)
     running.advance(60)
     (found,) = running.warmed("job")
-    assert (found.first_task_s, found.warm_s) == (20 + 1 + 8, 39)
+    assert (found.first_task_s, found.warm_s) == (20 + 1 + 8, 30)
+
+
+def test_a_trigger_that_is_longer_than_the_bound_is_not_waited_for() -> None:
+    model = MicroBatch(trigger_interval_s=60, overhead_s=0)
+    running = MicroBatchJob(parse_workload("constant:10"), 60, model, readings="perfect", late_after_s=10)
+    # The batch of each minute takes 10 s; only that counts, and it is just in time.
+    waiting, done = read(running, 59), read(running, 75)
+    assert (waiting.latency_s, waiting.backlog, waiting.late) == (0, 590, 0)
+    assert [(batch.latency_s, batch.late) for batch in done.batches] == [(10, 0)]
+    running.resize("job", 0)
+    assert read(running, 135).latency_s == 15
+    assert running.course().late_share(10) == pytest.approx(5 * 10 / 1350)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +361,7 @@ def test_records_may_grow_heavier_at_once_or_bit_by_bit() -> None:
     running = job("constant:10", 50, MicroBatch(trigger_interval_s=10, overhead_s=0, work_factor=course))
     # 100 records per batch of 50/s: 2 s, times the factor at the start of the batch.
     times_s = [batch.processing_time_s for batch in read(running, 69).batches]
-    assert times_s == pytest.approx([0, 2, 4, 4, 6, 8, 8])
+    assert times_s == pytest.approx([2, 4, 4, 6, 8, 8])
 
 
 @pytest.mark.parametrize("course", [((10.0, 1.0), (5.0, 1.0)), ((0.0, 0.0),), ((0.0, float("inf")),)])

@@ -85,9 +85,9 @@ def test_a_start_up_is_told_once_it_is_known_to_the_end() -> None:
     fleet = Fleet(1, lambda: 30.0)
     fleet.bring_to(2, 10.0)
     fleet.join(40.0)
-    assert fleet.startups([]) == ()
-    assert fleet.startups([Warmed(40.0, 44.0, 55.0)]) == (Startup("2", 10.0, 30.0, 34.0, 45.0),)
-    assert fleet.startups([Warmed(40.0, 44.0, 55.0)]) == ()
+    assert fleet.startups(45.0, []) == ()
+    assert fleet.startups(56.0, [Warmed(40.0, 44.0, 55.0)]) == (Startup("2", 10.0, 30.0, 34.0, 45.0),)
+    assert fleet.startups(56.0, [Warmed(40.0, 44.0, 55.0)]) == ()
 
 
 def test_an_instance_that_left_before_it_was_of_use_is_not_told_of() -> None:
@@ -96,4 +96,12 @@ def test_an_instance_that_left_before_it_was_of_use_is_not_told_of() -> None:
     fleet.join(40.0)
     fleet.bring_to(0, 41.0)
     fleet.left(41.0, [41.0, 41.0])
-    assert fleet.startups([Warmed(40.0, 44.0, 55.0)]) == ()
+    assert fleet.startups(56.0, [Warmed(40.0, 44.0, 55.0)]) == ()
+
+
+def test_an_instance_that_got_no_work_is_told_of_without_in_the_end() -> None:
+    fleet = Fleet(1, lambda: 30.0)
+    fleet.bring_to(2, 10.0)
+    fleet.join(40.0)
+    assert fleet.startups(219.0, []) == ()
+    assert fleet.startups(220.0, []) == (Startup("2", 10.0, 30.0, None, None),)

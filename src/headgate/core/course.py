@@ -6,7 +6,7 @@ does not depend on how often anybody looked. It is made of rows of numbers, or `
 - ``waits``: from, to, and how old the oldest record that was not done was at both ends; straight in between. Rows may
   overlap: what violates a bound in any of them violates it.
 - ``results``: how many records, and between which latencies they lie, evenly. Those that are not done yet count with
-  what they have waited so far.
+  what they have waited so far. A latency below 0 is that of a record whose wait does not count yet.
 - ``loads``: from, to, the backlog at both ends, and how many records arrived in between.
 - ``behind``: from and to, where the operator got through less than arrived and records waited.
 - ``sizes``: from, to, ready instances, instances that were paid for.
@@ -102,7 +102,7 @@ class Course:
         missing, steep = wanted - after[lower], slope[lower]
         rising = (upper > 0) & (steep > 0)
         found = np.where(rising, at_s[lower] + missing / np.where(rising, steep, 1.0), at_s[upper])
-        return [float(value_s) for value_s in np.minimum(found, at_s[upper])]
+        return [max(0.0, float(value_s)) for value_s in np.minimum(found, at_s[upper])]
 
     def mean_ready(self) -> float:
         """Ready instances, averaged over time."""

@@ -11,7 +11,7 @@ has said itself stays as it is, and what cannot be known stays ``None``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from headgate.core.types import Batch, Sample
@@ -24,16 +24,24 @@ def completed(sample: Sample, before: Sample | None) -> Sample:
     found: dict[str, float | None] = {}
     if sample.backlog is None and sample.arrived is not None and sample.done is not None:
         found["backlog"] = max(0.0, float(sample.arrived - sample.done))
-    if sample.batches:
-        found |= _of_batches(sample.batches)
-    elif sample.batch_ended_s is not None and before is not None:
-        # No batch has ended since: what the newest one told is still the newest that is known.
-        found |= {name: getattr(before, name) for name in _OF_NEWEST_BATCH}
     if before is not None and sample.at_s > before.at_s:
         elapsed_s = sample.at_s - before.at_s
         found["input_rate_per_s"] = _rate(before.arrived, sample.arrived, elapsed_s)
         found["output_rate_per_s"] = _rate(before.emitted, sample.emitted, elapsed_s)
         found["utilization"] = _utilization(sample, before)
+    if sample.batches:
+        found |= _of_batches(sample.batches)
+    elif sample.batch_ended_s is not None and before is not None:
+        # No batch has ended since: what the newest one told is still the newest that is known.
+        found |= {name: getattr(before, name) for name in _OF_NEWEST_BATCH}
+    made = _with(sample, found)
+    if made.is_idle and not sample.batches:
+        # It would be through with a batch at once.
+        made = _with(sample, found | {"processed_rate_per_s": None, "processing_time_s": 0.0, "scheduling_delay_s": 0.0})
+    return made
+
+
+def _with(sample: Sample, found: Mapping[str, float | None]) -> Sample:
     missing = {name: value for name, value in found.items() if value is not None and getattr(sample, name) is None}
     return replace(sample, **missing) if missing else sample  # type: ignore[arg-type]  # all of these are numbers
 

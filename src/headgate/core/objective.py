@@ -103,6 +103,23 @@ class ThroughputSlo:
         return f"throughput >= {100 * self.probability:g}%"
 
 
+LONG_TRIGGER_S = 60.0
+"""Without a bound on latency, a trigger interval from this on is one that nobody waits for."""
+
+
+def excused_wait_s(trigger_interval_s: float, bound_s: float | None) -> float:
+    """How much of what records wait for their trigger does not count as latency.
+
+    A trigger interval that is at least as long as the bound (a query that runs once an hour) makes records wait
+    whatever the size; for such a query only what exceeds the interval counts.
+
+    >>> excused_wait_s(5.0, 10.0), excused_wait_s(3600.0, 10.0), excused_wait_s(5.0, None)
+    (0.0, 3600.0, 0.0)
+    """
+    longest_s = LONG_TRIGGER_S if bound_s is None else bound_s
+    return trigger_interval_s if trigger_interval_s >= longest_s else 0.0
+
+
 Slo: TypeAlias = LatencySlo | SlowShareSlo | ThroughputSlo
 _NO_SLOS: Mapping[str, Slo] = MappingProxyType({})
 DEFAULT_MAX_INSTANCES = 10

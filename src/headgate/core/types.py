@@ -144,9 +144,16 @@ class Sample:
     def measured_s(self) -> Instant:
         """When what was measured last was complete: the end of the newest batch, or the reading itself without one.
 
-        A reading is taken at every tick, but only a new batch tells anything new of what the operator can do.
+        A reading is taken at every tick, but only a new batch tells anything new of what the operator can do; or none,
+        where there is nothing to do.
         """
-        return self.at_s if self.batch_ended_s is None else self.batch_ended_s
+        return self.at_s if self.batch_ended_s is None or self.is_idle else self.batch_ended_s
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do: nothing runs, nothing waits, and nothing came since the reading before."""
+        quiet = self.running_s is None and self.backlog == 0 and self.input_rate_per_s == 0
+        return quiet and not any(batch.records for batch in self.batches)
 
     @property
     def worst_latency_s(self) -> float | None:

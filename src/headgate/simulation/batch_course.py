@@ -45,10 +45,14 @@ class LoggedBatch(NamedTuple):
 
 
 class BatchLog:
-    """All batches of a run that have ended, in little room."""
+    """All batches of a run that have ended, in little room.
 
-    def __init__(self, workload: Workload) -> None:
+    Of what records wait for their trigger, ``excused_s`` does not count as latency.
+    """
+
+    def __init__(self, workload: Workload, excused_s: float = 0.0) -> None:
         self._workload = workload
+        self._excused_s = excused_s
         self._batches = array("d")
         self._knots = array("d")
 
@@ -67,7 +71,8 @@ class BatchLog:
         whole._batches, whole._knots = self._batches[:], self._knots[:]
         if running is not None:
             whole.add(running)
-        return _Told(self._workload, whole._batches, whole._knots, now, len(self._batches) // _COLUMNS).course(oldest_s)
+        told = _Told(self._workload, whole._batches, whole._knots, now, len(self._batches) // _COLUMNS)
+        return told.course(oldest_s, self._excused_s)
 
 
 class _Told:
@@ -92,20 +97,27 @@ class _Told:
         order = np.argsort(known_s, kind="stable")
         self._known_s, self._known = known_s[order], known[order]
 
+    @property
+    def _is_running(self) -> bool:
+        return self.ended < len(self.records)
+
     def arrived_by(self, at_s: Floats) -> Floats:
         return np.asarray(np.interp(at_s, self._known_s, self._known))
 
-    def course(self, oldest_s: Instant | None) -> Course:
+    def course(self, oldest_s: Instant | None, excused_s: float) -> Course:
         spans = np.column_stack([self.records, self.oldest_s, self.newest_s, self.end_s])[: self.ended]
         if oldest_s is not None:
             spans = np.vstack([spans, [self.total - self.done[self.ended], oldest_s, self.now, self.now]])
         _, oldest, _, until = spans.T
+        results = self._results(spans)
+        results[:, 1:] -= excused_s
+        waited_s = np.maximum(0.0, until - oldest - excused_s)
         backlogs = self._backlogs()
         return Course(
             0.0,
             self.now,
-            waits=np.column_stack([oldest, until, np.zeros_like(until), until - oldest]),
-            results=self._results(spans),
+            waits=np.column_stack([until - waited_s, until, np.zeros_like(until), waited_s]),
+            results=results,
             loads=lambda: _lines(backlogs),
             behind=self._behind(),
             max_backlog=float(backlogs[:, 1].max()),
@@ -130,7 +142,7 @@ class _Told:
         """Time, backlog and arrivals at every moment at which the backlog changes its course."""
         knot_s, share = self.knots.T
         done = self.done[self.knots_of] + share * self.records[self.knots_of]
-        last_s, last = ([self.now], self.done[-1:]) if self.ended == len(self.records) else ([], [])
+        last_s, last = ([], []) if self._is_running else ([self.now], self.done[-1:])
         times_s = np.concatenate([[0.0], knot_s, self.start_s, last_s])
         counts = np.concatenate([[0.0], done, self.done[:-1], last])
         # At one moment a batch ends before the next one starts, and the knots of a jump keep their order.

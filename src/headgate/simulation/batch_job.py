@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.core.course import Course
+from headgate.core.objective import excused_wait_s
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
 from headgate.simulation.batch_course import BatchLog, LoggedBatch
@@ -86,7 +87,7 @@ class MicroBatchJob:
         self._random = np.random.default_rng(seed)
         kind, interval_s = Readings.of(readings), self._model.trigger_interval_s
         self._readings = BatchReadings(OPERATOR, kind, workload, interval_s, late_after_s)
-        self._log = BatchLog(workload)
+        self._log = BatchLog(workload, excused_wait_s(interval_s, late_after_s))
         self._now_s = 0.0
         self._ready = ready
         self._admitted = 0.0
@@ -151,13 +152,12 @@ class MicroBatchJob:
         self._readings.planned(until_s, arrived)
         waiting = arrived - self._admitted
         if waiting < LEAST_RECORDS:
-            self._readings.idle(at_s)
             return
         limit = model.max_records_per_batch
         records = waiting if limit is None else min(waiting, limit)
         oldest_s = arrival_time_s(workload, self._oldest_s, 0.0, until_s)
         self._oldest_s = until_s if records == waiting else arrival_time_s(workload, oldest_s, records, until_s)
-        told_oldest_s = self._readings.oldest_s(self._admitted, oldest_s)
+        told_oldest_s = self._readings.excused_until_s(self._readings.oldest_s(self._admitted, oldest_s), at_s)
         self._admitted += records
         is_cold = self._cold_batches > 0
         self._cold_batches = max(0, self._cold_batches - 1)
@@ -223,7 +223,8 @@ class MicroBatchJob:
         self._batch = None
         self._next_start_s = max(self._next_start_s, end_s)
         if self._joining and not batch.warming:
-            self._warmed += [one._replace(warm_s=end_s) for one in self._joining]
+            # From its start on nothing was slower because of them.
+            self._warmed += [one._replace(warm_s=batch.start_s) for one in self._joining]
             self._joining = []
 
     def _available_by(self, at_s: Instant) -> float:

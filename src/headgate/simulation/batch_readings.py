@@ -6,10 +6,12 @@ is guessed from the rate before. It tells of a batch when it has ended, and mean
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from headgate.core.errors import UnknownNameError
+from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
 from headgate.simulation.contract import READING_DIGITS
 from headgate.simulation.known_arrivals import KnownArrivals
@@ -18,6 +20,8 @@ from headgate.workloads.contract import Workload
 
 LEAST_RECORDS = 1e-6
 """Fewer records than this are rounding, not arrivals."""
+_RATE_OVER_S = 5.0
+"""The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
 
 
 class Readings(StrEnum):
@@ -67,6 +71,7 @@ class BatchReadings:
         self._workload = workload
         self._trigger_interval_s = trigger_interval_s
         self._bound_s = bound_s
+        self._excused_s = excused_wait_s(trigger_interval_s, bound_s)
         self._known = None if readings is Readings.PERFECT else KnownArrivals()
         self._asks = readings is Readings.KAFKA
         self._batches: list[Batch] = []
@@ -85,10 +90,9 @@ class BatchReadings:
         """When the next record after so many others arrived; what is true shows in perfect readings only."""
         return truly_s if self._known is None else min(self._known.newest_s, self._known.time_s(count))
 
-    def idle(self, at_s: Instant) -> None:
-        """A batch was due, and there was nothing for it: it has ended as it began."""
-        self._batches.append(Batch(at_s, at_s, 0.0, None, None, self._trigger_interval_s))
-        self._ended_s = at_s
+    def excused_until_s(self, came_s: Instant, start_s: Instant) -> Instant:
+        """From when on a record's wait counts: not for a trigger that is longer than the bound, but for its batch."""
+        return min(came_s + self._excused_s, start_s) if self._excused_s else came_s
 
     def ended(
         self,
@@ -113,7 +117,7 @@ class BatchReadings:
         """Records of a batch that were late, which are counted with this."""
         if self._bound_s is None or end_s - oldest_s <= self._bound_s:
             return None if self._bound_s is None else 0.0
-        late = min(records, max(0.0, self._arrived_by(end_s - self._bound_s) - processed))
+        late = min(records, max(0.0, self._arrived_by(end_s - self._bound_s - self._excused_s) - processed))
         self._late_done += late
         return late
 
@@ -150,23 +154,33 @@ class BatchReadings:
             running_s=None if progress.started_s is None else now - progress.started_s,
             batch_ended_s=self._ended_s,
             useful_instances=useful_instances,
+            input_rate_per_s=self._rate_per_s(),
             trigger_interval_s=self._trigger_interval_s,
             warming=self._warming,
         )
+
+    def _rate_per_s(self) -> float | None:
+        """The rate of what is known; where that is the truth, it is left to differences of what has arrived."""
+        if self._known is None or not self._known.tells(math.inf):
+            return None
+        return round(self._known.rate_per_s(_RATE_OVER_S), READING_DIGITS)
 
     def _latency_s(self, now: Instant, arrived: float, progress: Progress) -> float:
         if progress.started_s is not None:
             return max(0.0, now - progress.oldest_s)
         if arrived - progress.admitted < LEAST_RECORDS:
             return 0.0
-        if self._known is not None:
-            return max(0.0, now - self._known.time_s(progress.admitted))
-        return now - arrival_time_s(self._workload, progress.waiting_from_s, 0.0, now)
+        came_s = (
+            arrival_time_s(self._workload, progress.waiting_from_s, 0.0, now)
+            if self._known is None
+            else self._known.time_s(progress.admitted)
+        )
+        return max(0.0, now - came_s - self._excused_s)
 
     def _count_late(self, now: Instant, processed: float) -> float | None:
         if self._bound_s is None:
             return None
-        waiting = max(0.0, self._arrived_by(now - self._bound_s) - processed)
+        waiting = max(0.0, self._arrived_by(now - self._bound_s - self._excused_s) - processed)
         self._late = max(self._late, round(self._late_done + waiting, READING_DIGITS))
         return self._late
 

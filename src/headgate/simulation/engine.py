@@ -88,9 +88,9 @@ class SimulatedEngine:
             self._require_open()
             instances = {name: fleet.instances for name, fleet in self._fleets.items()}
             samples = self._kernel.samples() if self.reporting else {}
-            startups = {name: fleet.startups(self._kernel.warmed(name)) for name, fleet in self._fleets.items()}
-            seen = {name: found for name, found in startups.items() if found}
-            return Observation(self._kernel.now_s, samples, instances, seen)
+            now = self._kernel.now_s
+            startups = {name: fleet.startups(now, self._kernel.warmed(name)) for name, fleet in self._fleets.items()}
+            return Observation(now, samples, instances, {name: found for name, found in startups.items() if found})
 
     def apply(self, decision: Decision) -> Receipt:
         with self._lock:

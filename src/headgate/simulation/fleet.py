@@ -13,6 +13,10 @@ from headgate.core.types import Instances, Instant, Startup
 from headgate.simulation.contract import Warmed
 
 
+_WATCHED_S = 180.0
+"""An instance that has got no work for so long is told of without, as on Spark."""
+
+
 @dataclass(order=True, slots=True)
 class _Starting:
     ready_s: Instant
@@ -86,14 +90,19 @@ class Fleet:
             self.ready -= 1
             self._changes.append((now, -1, -1))
 
-    def startups(self, warmed: Sequence[Warmed]) -> tuple[Startup, ...]:
-        """The start-ups that are known to the end, now that the kernel has told when instances became of use."""
+    def startups(self, now: Instant, warmed: Sequence[Warmed]) -> tuple[Startup, ...]:
+        """The start-ups that are known to the end, or were watched for long enough; each is given once.
+
+        ``warmed`` is what the kernel has told anew of when instances became of use.
+        """
         found = []
         for one in warmed:
             joined = next((each for each in self._joined if each.ready_s == one.joined_s), None)
             if joined is not None:
                 self._joined.remove(joined)
                 found.append(_startup(joined, one))
+        while self._joined and now - self._joined[0].ready_s >= _WATCHED_S:
+            found.append(_startup(self._joined.pop(0), Warmed(now)))
         return tuple(found)
 
     def sizes(self, until_s: Instant) -> Rows:

@@ -1,4 +1,4 @@
-"""What is known of arrivals between the moments at which a source was asked.
+"""What is known of arrivals between the moments at which a source was asked, as in ``engines/spark/arrivals.py``.
 
 >>> known = KnownArrivals()
 >>> known.see(10.0, 100.0)
@@ -14,10 +14,12 @@ from headgate.core.types import Instant
 
 _KEPT = 1000
 """Old answers are forgotten once there are so many."""
+_GOES_ON_OVER_S = 30.0
+"""The rate at which records are taken to go on arriving is that of about the last so many seconds of what is known."""
 
 
 class KnownArrivals:
-    """A counter of arrivals, known at some moments: straight in between, and as steep as last after the newest.
+    """A counter of arrivals, known at some moments: straight in between, and as steep as lately after the newest.
 
     At time 0 nothing has arrived.
     """
@@ -47,17 +49,19 @@ class KnownArrivals:
             gone = max(0, bisect_right(self._counts, count) - 1)
             del self._times_s[:gone], self._counts[:gone]
 
-    @property
-    def _newest_rate_per_s(self) -> float:
-        if len(self._times_s) < 2:
+    def rate_per_s(self, over_s: float) -> float:
+        """Records per second over about the last so many seconds of what is known; 0 before there are two answers."""
+        times_s = self._times_s
+        if len(times_s) < 2:
             return 0.0
-        return (self._counts[-1] - self._counts[-2]) / (self._times_s[-1] - self._times_s[-2])
+        first = min(len(times_s) - 2, max(0, bisect_right(times_s, times_s[-1] - over_s) - 1))
+        return (self._counts[-1] - self._counts[first]) / (times_s[-1] - times_s[first])
 
     def count(self, at_s: Instant) -> float:
         """Records that have arrived by a time, as far as one can tell."""
         after = bisect_right(self._times_s, at_s)
         if after == len(self._times_s):
-            return self._counts[-1] + self._newest_rate_per_s * (at_s - self._times_s[-1])
+            return self._counts[-1] + self.rate_per_s(_GOES_ON_OVER_S) * (at_s - self._times_s[-1])
         if after == 0:
             return self._counts[0]
         before_s, next_s = self._times_s[after - 1], self._times_s[after]
@@ -68,7 +72,7 @@ class KnownArrivals:
         """When the next record after so many others arrived, as far as one can tell."""
         after = bisect_right(self._counts, count)
         if after == len(self._counts):
-            rate_per_s = self._newest_rate_per_s
+            rate_per_s = self.rate_per_s(_GOES_ON_OVER_S)
             return self.newest_s + ((count - self._counts[-1]) / rate_per_s if rate_per_s else 0.0)
         if after == 0:
             return self._times_s[0]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.arrivals import ArrivalCurve
 from headgate.engines.spark.offsets import Offsets, Partition, RecordsPerOffset, distance, partitions_of
@@ -22,8 +23,6 @@ RATE_OVER_S = 5.0
 """The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
 GOES_ON_OVER_S = 30.0
 """The rate at which records are taken to go on arriving is a steadier one."""
-LONG_TRIGGER_S = 60.0
-"""Without a bound on latency, a trigger interval from this on is one that nobody waits for."""
 
 
 @dataclass(slots=True)
@@ -66,9 +65,8 @@ class _SourceState:
 class QueryReadings:
     """Follows one run of one query.
 
-    ``late_after_s`` is the objective's bound on latency. A trigger interval that is at least as long as the bound (a
-    query that runs once an hour) makes records wait whatever the size; for such a query only what exceeds the interval
-    counts as latency.
+    ``late_after_s`` is the objective's bound on latency; what records wait for a trigger that is at least as long does
+    not count (``excused_wait_s``).
     """
 
     def __init__(self, query: Query, since_s: Instant, late_after_s: float | None = None) -> None:
@@ -77,8 +75,7 @@ class QueryReadings:
         self.run_id = query.run_id
         self._interval_s = query.trigger_interval_s
         self._late_after_s = late_after_s
-        longest_s = LONG_TRIGGER_S if late_after_s is None else late_after_s
-        self._excused_s = self._interval_s if self._interval_s >= longest_s else 0.0
+        self._excused_s = excused_wait_s(self._interval_s, late_after_s)
         self._sources = [_SourceState(source, RecordsPerOffset(source.kind)) for source in query.sources]
         self._running = RunningBatch()
         self._query = query
