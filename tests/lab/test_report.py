@@ -18,8 +18,8 @@ from headgate.runtime.summary import Summary
 from tests.journal.entries import decision, event, observation, receipt
 
 OBJECTIVE = parse_objective("latency p95 < 10s")
-SUMMARY = Summary(3.5, 99.0, 2.5, 9000.0, 2, 1234.0, 1.0, 8.0, 9.5)
-UNKNOWN = Summary(None, None, 0.0, 0.0, 0, None, None, None, None)
+SUMMARY = Summary(3.5, 2.25, 99.0, 2.5, 9000.0, 2, 1234.0, 1.0, 8.0, 9.5)
+UNKNOWN = Summary(None, None, None, 0.0, 0.0, 0, None, None, None, None)
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 
@@ -82,8 +82,14 @@ def test_the_page_is_whole_and_needs_no_network(target: Path) -> None:
 
 def test_it_shows_the_figures_of_the_run(target: Path) -> None:
     text = page_of(target, notes=["Load: constant."]).text
-    for told in ("a run", "latency p95 < 10s, for 30s", "Load: constant.", "96.5%", "8 s", "1,234", "2.50"):
+    for told in ("a run", "latency p95 < 10s, for 30s", "Load: constant.", "96.5%", "97.8%", "8 s", "1,234", "2.50"):
         assert told in text
+
+
+@pytest.mark.parametrize(("objective", "verdict"), [("latency p95 < 10s", "good"), ("latency p99 < 10s", "bad")])
+def test_a_percentile_is_judged_by_records(target: Path, objective: str, verdict: str) -> None:
+    page_of(target, objective=parse_objective(objective))
+    assert f'<div class="card {verdict}"><div class="name">In time</div>' in target.read_text(encoding="utf-8")
 
 
 def test_figures_that_are_not_known_are_not_made_up(target: Path) -> None:
@@ -106,8 +112,8 @@ def test_it_tells_what_was_decided_and_why(target: Path) -> None:
 @pytest.mark.parametrize(
     ("comparison", "said"),
     [
-        ({"3 instances": Summary(0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)}, "is 3 instances, with 50% more"),
-        ({"1 instance": Summary(90.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
+        ({"3 instances": Summary(0.0, 0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)}, "is 3 instances, with 50% more"),
+        ({"1 instance": Summary(90.0, 80.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
     ],
 )
 def test_it_compares_with_fixed_sizes(target: Path, comparison: dict[str, Summary], said: str) -> None:

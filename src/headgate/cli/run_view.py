@@ -53,18 +53,22 @@ def figures(summary: Summary, objective: Objective) -> Table:
         table.add_column(justify="right", no_wrap=True, style="bold")
     latencies_s = (summary.latency_p50_s, summary.latency_p95_s, summary.latency_p99_s)
     bounds = f"{objective.min_instances} to {objective.max_instances}"
-    for row in (
-        ("objective violated", _told(summary.slo_violation_pct, " %"), "mean instances", _told(summary.mean_instances)),
-        ("kept up", _told(summary.qos_pct, " %"), "instance hours", _told(summary.instance_seconds / 3600)),
-        (
-            "latency p50 / p95 / p99",
-            f"{' / '.join(map(_told, latencies_s))} s",
-            "changes of size",
-            str(summary.rescales),
-        ),
-        ("largest backlog", _told(summary.max_backlog), "bounds", bounds),
-    ):
-        table.add_row(*row)
+    told = [
+        ("late records", _told(summary.late_records_pct, " %")),
+        ("objective violated", f"{_told(summary.slo_violation_pct, ' %')} of the time"),
+        ("kept up", f"{_told(summary.qos_pct, ' %')} of the time"),
+        ("latency p50 / p95 / p99", f"{' / '.join(map(_told, latencies_s))} s"),
+        ("largest backlog", _told(summary.max_backlog)),
+    ]
+    size = [
+        ("mean instances", _told(summary.mean_instances)),
+        ("instance hours", _told(summary.instance_seconds / 3600)),
+        ("changes of size", str(summary.rescales)),
+        ("bounds", bounds),
+        ("", ""),
+    ]
+    for left, right in zip(told, size, strict=True):
+        table.add_row(*left, *right)
     return table
 
 
@@ -75,11 +79,12 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
 
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("")
-    for heading in ("violated", "latency p95", "largest backlog", "mean instances", "instance hours"):
+    for heading in ("late records", "violated", "latency p95", "largest backlog", "mean instances", "instance hours"):
         table.add_column(heading, justify="right", no_wrap=True)
     for index, (name, summary) in enumerate(rows.items()):
         table.add_row(
             Text(name),
+            _told(summary.late_records_pct, " %"),
             _told(summary.slo_violation_pct, " %"),
             _told(summary.latency_p95_s, " s"),
             _told(summary.max_backlog),

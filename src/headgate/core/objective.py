@@ -24,7 +24,10 @@ from headgate.core.units import format_duration, parse_duration_s, parse_share
 
 @dataclass(frozen=True, slots=True)
 class LatencySlo:
-    """At least ``percentile`` percent of the time, latency stays below the bound."""
+    """At least ``percentile`` percent of the records have their result within the bound.
+
+    A reading violates it when any record has waited longer: there it can still be helped.
+    """
 
     bound_s: float
     percentile: float = 95.0

@@ -59,7 +59,7 @@ def figure(
     metrics: list[tuple[str, str, Callable[[Sample], float | None]]] = [
         ("input rate", RATE, lambda sample: sample.input_rate_per_s),
         ("backlog", BACKLOG, lambda sample: sample.backlog),
-        ("latency", LATENCY, lambda sample: sample.latency_s),
+        ("latency", LATENCY, lambda sample: sample.worst_latency_s),
     ]
     data = [
         axis.line(panel, name, colour, [(sample.at_s, value_of(sample)) for sample in samples])
