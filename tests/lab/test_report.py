@@ -18,8 +18,8 @@ from headgate.runtime.summary import Summary
 from tests.journal.entries import decision, event, observation, receipt
 
 OBJECTIVE = parse_objective("latency p95 < 10s")
-SUMMARY = Summary(3.5, 99.0, 2.5, 9000.0, 2, 1234.0, 1.0, 8.0, 9.5)
-UNKNOWN = Summary(None, None, 0.0, 0.0, 0, None, None, None, None)
+SUMMARY = Summary(3.5, 2.0, 99.0, 2.5, 9000.0, 2, 1234.0, 1.0, 8.0, 9.5)
+UNKNOWN = Summary(None, None, None, 0.0, 0.0, 0, None, None, None, None)
 VOID = {"meta", "br", "link", "img", "hr", "input"}
 
 
@@ -106,8 +106,11 @@ def test_it_tells_what_was_decided_and_why(target: Path) -> None:
 @pytest.mark.parametrize(
     ("comparison", "said"),
     [
-        ({"3 instances": Summary(0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)}, "is 3 instances, with 50% more"),
-        ({"1 instance": Summary(90.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
+        (
+            {"3 instances": Summary(0.0, 0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)},
+            "is 3 instances, with 50% more",
+        ),
+        ({"1 instance": Summary(90.0, 90.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
     ],
 )
 def test_it_compares_with_fixed_sizes(target: Path, comparison: dict[str, Summary], said: str) -> None:

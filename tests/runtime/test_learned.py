@@ -18,8 +18,9 @@ from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.runtime.wiring import wire
+from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
-from headgate.simulation.micro_batch import MicroBatch, MicroBatchJob
+from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
 
 OBJECTIVE = parse_objective("latency p95 < 20s").within(1, 12)

@@ -30,7 +30,7 @@ def test_a_backlog_passes_300_at_exactly_60_seconds() -> None:
         "t": 60.0,
         "input_rate": 10.0,
         "backlog": 300.0,
-        "latency_s": 60.2,
+        "latency_s": 30.0,
         "ready": 1,
         "planned": 1,
     }
@@ -38,18 +38,75 @@ def test_a_backlog_passes_300_at_exactly_60_seconds() -> None:
 
 
 def test_the_summary_of_a_run_worked_out_by_hand() -> None:
-    # Latency is t + 0.2 s: from 10 s on, 11 of the 12 intervals violate the objective. The job never keeps up.
+    # Record x comes after x/10 s and is done after x/5 s: after t seconds the oldest has waited t/2. Of 600 records 300
+    # are done, 100 of them in time; of the others those that came before 50 s are late as well.
     assert run().to_json()["summary"] == {
-        "slo_violation_pct": pytest.approx(100 * 11 / 12, abs=1e-6),
+        "slo_violation_pct": pytest.approx(100 * 40 / 60, abs=1e-6),
+        "late_records_pct": pytest.approx(100 * 400 / 600, abs=1e-6),
         "qos_pct": 0,
         "mean_instances": 1,
         "instance_seconds": 60,
         "rescales": 0,
         "max_backlog": 300,
-        "latency_p50_s": 30.2,
-        "latency_p95_s": 60.2,
-        "latency_p99_s": 60.2,
+        "latency_p50_s": pytest.approx(15),
+        "latency_p95_s": pytest.approx(28.5),
+        "latency_p99_s": pytest.approx(29.7),
     }
+
+
+SCORED = {
+    "queue": "queue",
+    "micro-batch": MicroBatch(trigger_interval_s=7, overhead_s=0.5),
+    "tasks": MicroBatch(trigger_interval_s=7, overhead_s=0.5, partitions=4, cores=2, noise=0.2),
+    "DStreams": MicroBatch(trigger_interval_s=7, overhead_s=0.5, batch_per_interval=True),
+}
+
+
+@pytest.mark.parametrize("objective", ["latency p95 < 10s", "slow records < 50%", "throughput >= 95%"])
+@pytest.mark.parametrize("model", SCORED)
+def test_a_run_is_scored_the_same_however_often_anybody_looks(model: Any, objective: str) -> None:
+    def summary(interval_s: float) -> dict[str, float]:
+        result = run(
+            workload="spike:base=10,peak=70,at=100s,width=200s",
+            model=SCORED[model],
+            objective=parse_objective(objective),
+            service_rate_per_s=10.0,
+            settings={"instances": 4},
+            start=4,
+            interval_s=interval_s,
+            seconds=1200.0,
+            seed=2,
+        )
+        return {name: value for name, value in result.to_json()["summary"].items() if value is not None}
+
+    seldom = summary(120.0)
+    assert 0 < seldom["slo_violation_pct"] < 100
+    for interval_s in (1.0, 5.0, 33.3, 1200.0):
+        assert summary(interval_s) == pytest.approx(seldom, rel=1e-5)
+
+
+@pytest.mark.parametrize("readings", ["spark", "kafka", "perfect"])
+def test_a_run_is_scored_on_the_truth_whatever_its_readings_said(readings: str) -> None:
+    model = MicroBatch(trigger_interval_s=10, overhead_s=1)
+    found = run(model=model, workload="constant:6", readings=readings, seconds=600.0)
+    assert found.run["readings"] == readings
+    assert found.summary == run(model=model, workload="constant:6", readings="perfect", seconds=600.0).summary
+
+
+def test_what_is_paid_for_includes_starting_and_leaving() -> None:
+    # Four instances from 0 s on, of which three are ready after 20 s.
+    growing = run(settings={"instances": 4}, startup_s=20.0)
+    assert (growing.summary.instance_seconds, growing.summary.mean_instances) == (240, (20 + 40 * 4) / 60)
+    # One instance from 0 s on; the three that leave are paid for 10 s longer.
+    shrinking = run(settings={"instances": 1}, start=4, drain_s=10.0)
+    assert (shrinking.summary.instance_seconds, shrinking.summary.mean_instances) == (60 + 30, 1)
+
+
+def test_start_up_times_reach_the_policies() -> None:
+    result = run(settings={"instances": 3}, startup_s=20.0, startup_spread=0.2, seconds=120.0, seed=3)
+    told = [startup for seen in result.observations for startup in seen.startups.get("job", ())]
+    assert len(told) == 2
+    assert all(10 < startup.registered_after_s < 40 for startup in told)
 
 
 def test_a_report_says_what_was_run() -> None:
@@ -152,6 +209,7 @@ def test_progress_is_told_from_start_to_end() -> None:
         ({"interval_s": -5}, "interval_s -5 is not allowed; it must be finite and above 0."),
         ({"service_rate_per_s": 0}, "service rate 0 of job is not allowed; it must be finite and above 0."),
         ({"startup_s": -1}, "start-up time -1 s is not allowed; it must be finite and not negative."),
+        ({"drain_s": -1}, "drain time -1 s is not allowed; it must be finite and not negative."),
         ({"start": 11}, "start 11 is not allowed; it must lie between min 1 and max 10."),
         ({"start": 0}, "start 0 is not allowed; it must lie between min 1 and max 10."),
         ({"settings": {"instances": 0}}, "static setting instances 0 is not allowed"),
@@ -168,6 +226,7 @@ def test_a_run_that_cannot_be_is_refused_in_one_sentence(changes: dict[str, Any]
     [
         ({"policy": "statc"}, "unknown policy 'statc', did you mean 'static'?"),
         ({"model": "micro-bach"}, "unknown model 'micro-bach', did you mean 'micro-batch'? Known: micro-batch, queue."),
+        ({"model": "micro-batch", "readings": "sprak"}, "unknown readings 'sprak', did you mean 'spark'?"),
         ({"settings": {"instance": 2}}, "unknown setting of static 'instance', did you mean 'instances'?"),
         ({"guards": {"max_ot": 2}}, "unknown setting of guards 'max_ot', did you mean 'max_out'?"),
     ],

@@ -1,11 +1,14 @@
-"""The figures of a run, from a few observations that can be checked by hand."""
+"""The figures of a run, from courses and from a few observations that can be checked by hand."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 
+from headgate.core.course import Course, rows
 from headgate.core.objective import parse_objective
-from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
+from headgate.core.types import Batch, Decision, GuardNote, Instances, Observation, Sample, Verdict
+from headgate.runtime.counted import course_of
 from headgate.runtime.summary import RunRecord, Summary, summarise
 
 OBJECTIVE = parse_objective("latency p95 < 10s")
@@ -41,30 +44,123 @@ def decided(at_s: float, current: int, target: int, *notes: GuardNote, proposed:
     return Decision(at_s, "test", {"job": verdict})
 
 
-def test_each_observation_counts_for_the_time_since_the_one_before_it() -> None:
-    observations = [
-        seen(0, reading(0, latency_s=50), ready=9),
-        seen(10, reading(10, latency_s=2, backlog=40), ready=1),
-        seen(20, reading(20, latency_s=30, processed_rate=5), ready=1, requested=4),
-        seen(40, reading(40, latency_s=4), ready=4),
-    ]
-    decisions = [decided(0, 9, 1), decided(10, 1, 4), decided(20, 4, 4)]
-    assert summarise(observations, decisions, OBJECTIVE) == Summary(
-        slo_violation_pct=25.0,
-        qos_pct=75.0,
-        mean_instances=(1 * 10 + 1 * 10 + 4 * 20) / 40,
-        instance_seconds=1 * 10 + 4 * 10 + 4 * 20,
-        rescales=2,
-        max_backlog=40,
-        latency_p50_s=4,
-        latency_p95_s=30,
-        latency_p99_s=30,
+def counted(*observations: Observation, objective: str = str(OBJECTIVE)) -> Summary:
+    """The figures of a live run."""
+    return summarise(course_of(observations, "job"), [], parse_objective(objective))
+
+
+COURSE = Course(
+    0,
+    100,
+    # A record that came at 10 s was done at 40 s; one that came at 20 s at 35 s.
+    waits=rows([(10, 40, 0, 30), (20, 35, 0, 15)], 4),
+    results=rows([(90, 0, 0), (10, 10, 30)], 3),
+    loads=lambda: rows([(0, 50, 0, 100, 500), (50, 100, 100, 0, 500)], 5),
+    behind=rows([(10, 30)], 2),
+    sizes=rows([(0, 50, 2, 3), (50, 100, 1, 1)], 4),
+    max_backlog=100,
+)
+
+
+@pytest.mark.parametrize(
+    ("objective", "violated_pct", "late_pct"),
+    [
+        # Older than 10 s from 20 to 40 s.
+        ("latency p95 < 10s", 20, 10),
+        ("latency p95 < 20s", 10, 5),
+        ("latency p95 < 30s", 0, 0),
+        # 10 records/s: half of a second's records wait from 2.5 s on, until 2.5 s before the end.
+        ("slow records < 50%", 95, None),
+        ("throughput >= 95%", 20, None),
+    ],
+)
+def test_a_run_is_scored_by_its_time_and_by_its_records(
+    objective: str, violated_pct: float, late_pct: float | None
+) -> None:
+    decisions = [decided(0, 2, 1), decided(10, 1, 4), decided(20, 4, 4)]
+    summary = summarise(COURSE, decisions, parse_objective(objective))
+    expected = Summary(violated_pct, late_pct, 80, 1.5, 200, 2, 100, 0, 20, 28)
+    assert asdict(summary) == pytest.approx(asdict(expected))
+
+
+@pytest.mark.parametrize("objective", ["latency p95 < 10s", "slow records < 50%", "throughput >= 95%"])
+def test_a_job_without_instances_violates_any_objective(objective: str) -> None:
+    course = Course(
+        0,
+        100,
+        waits=rows((), 4),
+        loads=lambda: rows([(0, 100, 0, 0, 0)], 5),
+        behind=rows((), 2),
+        sizes=rows([(0, 75, 1, 1), (75, 100, 0, 0)], 4),
     )
+    assert summarise(course, [], parse_objective(objective)).slo_violation_pct == 25
+
+
+def test_an_objective_of_the_operator_itself_goes_before_the_one_from_end_to_end() -> None:
+    own = parse_objective("latency p95 < 20s").slo
+    objective = parse_objective("latency p95 < 10s")
+    chosen = type(objective)(objective.slo, operators={"job": own})
+    assert summarise(COURSE, [], chosen).slo_violation_pct == pytest.approx(10)
+
+
+def test_a_record_with_the_truth_is_scored_on_it_and_not_on_its_readings() -> None:
+    record = RunRecord(OBJECTIVE)
+    record(seen(0, reading(0)), None)
+    record(seen(100, reading(100, latency_s=99)), None)
+    assert record.summary().slo_violation_pct == 89
+    record.truth = COURSE
+    assert record.summary().slo_violation_pct == pytest.approx(20)
+
+
+def test_what_a_batch_tells_counts_however_rare_the_readings_are() -> None:
+    # The oldest record of the second batch came at 20 s and was done at 50 s: too late from 30 s on.
+    batches = (Batch(20, 28, 80, oldest_s=19), Batch(40, 50, 120, oldest_s=20), Batch(50, 55, 50, oldest_s=48))
+    summary = counted(
+        seen(0, Sample("job", 0, batch_ended_s=0, latency_s=0)),
+        seen(100, Sample("job", 100, batches=batches, batch_ended_s=55, latency_s=0, backlog=0)),
+    )
+    assert summary.slo_violation_pct == 20
+    # Those of the second batch came until 40 s, so that all of them are late; those of the first took 8 to 9 s.
+    assert summary.late_records_pct == pytest.approx(100 * 120 / 250)
+    assert [summary.latency_p50_s, summary.latency_p99_s] == pytest.approx([8 + 75 / 80, 30 - 2.5 / 6])
+
+
+def test_late_records_that_the_engine_counted_go_before_what_follows_from_its_batches() -> None:
+    batches = (Batch(40, 50, 120, oldest_s=20, late=30),)
+    first = Sample("job", 0, arrived=1000, late=7, batch_ended_s=0)
+    last = Sample("job", 100, arrived=1200, late=57, batches=batches, batch_ended_s=50)
+    assert counted(seen(0, first), seen(100, last)).late_records_pct == 25
+
+
+def test_a_counter_that_was_started_anew_costs_one_interval_and_nothing_else() -> None:
+    counters = [(1000, 0), (1100, 50), (10, 0), (110, 0)]
+    samples = [Sample("job", at_s, arrived=arrived, late=late) for at_s, (arrived, late) in enumerate(counters)]
+    assert counted(*(seen(sample.at_s, sample) for sample in samples)).late_records_pct == 25
+
+
+def test_a_record_that_is_not_done_yet_counts_with_what_it_has_waited() -> None:
+    stuck = Sample("job", 60, latency_s=60, backlog=100, batch_ended_s=0, running_s=50)
+    summary = counted(seen(0, Sample("job", 0, latency_s=0, batch_ended_s=0)), seen(60, stuck))
+    assert summary.slo_violation_pct == pytest.approx(100 * 50 / 60)
+    assert summary.latency_p50_s == pytest.approx(30)
+
+
+def test_each_reading_of_rates_and_sizes_counts_for_the_time_since_the_one_before_it() -> None:
+    observations = [
+        seen(0, reading(0), ready=9),
+        seen(10, reading(10, backlog=40), ready=1),
+        seen(20, reading(20, processed_rate=5), ready=1, requested=4),
+        seen(40, reading(40), ready=4),
+    ]
+    summary = counted(*observations)
+    assert (summary.qos_pct, summary.max_backlog) == (75, 40)
+    assert summary.mean_instances == (1 * 10 + 1 * 10 + 4 * 20) / 40
+    assert summary.instance_seconds == 1 * 10 + 4 * 10 + 4 * 20
 
 
 def test_instances_that_are_still_there_after_a_scale_in_are_paid_for() -> None:
     observations = [seen(0, ready=3), seen(10, ready=3, requested=1), seen(20, ready=1)]
-    assert summarise(observations, [], OBJECTIVE).instance_seconds == 40
+    assert counted(*observations).instance_seconds == 40
 
 
 @pytest.mark.parametrize(
@@ -78,41 +174,41 @@ def test_instances_that_are_still_there_after_a_scale_in_are_paid_for() -> None:
     ],
 )
 def test_a_job_keeps_up_when_it_gets_through_what_arrives_or_nothing_waits(sample: Sample, kept_up: bool) -> None:
-    assert summarise([seen(0), seen(10, sample)], [], OBJECTIVE).qos_pct == (100 if kept_up else 0)
+    assert counted(seen(0), seen(10, sample)).qos_pct == (100 if kept_up else 0)
 
 
-def test_the_newest_known_reading_stands_until_there_is_another() -> None:
-    observations = [seen(0, reading(0, latency_s=1)), seen(10), seen(20), seen(30, reading(30, latency_s=60))]
-    summary = summarise(observations, [], OBJECTIVE)
-    assert summary.slo_violation_pct == pytest.approx(100 / 3)
+def test_the_share_of_slow_records_is_judged_by_the_readings_where_there_is_nothing_better() -> None:
+    slow = [seen(0, reading(0)), seen(10, reading(10, backlog=9)), seen(30, reading(30, backlog=2))]
+    assert counted(*slow, objective="slow records < 50%").slo_violation_pct == pytest.approx(100 / 3)
 
 
 def test_while_a_batch_has_not_ended_the_newest_known_processed_rate_stands() -> None:
     running = reading(20, processed_rate=None, input_rate=10, backlog=200)
     for rate, qos_pct in ((5.0, 0), (15.0, 100)):
         observations = [seen(0), seen(10, reading(10, processed_rate=rate)), seen(20, running)]
-        assert summarise(observations, [], OBJECTIVE).qos_pct == qos_pct
+        assert counted(*observations).qos_pct == qos_pct
 
 
 def test_what_was_never_known_is_none_and_time_before_the_first_reading_does_not_count() -> None:
-    blind = summarise([seen(0), seen(10)], [], OBJECTIVE)
+    blind = counted(seen(0), seen(10))
     assert (blind.slo_violation_pct, blind.qos_pct, blind.max_backlog, blind.latency_p50_s) == (None, None, None, None)
+    assert blind.late_records_pct is None
     assert (blind.mean_instances, blind.instance_seconds) == (1, 10)
-    late = summarise([seen(0), seen(90), seen(100, reading(100, latency_s=60))], [], OBJECTIVE)
+    late = counted(seen(0), seen(90), seen(100, reading(100, latency_s=60)))
     assert late.slo_violation_pct == 100
 
 
 def test_a_run_of_one_observation_or_none_has_a_summary_too() -> None:
-    assert summarise([seen(0, reading(0, latency_s=60))], [], OBJECTIVE).slo_violation_pct == 100
-    assert summarise([], [], OBJECTIVE).mean_instances == 0
+    assert counted(seen(0, reading(0, latency_s=60))).slo_violation_pct == 100
+    assert counted().mean_instances == 0
 
 
-def test_percentiles_are_of_time_and_not_of_readings() -> None:
+def test_without_batches_or_counters_percentiles_are_of_time_and_not_of_readings() -> None:
     # Nine readings of 1 s in one minute, then one of 5 s for nine minutes.
-    observations = [seen(0)]
-    observations += [seen(60 * index / 9, reading(index, latency_s=1)) for index in range(1, 10)]
+    observations = [seen(0, reading(0))]
+    observations += [seen(60 * index / 9, reading(60 * index / 9, latency_s=1)) for index in range(1, 10)]
     observations.append(seen(600, reading(600, latency_s=5)))
-    summary = summarise(observations, [], OBJECTIVE)
+    summary = counted(*observations)
     assert (summary.latency_p50_s, summary.latency_p95_s) == (5, 5)
 
 
@@ -142,7 +238,7 @@ def test_a_report_counts_time_from_the_start_and_is_valid_json() -> None:
     record(seen(1005, reading(1004, latency_s=1 / 3), ready=1, requested=2), None)
     record(None, None)
     report = json.loads(json.dumps(record.to_json({"policy": "test"}), allow_nan=False))
-    assert report["version"] == 1
+    assert report["version"] == 2
     assert report["run"] == {"policy": "test"}
     assert report["series"] == [
         {"t": 0, "input_rate": None, "backlog": None, "latency_s": None, "ready": 1, "planned": 1},

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import EngineError, InputError
 from headgate.core.topology import Topology
-from headgate.core.types import Decision, Instances, Outcome, Verdict
+from headgate.core.types import Decision, Instances, Outcome, Startup, Verdict
+from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
+from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload
 
@@ -139,10 +141,62 @@ def test_a_closed_engine_answers_no_more_and_can_be_closed_again() -> None:
         running.apply(size(0, job=2))
 
 
-@pytest.mark.parametrize("startup_s", [-1, float("inf"), float("nan")])
-def test_a_start_up_time_that_cannot_be_is_refused(startup_s: float) -> None:
+@pytest.mark.parametrize("value", [-1, float("inf"), float("nan")])
+@pytest.mark.parametrize("name", ["startup_s", "startup_spread", "drain_s"])
+def test_a_time_that_cannot_be_is_refused(name: str, value: float) -> None:
+    kernel = QueueNetwork(parse_workload("constant:10"), 5)
     with pytest.raises(InputError, match="must be finite and not negative"):
-        engine(startup_s=startup_s)
+        SimulatedEngine(kernel, **{name: value})  # type: ignore[arg-type]  # one of three numbers
+
+
+def test_start_up_times_are_spread_around_their_median_and_repeatable_by_their_seed() -> None:
+    def drawn_s(seed: int) -> list[float]:
+        kernel = QueueNetwork(parse_workload("constant:10"), 5)
+        running = SimulatedEngine(kernel, startup_s=30, startup_spread=0.3, seed=seed)
+        running.apply(size(0, job=401))
+        running.advance(600)
+        return [startup.registered_after_s for startup in running.observe().startups["job"]]
+
+    times_s = sorted(drawn_s(1))
+    assert drawn_s(1) == drawn_s(1) != drawn_s(2)
+    assert times_s[200] == pytest.approx(30, rel=0.1)
+    assert times_s[336] / times_s[200] == pytest.approx(1.35, rel=0.1), "one standard deviation of the logarithm"
+
+
+def test_start_ups_are_reported_from_the_request_to_the_first_task_and_to_warm() -> None:
+    model = MicroBatch(trigger_interval_s=10, overhead_s=1, cold_factor=2, partitions=4)
+    running = SimulatedEngine(MicroBatchJob(parse_workload("constant:8"), 10, model), startup_s=12)
+    running.advance(3)
+    running.apply(size(3, job=2))
+    seen = []
+    for at_s in range(3, 60):
+        running.advance(at_s)
+        seen += [(at_s, startup) for startup in running.observe().startups.get("job", ())]
+    # Ready at 15 s, within a batch; its first task ends at 17 s, the first batch that is as usual at 35 s.
+    assert seen == [(35, Startup("2", 3, 12, 14, 32))]
+
+
+def test_an_instance_that_is_scaled_in_finishes_its_task_and_is_paid_for_until_it_has_left() -> None:
+    # Four tasks of 5 s on four instances, from 10 s on.
+    model = MicroBatch(trigger_interval_s=10, overhead_s=0, partitions=4)
+    running = SimulatedEngine(MicroBatchJob(parse_workload("constant:20"), 10, model, ready=4), drain_s=2)
+    running.advance(12)
+    running.apply(size(12, job=1))
+    assert running.observe().instances["job"] == Instances(1, 1, 1)
+    running.advance(19)
+    (batch,) = [batch for batch in running.observe().samples["job"].batches if batch.records]
+    assert batch.ended_s == 15
+    assert running.sizes("job").tolist() == [[0, 12, 4, 4], [12, 17, 1, 4], [17, 19, 1, 1]]
+
+
+def test_an_instance_that_dies_takes_its_task_along() -> None:
+    model = MicroBatch(trigger_interval_s=10, overhead_s=0, partitions=4)
+    running = SimulatedEngine(MicroBatchJob(parse_workload("constant:20"), 10, model, ready=4))
+    running.advance(12)
+    running.lose_instance("job")
+    running.advance(25)
+    (batch,) = [batch for batch in running.observe().samples["job"].batches if batch.records]
+    assert batch.ended_s == 20, "the task is done again after the others"
 
 
 def test_threads_that_resize_and_observe_at_once_leave_a_whole_engine() -> None:

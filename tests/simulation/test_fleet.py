@@ -4,13 +4,14 @@ import math
 
 import pytest
 
-from headgate.core.types import Instances
+from headgate.core.types import Instances, Startup
+from headgate.simulation.contract import Warmed
 from headgate.simulation.fleet import Fleet
 
 
 def starting() -> Fleet:
     """One instance ready, one that will be at 30 s, and one at 40 s."""
-    fleet = Fleet(1, startup_s=30.0)
+    fleet = Fleet(1, lambda: 30.0)
     fleet.bring_to(2, 0.0)
     fleet.bring_to(3, 10.0)
     return fleet
@@ -42,3 +43,57 @@ def test_asking_for_the_size_that_is_coming_changes_nothing() -> None:
     fleet = starting()
     assert not fleet.bring_to(3, 20.0)
     assert fleet.next_ready_s == 30.0
+
+
+def test_the_instance_that_starts_fastest_is_ready_first() -> None:
+    drawn_s = iter((50.0, 20.0, 30.0))
+    fleet = Fleet(1, lambda: next(drawn_s))
+    fleet.bring_to(4, 0.0)
+    ready = []
+    for at_s in (20.0, 30.0, 50.0):
+        fleet.join(at_s)
+        ready.append(fleet.ready)
+    assert ready == [2, 3, 4]
+
+
+def test_an_instance_is_paid_for_from_the_request_until_it_has_left() -> None:
+    fleet = Fleet(1, lambda: 30.0, drain_s=2.0)
+    fleet.bring_to(3, 10.0)
+    fleet.join(40.0)
+    fleet.bring_to(1, 60.0)
+    fleet.left(60.0, [60.0, 65.0])
+    # One all the time; two from 10 s on, until 2 s after they were through.
+    assert fleet.sizes(100.0).tolist() == [
+        [0, 10, 1, 1],
+        [10, 40, 1, 3],
+        [40, 60, 3, 3],
+        [60, 62, 1, 3],
+        [62, 67, 1, 2],
+        [67, 100, 1, 1],
+    ]
+
+
+def test_an_instance_that_was_cancelled_or_lost_is_not_paid_for_any_longer() -> None:
+    fleet = Fleet(2, lambda: 30.0)
+    fleet.bring_to(3, 10.0)
+    fleet.bring_to(2, 20.0)
+    fleet.lose(50.0)
+    assert fleet.sizes(60.0).tolist() == [[0, 10, 2, 2], [10, 20, 2, 3], [20, 50, 2, 2], [50, 60, 1, 1]]
+
+
+def test_a_start_up_is_told_once_it_is_known_to_the_end() -> None:
+    fleet = Fleet(1, lambda: 30.0)
+    fleet.bring_to(2, 10.0)
+    fleet.join(40.0)
+    assert fleet.startups([]) == ()
+    assert fleet.startups([Warmed(40.0, 44.0, 55.0)]) == (Startup("2", 10.0, 30.0, 34.0, 45.0),)
+    assert fleet.startups([Warmed(40.0, 44.0, 55.0)]) == ()
+
+
+def test_an_instance_that_left_before_it_was_of_use_is_not_told_of() -> None:
+    fleet = Fleet(1, lambda: 30.0)
+    fleet.bring_to(2, 10.0)
+    fleet.join(40.0)
+    fleet.bring_to(0, 41.0)
+    fleet.left(41.0, [41.0, 41.0])
+    assert fleet.startups([Warmed(40.0, 44.0, 55.0)]) == ()

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
 from headgate.core.topology import Topology
-from headgate.core.types import Sample
+from headgate.core.types import Observation, Sample
+from headgate.core.window import History
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import Workload, parse_workload
 
@@ -20,6 +21,15 @@ def queue(spec: str, service_rate_per_s: float, ready: int = 1) -> QueueNetwork:
 def sample_at(network: QueueNetwork, at_s: float, operator: str = "job") -> Sample:
     network.advance(at_s)
     return network.samples()[operator]
+
+
+def rates_at(network: QueueNetwork, *times_s: float) -> History:
+    """Readings with the rates that the window makes of them."""
+    window = History(network.topology)
+    for at_s in times_s:
+        network.advance(at_s)
+        window.observe(Observation(at_s, network.samples(), {}))
+    return window
 
 
 def backlog_at(network: QueueNetwork, at_s: float, operator: str = "job") -> float | None:
@@ -58,9 +68,16 @@ def test_a_bottleneck_upstream_spares_those_downstream_until_it_drains() -> None
     network = QueueNetwork(workload, {"first": 10, "second": 8}, topology=CHAIN)
     # The first gets 600 records and is done with them after 60 s; the second lags by 2 a second until then.
     assert backlog_at(network, 30, "first") == 300
-    assert sample_at(network, 60, "second").backlog == 120
-    assert sample_at(network, 60, "second").input_rate_per_s == 10
+    assert (backlog_at(network, 60, "second"), network.arrived("second")) == (120, 600)
     assert backlog_at(network, 75, "second") == 0
+
+
+def test_what_an_operator_has_done_is_what_it_gives_to_those_downstream() -> None:
+    network = QueueNetwork(parse_workload("constant:10"), {"first": 6, "second": 5}, topology=CHAIN)
+    window = rates_at(network, 0, 60)
+    first, second = (window.samples(name)[-1] for name in CHAIN.operators)
+    assert (first.emitted, first.output_rate_per_s, first.selectivity) == (360, 6, 1)
+    assert (second.arrived, second.input_rate_per_s, second.output_rate_per_s) == (360, 6, 5)
 
 
 def test_streams_that_meet_again_add_up() -> None:
@@ -108,24 +125,53 @@ def test_a_smooth_rate_gives_what_tiny_steps_come_close_to() -> None:
 
 def test_a_reading_tells_rates_of_its_own_period() -> None:
     network = queue("spike:base=10,peak=30,at=60s,width=60s", 20)
-    first, second = sample_at(network, 60), sample_at(network, 120)
+    _, first, second = rates_at(network, 0, 60, 120).samples("job")
     assert (first.input_rate_per_s, first.processed_rate_per_s, first.utilization) == (10, 20, 0.5)
     assert (second.input_rate_per_s, second.processed_rate_per_s, second.utilization) == (30, 20, 1)
 
 
-def test_latency_is_the_wait_behind_the_backlog_and_the_service_itself() -> None:
-    sample = sample_at(queue("constant:10", 5), 60)
-    assert (sample.scheduling_delay_s, sample.processing_time_s, sample.latency_s) == (60, 0.2, 60.2)
+def test_latency_is_what_the_oldest_record_that_is_not_done_has_waited() -> None:
+    network = queue("constant:10", 5)
+    sample = sample_at(network, 60)
+    # 300 of 600 records are done: the next one came at 30 s.
+    assert (sample.latency_s, sample.scheduling_delay_s, sample.processing_time_s) == (30, 30, 0.2)
+    network.resize("job", 10)
+    assert sample_at(network, 70).latency_s == 0
+
+
+def test_latency_is_counted_from_arrival_at_the_operator_itself() -> None:
+    network = QueueNetwork(parse_workload("constant:10"), {"first": 5, "second": 4}, topology=CHAIN)
+    network.advance(100)
+    # The first is through with what came until 50 s; the second gets 5/s and is through with what came until 80 s.
+    assert [network.samples()[name].latency_s for name in CHAIN.operators] == [50, 20]
+
+
+@pytest.mark.parametrize(
+    ("spec", "at_s"),
+    [("ramp:from=0,to=20,over=20s", 30.0), ("sine:mean=10,amplitude=10,period=60s", 25.0)],
+)
+def test_latency_follows_a_rate_that_bends(spec: str, at_s: float) -> None:
+    network = queue(spec, 10)
+    sample = sample_at(network, at_s)
+    assert sample.latency_s is not None
+    workload = parse_workload(spec)
+    assert workload.arrivals(0, at_s - sample.latency_s) == pytest.approx(network.processed("job"))
+
+
+def test_late_records_are_counted_as_their_time_runs_out() -> None:
+    network = QueueNetwork(parse_workload("spike:base=0,peak=10,at=0s,width=60s"), 5, late_after_s=10)
+    # Record x comes after x/10 s and is done after x/5 s: from the hundredth on they are late, the first at 20 s.
+    assert [sample_at(network, at_s).late for at_s in (20, 30, 60, 70, 119, 500)] == [0, 100, 400, 500, 500, 500]
 
 
 def test_what_was_never_busy_has_shown_no_rate() -> None:
-    sample = sample_at(queue("constant:0", 5), 60)
+    sample = rates_at(queue("constant:0", 5), 0, 60).samples("job")[-1]
     assert (sample.processed_rate_per_s, sample.utilization, sample.backlog) == (None, 0, 0)
 
 
-def test_without_instances_the_wait_is_unknown_and_the_backlog_grows() -> None:
+def test_without_instances_records_wait_and_get_older() -> None:
     sample = sample_at(queue("constant:10", 5, ready=0), 60)
-    assert (sample.backlog, sample.latency_s, sample.processed_rate_per_s) == (600, None, None)
+    assert (sample.backlog, sample.latency_s, sample.processed_rate_per_s) == (600, 60, None)
 
 
 def test_asking_again_at_the_same_time_gives_the_same_reading() -> None:

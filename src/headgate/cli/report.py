@@ -39,6 +39,7 @@ def report(
     """
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.report import require_plotly, write_report
+    from headgate.runtime.counted import course_of
     from headgate.runtime.summary import summarise
 
     check_target(html, journal=journal)
@@ -63,7 +64,7 @@ def report(
         observations=observations,
         decisions=decisions,
         objective=objective,
-        summary=summarise(observations, decisions, objective, of_run.operators[0]),
+        summary=summarise(course_of(observations, of_run.operators[0]), decisions, objective, of_run.operators[0]),
         receipts=receipts,
         events=events,
         notes=[

@@ -255,12 +255,13 @@ class Monotonicity(EachOperator):
         newest = window.sample(verdict.operator)
         if before is None or newest is None:
             return verdict.target, ""
-        if before.latency_s is None or newest.latency_s is None:
+        before_s, newest_s = before.total_latency_s, newest.total_latency_s
+        if before_s is None or newest_s is None:
             return verdict.target, ""
-        told = f"latency went from {before.latency_s:.3g} s to {newest.latency_s:.3g} s after the last scale-"
-        if last.is_scale_out and verdict.change < 0 and newest.latency_s > before.latency_s:
+        told = f"latency went from {before_s:.3g} s to {newest_s:.3g} s after the last scale-"
+        if last.is_scale_out and verdict.change < 0 and newest_s > before_s:
             return verdict.current, f"{told}out"
-        if not last.is_scale_out and verdict.change > 0 and newest.latency_s < before.latency_s:
+        if not last.is_scale_out and verdict.change > 0 and newest_s < before_s:
             return verdict.current, f"{told}in"
         return verdict.target, ""
 

@@ -157,12 +157,26 @@ class Sample:
         return max(latencies_s, default=None)
 
     @property
+    def total_latency_s(self) -> float | None:
+        """Scheduling delay plus processing time of the newest batch, or how long the running one has run if that is
+        longer (azimi's latency, which leaves out the wait for the trigger); the worst latency where these are not
+        known."""
+        if self.scheduling_delay_s is None or self.processing_time_s is None:
+            return self.worst_latency_s
+        return max(self.scheduling_delay_s + self.processing_time_s, self.running_s or 0.0)
+
+    @property
     def selectivity(self) -> float | None:
         """Records given downstream per record done; ``None`` before there were any."""
         return self.emitted / self.done if self.emitted is not None and self.done else None
 
     def metric(self, name: str) -> float | None:
-        """A metric by name: one of the fields above, or one of ``metrics``."""
+        """A metric by name: one of the fields above, or one of ``metrics``.
+
+        The latency is the worst since the reading before: now it may be small because a batch has just ended.
+        """
+        if name == "latency_s":
+            return self.worst_latency_s
         if name in METRIC_FIELDS:
             value: float | None = getattr(self, name)
             return value

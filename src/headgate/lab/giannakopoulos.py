@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headgate.core.objective import Objective, parse_objective
+from headgate.core.course import above, span_s
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.story import tell
@@ -15,8 +16,11 @@ from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads.contract import Workload
 
-OBJECTIVE: Objective = parse_objective("slow records < 10%").within(1, 8)
-JOB = MicroBatch(trigger_interval_s=0.125, overhead_s=0.01, cold_factor=2.0, cold_batches=8, noise=0.08)
+JOB = MicroBatch(trigger_interval_s=0.125, overhead_s=0.01, cold_factor=2.0, cold_batches=8, noise=0.04)
+ALLOWED_S = 0.1
+"""What 10% of the records of a second take to come, and so how long records may wait for the work."""
+SLO = LatencySlo(JOB.trigger_interval_s + ALLOWED_S)
+OBJECTIVE = Objective(SLO, 1, 8)
 SERVICE_RATE_PER_S = 1250.0
 STARTUP_S = 30.0
 SWITCHED = "mode-switched"
@@ -25,14 +29,17 @@ DISCARD: Mapping[str, object] = {"growth_waits": True}
 
 NOTES = (
     "The document runs a click-fraud job on Flink; what one TaskManager carries there is not printed. Here it is a "
-    "simulated job that picks up its records every 125 ms (Flink's buffers are flushed every 100 ms): the share of "
-    "slow records is what arrived while it was busy, and one instance keeps 10% up to about 880 records/s. Service "
-    "times scatter by 8%, an instance takes 30 s to start and is slow at first.",
+    "simulated job that picks up its records every 125 ms (Flink's buffers are flushed every 100 ms). Service times "
+    "scatter by 4%, an instance takes 30 s to start and is slow at first.",
+    "The document's share of slow records is queue over workload: for how many seconds records wait. 10% are 100 ms. "
+    "Latency is counted from arrival here, and a record waits up to 125 ms to be picked up whatever the size, so the "
+    "objective is 225 ms; one instance keeps it up to about 820 records/s.",
     "The document's job restarts for every change of size and its metrics of the next four minutes are discarded; here "
-    "it goes on, readings are discarded until it has recovered, for growing too (growth_waits), and every reading "
-    "counts as a violation or not.",
-    "Thresholds are shares of the bound: λ = 0.5 is the document's 0.05 where 0.1 are allowed, and 0.8 its residual "
-    "of 0.08.",
+    "it goes on, and readings are discarded until it has recovered, for growing too (growth_waits). As in the document "
+    "a violation is a reading in which the objective was broken, here by any record since the reading before; the "
+    "share of the time in which it was is that of what truly happened.",
+    "Thresholds are shares of what is left for the work: λ = 0.5 is the document's 0.05 where 0.1 are allowed, and 0.8 "
+    "its residual of 0.08.",
 )
 
 
@@ -62,9 +69,16 @@ class Played:
             sample.at_s
             for observation in self.result.observations
             for sample in observation.samples.values()
-            if from_s <= sample.at_s < until_s and OBJECTIVE.slo.violated_by(sample)
+            if from_s <= sample.at_s < until_s and SLO.violated_by(sample)
         }
         return len(violated)
+
+    def violated_s(self, from_s: float, until_s: float) -> float:
+        """For how long the objective was truly violated between two times."""
+        truth = self.result.record.truth
+        assert truth is not None
+        assert truth.waits is not None
+        return round(span_s(above(truth.waits, SLO.bound_s), from_s, until_s), 1)
 
     def plot(self, title: str) -> Plot:
         story = tell(self.decisions, self.result.observations)
@@ -93,6 +107,7 @@ def play(  # noqa: PLR0913 - what the experiments vary
         guards=DISCARD,
         service_rate_per_s=SERVICE_RATE_PER_S,
         model=job,
+        readings="kafka",
         start=start,
         startup_s=STARTUP_S,
         interval_s=interval_s,

@@ -22,7 +22,7 @@ from headgate.policies.capacity.change_detection import ChangeDetector
 from headgate.policies.capacity.performance import FloatArray, PerformanceModel, Point, fit_performance
 from headgate.policies.capacity.stability import check_stability
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import is_queueing, is_steady, plain, told_by
+from headgate.policies.frame.readings import is_queueing, is_steady, plain, told_by, work_pressure
 from headgate.policies.frame.settings import Seconds
 from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.reactive import Reactive, ReactiveSettings
@@ -81,6 +81,8 @@ class _Operator:
     """When stability was last checked, or exploration began."""
     seen_s: Instant | None = None
     """The newest reading that was taken in."""
+    learned_s: Instant | None = None
+    """The newest measurement that was learned from: of a batch there may be many readings."""
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=_MOST_READINGS))
     violated: bool = False
     """Whether the objective was violated in this exploration, so that what an instance carries is known."""
@@ -167,7 +169,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         elif max(known.checked_s, known.seen_s or now) > now:
             # What was learned comes from a run with another clock: the past of its load is not the past of this one.
             known.grid, known.forecaster = self._fresh_forecaster()
-            known.checked_s, known.seen_s = now, None
+            known.checked_s, known.seen_s, known.learned_s = now, None, None
         return known
 
     def _fresh_forecaster(self) -> tuple[EvenGrid, AnyForecaster]:
@@ -179,11 +181,12 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
             return
         for value in known.grid.add(sample.at_s, rate):
             known.forecaster.observe(value)
-        pressure = self.objective.slo.pressure(sample)
+        pressure = work_pressure(self.objective.slo, sample)
         if pressure is None or not math.isfinite(pressure) or rate <= 0 or instances.ready < 1:
             return
-        if not is_steady(window, operator, sample):
+        if sample.measured_s == known.learned_s or not is_steady(window, operator, sample):
             return
+        known.learned_s = sample.measured_s
         if known.model is None:
             known.points.append(Point(rate, instances.ready, pressure))
             known.violated = known.violated or pressure >= 1
@@ -316,7 +319,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
 
     def _is_unforeseen(self, model: PerformanceModel, instances: Instances, sample: Sample) -> bool:
         """Whether a violation is more than the scatter about what the model says of this load and size."""
-        pressure, rate = self.objective.slo.pressure(sample), sample.input_rate_per_s
+        pressure, rate = work_pressure(self.objective.slo, sample), sample.input_rate_per_s
         if pressure is None or rate is None or instances.ready < 1:
             return True
         return pressure - float(model.predict([rate], instances.ready)[0]) > _SCATTER * model.error
@@ -352,6 +355,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
                     "forecaster": dict(known.forecaster.snapshot()),
                     "checked_s": known.checked_s,
                     "seen_s": known.seen_s,
+                    "learned_s": known.learned_s,
                     "points": [list(point) for point in known.points],
                     "violated": known.violated,
                     "model": None if known.model is None else known.model.to_json(),
@@ -372,6 +376,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         forecaster.restore(state["forecaster"])
         known = _Operator(grid, forecaster, checked_s=float(state["checked_s"]))
         known.seen_s = None if state["seen_s"] is None else float(state["seen_s"])
+        known.learned_s = None if state["learned_s"] is None else float(state["learned_s"])
         known.points.extend(Point(float(rate), int(size), float(pressure)) for rate, size, pressure in state["points"])
         known.violated = bool(state["violated"])
         if state["model"] is not None:

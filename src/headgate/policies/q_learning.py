@@ -107,7 +107,8 @@ class QLearning(OperatorPolicy[QLearningSettings]):
     """Once per decision interval, judges what it did, learns from it and takes the best action of its table.
 
     A state is the bucket of the mean latency over the history window, and whether the load rises against the window
-    before. The action that is learned from is the one that was carried out: a scale-out that a guard stopped was none.
+    before. Latency is the document's: scheduling delay plus processing time, without the wait for the trigger. The
+    action that is learned from is the one that was carried out: a scale-out that a guard stopped was none.
     How many instances an action adds or removes is the strategy's business (``--guard strategy=…``), as are the
     bounds: ``minExecutors``, ``maxExecutors`` and ``seed`` of the document's Table 4.4 are the objective's and the
     run's, ``executorGranularity`` and ``executorStrategy`` are ``granularity`` and ``strategy`` of the guards.
@@ -180,8 +181,8 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         width_s = self.settings.window_size_s
         readings = window.samples(operator, now - 2 * width_s)
         recent = [reading for reading in readings if reading.at_s >= now - width_s]
-        latency_s = _mean(reading.latency_s for reading in recent)
-        if latency_s is None or newest.latency_s is None:
+        latency_s = _mean(reading.total_latency_s for reading in recent)
+        if latency_s is None or newest.total_latency_s is None:
             return None
         agent = self._agent(operator)
         rate_per_s = _mean(reading.input_rate_per_s for reading in recent)

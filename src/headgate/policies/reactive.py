@@ -14,7 +14,7 @@ from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.capacity.running_mean import Capacity, Source
 from headgate.policies.capacity.saturation import estimated_throughput
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import is_queueing, plain, readings_over, told_by
+from headgate.policies.frame.readings import is_queueing, plain, readings_over, told_by, work_pressure
 from headgate.policies.frame.settings import Seconds, Settings
 
 
@@ -195,7 +195,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
             return False
         if rate == 0:
             return True
-        pressure, learned = self.objective.slo.pressure(reading), self._learned.get(operator)
+        pressure, learned = work_pressure(self.objective.slo, reading), self._learned.get(operator)
         if pressure is None or learned is None or pressure * planned / (planned - 1) >= self.settings.headroom:
             return False
         return planned > _needed(rate, self.settings.headroom * learned.rate_per_s)

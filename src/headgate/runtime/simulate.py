@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 from headgate._version import __version__
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricSource
-from headgate.core.objective import Objective
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import Context, PolicyMaker, guards_for
@@ -33,9 +33,10 @@ from headgate.runtime.loop import ControlLoop
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.runtime.wiring import wire
-from headgate.simulation.contract import Kernel
+from headgate.simulation.batch_job import MicroBatchJob
+from headgate.simulation.batch_readings import Readings
 from headgate.simulation.engine import SimulatedEngine
-from headgate.simulation.micro_batch import MicroBatch, MicroBatchJob
+from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads.contract import Workload
 from headgate.workloads.steps import Steps
@@ -90,7 +91,10 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     work: Workload | None = None,
     model: Model = "queue",
     start: int = 1,
+    readings: str = Readings.SPARK,
     startup_s: float = 0.0,
+    startup_spread: float = 0.0,
+    drain_s: float = 0.0,
     interval_s: float = DEFAULT_INTERVAL_S,
     seconds: float,
     seed: int = 0,
@@ -102,7 +106,10 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
 
     - ``service_rate_per_s``: records per second that one instance processes
     - ``work``: what arrives in records' worth of service, where records are not all the same (micro-batches only)
-    - ``start``: instances that are ready at time 0; others take ``startup_s`` seconds to become so
+    - ``readings``: what can be seen of micro-batches: ``spark``, ``kafka`` or ``perfect`` (``batch_readings.py``)
+    - ``start``: instances that are ready at time 0; others take ``startup_s`` seconds to become so. That is the median
+      where there is a ``startup_spread``, the standard deviation of the logarithm
+    - ``drain_s``: seconds that an instance takes to leave after it has finished what it was doing
     - ``interval_s``: seconds between decisions; ``seconds``: how long the run is
     - ``policy``: a name, or a policy that is set up, such as ``Rules.from_file(…)``
     - ``constraints``: a rule file of constraints, which hold whatever the policy decides
@@ -119,8 +126,24 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
             f"start {start} is not allowed; it must lie between min {objective.min_instances} "
             f"and max {objective.max_instances}."
         )
-    kernel = _kernel(model, workload, service_rate_per_s, start, seed, work)
-    engine = SimulatedEngine(kernel, startup_s=startup_s)
+    late_after_s = objective.slo.bound_s if isinstance(objective.slo, LatencySlo) else None
+    kernel: QueueNetwork | MicroBatchJob
+    if model == "queue":
+        if work is not None:
+            raise InputError("work of its own is not possible in the queue model; use micro-batch.")
+        kernel = QueueNetwork(workload, service_rate_per_s, ready=start, late_after_s=late_after_s)
+    else:
+        kernel = MicroBatchJob(
+            workload,
+            service_rate_per_s,
+            _micro_batch(model),
+            ready=start,
+            seed=seed,
+            work=work,
+            readings=readings,
+            late_after_s=late_after_s,
+        )
+    engine = SimulatedEngine(kernel, startup_s=startup_s, startup_spread=startup_spread, drain_s=drain_s, seed=seed)
     chosen = policy_with_files(policy, Context(objective, engine.topology(), seed), settings)
     if state is not None:
         chosen.restore(state)
@@ -141,7 +164,10 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         "micro_batch": None if model == "queue" else dataclasses.asdict(_micro_batch(model)),
         "service_rate_per_s": service_rate_per_s,
         "start": start,
+        "readings": None if model == "queue" else str(readings),
         "startup_s": startup_s,
+        "startup_spread": startup_spread,
+        "drain_s": drain_s,
         "interval_s": interval_s,
         "seconds": seconds,
         "seed": seed,
@@ -166,6 +192,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     loop.history.observe(engine.observe())
     final = loop.history.observations[-1]
     record(final, None)
+    record.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
     if journal is not None:
         journal.observed(final)
     loop.save_state()
@@ -219,16 +246,6 @@ def _run(
     engine.advance(seconds)
     if progress is not None:
         progress(1.0)
-
-
-def _kernel(
-    model: Model, workload: Workload, service_rate_per_s: float, ready: int, seed: int, work: Workload | None
-) -> Kernel:
-    if model == "queue":
-        if work is not None:
-            raise InputError("work of its own is not possible in the queue model; use micro-batch.")
-        return QueueNetwork(workload, service_rate_per_s, ready=ready)
-    return MicroBatchJob(workload, service_rate_per_s, _micro_batch(model), ready=ready, seed=seed, work=work)
 
 
 def _micro_batch(model: Model) -> MicroBatch:

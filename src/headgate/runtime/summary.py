@@ -1,9 +1,7 @@
-"""What a run came to, live or simulated, from the same observations and decisions.
+"""What a run came to, live or simulated: figures by records and by time, made from the course of the run.
 
-Every observation stands for the time since the one before it: that is the time its rates were measured over, and the
-time for which the sizes asked for by the last decision were in force. Where an observation has no new reading, the
-newest one known stands, and so does the newest known rate where a reading has none (a batch that has not ended). What
-was never known is ``None`` and does not count.
+A simulated run is scored on what truly happened, whatever its readings said and however often anybody looked. A live
+one is scored on what its engine counted (``counted.py``). What was never known is ``None``.
 """
 
 from __future__ import annotations
@@ -12,14 +10,16 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headgate.core.objective import Objective, ThroughputSlo
+from headgate.core.course import Course, Rows, above
+from headgate.core.objective import LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Decision, Instances, Observation, Sample, Verdict
+from headgate.runtime.counted import course_of
 
+FORMAT_VERSION = 2
+"""Of the report as plain data. 2: scored on records and on what truly happened; before, on readings."""
 _DIGITS = 6
 """Decimals of the numbers in a report: a microsecond, a millionth of a record."""
 
@@ -29,61 +29,73 @@ class Summary:
     """The figures by which runs are compared."""
 
     slo_violation_pct: float | None
-    """Share of the time whose readings violate the objective."""
+    """Share of the time in which the objective was violated: the oldest record that was not done was older than the
+    bound, too large a share was slow, or less was got through than arrived. A job without instances violates any."""
+    late_records_pct: float | None
+    """Share of the records whose result came, or is still to come, later than the bound; of a latency objective."""
     qos_pct: float | None
     """Share of the time in which the job kept up: what it gets through while busy is at least what arrives, or nothing
     waits (imai eq. 22)."""
     mean_instances: float
     """Ready instances, averaged over time."""
     instance_seconds: float
-    """What is paid for: instances that were requested, whether they were ready yet, or ready, whether they were still
-    requested, times how long."""
+    """What is paid for: instances from the request for them until they have left, times how long."""
     rescales: int
     """Decisions that changed the size."""
     max_backlog: float | None
-    """The largest backlog in any reading."""
+    """The most records that ever waited."""
     latency_p50_s: float | None
     latency_p95_s: float | None
     latency_p99_s: float | None
-    """The latency that this share of the time did not exceed."""
+    """The latency that this share of the records did not exceed, from arrival to result; those that are not done count
+    with what they have waited so far."""
 
     def to_json(self) -> dict[str, JSON]:
         return {name: _rounded(value) for name, value in dataclasses.asdict(self).items()}
 
 
-def summarise(
-    observations: Sequence[Observation], decisions: Sequence[Decision], objective: Objective, operator: str = "job"
-) -> Summary:
+def summarise(course: Course, decisions: Sequence[Decision], objective: Objective, operator: str = "job") -> Summary:
     """The summary of one operator's run."""
-    points = list(_points(observations, operator))
-    weights_s = _weights_s([at_s for at_s, _, _ in points])
-    violated = [None if sample is None else objective.slo.violated_by(sample) for _, sample, _ in points]
-    fell_behind = list(_fell_behind([sample for _, sample, _ in points]))
-    latencies_s = [None if sample is None else sample.latency_s for _, sample, _ in points]
-    backlogs = [sample.backlog for _, sample, _ in points if sample is not None and sample.backlog is not None]
-    ready = np.array([instances.ready for _, _, instances in points], dtype=float)
-    paid = np.array([max(instances.requested, instances.ready) for _, _, instances in points], dtype=float)
-    behind_share = _share(fell_behind, weights_s)
-    violated_share = _share(violated, weights_s)
-    p50_s, p95_s, p99_s = _percentiles(latencies_s, weights_s, (50.0, 95.0, 99.0))
-    run_s = points[-1][0] - points[0][0] if points else 0.0
+    slo = objective.slo_of(operator)
+    violated = _violated(course, slo)
+    late = course.late_share(slo.bound_s) if isinstance(slo, LatencySlo) else None
+    p50_s, p95_s, p99_s = course.latencies_s(0.5, 0.95, 0.99)
     return Summary(
-        slo_violation_pct=None if violated_share is None else 100 * violated_share,
-        qos_pct=None if behind_share is None else 100 * (1 - behind_share),
-        mean_instances=float(np.average(ready, weights=weights_s)) if points else 0.0,
-        instance_seconds=float(np.average(paid, weights=weights_s)) * run_s if points else 0.0,
+        slo_violation_pct=None if violated is None else 100 * course.share_of_time(violated, course.without_capacity),
+        late_records_pct=None if late is None else 100 * late,
+        qos_pct=None if course.behind is None else 100 * (1 - course.share_of_time(course.behind)),
+        mean_instances=course.mean_ready(),
+        instance_seconds=course.paid_s(),
         rescales=sum(
             decision.verdicts[operator].change != 0 for decision in decisions if operator in decision.verdicts
         ),
-        max_backlog=max(backlogs, default=None),
+        max_backlog=course.max_backlog,
         latency_p50_s=p50_s,
         latency_p95_s=p95_s,
         latency_p99_s=p99_s,
     )
 
 
+def _violated(course: Course, slo: Slo) -> Rows | None:
+    """From and to, where an objective was violated."""
+    match slo:
+        case LatencySlo(bound_s=bound_s):
+            return None if course.waits is None else above(course.waits, bound_s)
+        case SlowShareSlo(share=share):
+            loads = course.loads()
+            if loads is None:
+                return None
+            from_s, to_s, first, last, arrived = loads.T
+            allowed = share * arrived / np.where(to_s > from_s, to_s - from_s, 1.0)
+            return above(np.column_stack([from_s, to_s, first - allowed, last - allowed]), 0.0)
+        case ThroughputSlo():
+            return course.behind
+
+
 class RunRecord:
     """Keeps what a report needs of a run. It is a watcher: add it to a loop's ``watchers``.
+
+    ``truth`` is what truly happened, where that is known.
 
     Of the decisions it keeps those that changed a size, and the first of each row of equal ones in which a guard
     stopped or altered what the policy proposed. A journal keeps them all.
@@ -92,6 +104,7 @@ class RunRecord:
     def __init__(self, objective: Objective, operator: str = "job") -> None:
         self.objective = objective
         self.operator = operator
+        self.truth: Course | None = None
         self.observations: list[Observation] = []
         self.decisions: list[Decision] = []
         self._altered: tuple[int, int, str] | None = None
@@ -116,16 +129,20 @@ class RunRecord:
         return self.observations[0].at_s if self.observations else 0.0
 
     def summary(self) -> Summary:
-        return summarise(self.observations, self.decisions, self.objective, self.operator)
+        course = self.truth or course_of(self.observations, self.operator)
+        return summarise(course, self.decisions, self.objective, self.operator)
 
     def series(self) -> list[dict[str, JSON]]:
-        """One point per observation: rates per second, times in seconds from the start."""
+        """One point per observation: rates per second, times in seconds from the start.
+
+        The latency of a point is the longest that any record waited since the point before it.
+        """
         return [
             {
                 "t": _rounded(at_s - self.start_s),
                 "input_rate": None if sample is None else _rounded(sample.input_rate_per_s),
                 "backlog": None if sample is None else _rounded(sample.backlog),
-                "latency_s": None if sample is None else _rounded(sample.latency_s),
+                "latency_s": None if sample is None else _rounded(sample.worst_latency_s),
                 "ready": instances.ready,
                 "planned": instances.planned,
             }
@@ -142,7 +159,7 @@ class RunRecord:
     def to_json(self, run: Mapping[str, JSON]) -> dict[str, JSON]:
         """The whole report as plain data; ``run`` says what was run, with what."""
         return {
-            "version": 1,
+            "version": FORMAT_VERSION,
             "run": dict(run),
             "summary": self.summary().to_json(),
             "series": self.series(),
@@ -158,48 +175,6 @@ def _points(observations: Sequence[Observation], operator: str) -> Iterator[tupl
         instances = observation.instances.get(operator)
         if instances is not None:
             yield observation.at_s, newest, instances
-
-
-def _fell_behind(samples: Sequence[Sample | None]) -> Iterator[bool | None]:
-    """Whether the job got through less than what arrived, for each reading."""
-    kept_up = ThroughputSlo()
-    processed_rate_per_s: float | None = None
-    for sample in samples:
-        if sample is None:
-            yield None
-        elif sample.processed_rate_per_s is None and processed_rate_per_s is not None:
-            yield kept_up.violated_by(dataclasses.replace(sample, processed_rate_per_s=processed_rate_per_s))
-        else:
-            processed_rate_per_s = sample.processed_rate_per_s
-            yield kept_up.violated_by(sample)
-
-
-def _weights_s(times_s: Sequence[float]) -> NDArray[np.float64]:
-    weights = np.array([0.0, *(after_s - before_s for before_s, after_s in pairwise(times_s))][: len(times_s)])
-    # A single observation is all there is: it counts in full.
-    return weights if weights.sum() > 0 else np.ones(len(times_s))
-
-
-def _share(answers: Sequence[bool | None], weights_s: NDArray[np.float64]) -> float | None:
-    """The share of the time with a known answer in which the answer is yes."""
-    known_s = sum(weight for answer, weight in zip(answers, weights_s, strict=True) if answer is not None)
-    yes_s = sum(weight for answer, weight in zip(answers, weights_s, strict=True) if answer)
-    return float(yes_s / known_s) if known_s > 0 else None
-
-
-def _percentiles(
-    values: Sequence[float | None], weights_s: NDArray[np.float64], percentiles: Sequence[float]
-) -> list[float | None]:
-    known = np.array([value is not None for value in values], dtype=bool)
-    weights_s = weights_s[known]
-    if not weights_s.sum() > 0:
-        return [None] * len(percentiles)
-    found = np.array([value for value in values if value is not None])
-    order = np.argsort(found, kind="stable")
-    reached_s = np.cumsum(weights_s[order])
-    # The smallest value that enough of the time did not exceed; a hair less than enough is rounding.
-    wanted_s = np.array(percentiles) / 100 * reached_s[-1] * (1 - 1e-12)
-    return [float(found[order[index]]) for index in np.searchsorted(reached_s, wanted_s)]
 
 
 def _verdict_row(verdict: Verdict) -> dict[str, JSON]:

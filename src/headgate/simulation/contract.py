@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from headgate.core.errors import InputError
 from headgate.core.topology import Topology
@@ -12,6 +12,14 @@ from headgate.core.types import Instant, Sample
 
 READING_DIGITS = 9
 """Readings are rounded to this many decimals: 0.1 + 0.2 must not count as more than 0.3 where rates are compared."""
+
+
+class Warmed(NamedTuple):
+    """An instance that has become of use: when it joined, had done its first piece of work, and slowed nothing down."""
+
+    joined_s: Instant
+    first_task_s: Instant | None = None
+    warm_s: Instant | None = None
 
 
 class Kernel(Protocol):
@@ -33,12 +41,19 @@ class Kernel(Protocol):
         """Let time pass, with the instances as they are."""
         ...
 
-    def resize(self, operator: str, ready: int) -> None:
-        """From now on so many instances of an operator can work."""
+    def resize(self, operator: str, ready: int, *, lost: bool = False) -> Sequence[Instant]:
+        """From now on so many instances of an operator can take work.
+
+        For each instance that leaves: when it is through with what it is doing. Instances that are ``lost`` are gone.
+        """
+        ...
+
+    def warmed(self, operator: str) -> Sequence[Warmed]:
+        """The instances of which this has become known since it was last asked; each is given once."""
         ...
 
     def samples(self) -> Mapping[str, Sample]:
-        """The newest readings; an operator without a new one has none."""
+        """A reading of each operator, as of now."""
         ...
 
 

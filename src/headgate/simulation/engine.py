@@ -5,8 +5,12 @@ It is its own clock: a loop that waits for a time makes the job run until then.
 
 from __future__ import annotations
 
+import math
 import threading
 
+import numpy as np
+
+from headgate.core.course import Rows
 from headgate.core.errors import EngineError, InputError
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instant, Observation, Outcome, Receipt
@@ -17,7 +21,9 @@ from headgate.simulation.fleet import Fleet
 class SimulatedEngine:
     """Runs a kernel and gives it the instances that decisions ask for.
 
-    The instances that the kernel starts with are ready at time 0; others take ``startup_s``.
+    - The instances that the kernel starts with are ready at time 0; others take ``startup_s``. With a
+      ``startup_spread`` that is the median, and the spread the standard deviation of the logarithm.
+    - An instance that leaves finishes what it is doing; then it takes ``drain_s`` to be gone, and is paid for so long.
 
     >>> from headgate.simulation.queue import QueueNetwork
     >>> from headgate.workloads import parse_workload
@@ -29,11 +35,26 @@ class SimulatedEngine:
 
     name = "simulated"
 
-    def __init__(self, kernel: Kernel, *, startup_s: float = 0.0) -> None:
-        if not 0 <= startup_s < float("inf"):
-            raise InputError(f"start-up time {startup_s} s is not allowed; it must be finite and not negative.")
+    def __init__(
+        self,
+        kernel: Kernel,
+        *,
+        startup_s: float = 0.0,
+        startup_spread: float = 0.0,
+        drain_s: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        _require_duration("start-up time", startup_s)
+        _require_duration("drain time", drain_s)
+        if not 0 <= startup_spread < math.inf:
+            raise InputError(f"start-up spread {startup_spread} is not allowed; it must be finite and not negative.")
         self._kernel = kernel
-        self._fleets = {name: Fleet(kernel.ready(name), startup_s) for name in kernel.topology.operators}
+        random = np.random.default_rng([seed, 1])
+
+        def draw_startup_s() -> float:
+            return startup_s * float(random.lognormal(0.0, startup_spread)) if startup_spread else startup_s
+
+        self._fleets = {name: Fleet(kernel.ready(name), draw_startup_s, drain_s) for name in kernel.topology.operators}
         self._lock = threading.RLock()
         self._closed = False
         self.reporting = True
@@ -67,7 +88,9 @@ class SimulatedEngine:
             self._require_open()
             instances = {name: fleet.instances for name, fleet in self._fleets.items()}
             samples = self._kernel.samples() if self.reporting else {}
-            return Observation(self._kernel.now_s, samples, instances)
+            startups = {name: fleet.startups(self._kernel.warmed(name)) for name, fleet in self._fleets.items()}
+            seen = {name: found for name, found in startups.items() if found}
+            return Observation(self._kernel.now_s, samples, instances, seen)
 
     def apply(self, decision: Decision) -> Receipt:
         with self._lock:
@@ -91,8 +114,13 @@ class SimulatedEngine:
         """Simulate the death of a ready instance. The next decision that is applied, a hold too, replaces it."""
         with self._lock:
             fleet = self._fleets[operator]
-            fleet.ready = max(0, fleet.ready - 1)
-            self._tell_kernel(operator)
+            fleet.lose(self._kernel.now_s)
+            self._kernel.resize(operator, fleet.ready, lost=True)
+
+    def sizes(self, operator: str) -> Rows:
+        """From, to, ready instances and instances paid for, since the start."""
+        with self._lock:
+            return self._fleets[operator].sizes(self._kernel.now_s)
 
     def close(self) -> None:
         """Let go of the job. Calling it twice is fine."""
@@ -100,10 +128,15 @@ class SimulatedEngine:
             self._closed = True
 
     def _tell_kernel(self, operator: str) -> None:
-        ready = self._fleets[operator].ready
-        if ready != self._kernel.ready(operator):
-            self._kernel.resize(operator, ready)
+        fleet = self._fleets[operator]
+        if fleet.ready != self._kernel.ready(operator):
+            fleet.left(self._kernel.now_s, self._kernel.resize(operator, fleet.ready))
 
     def _require_open(self) -> None:
         if self._closed:
             raise EngineError("the simulated engine is closed.")
+
+
+def _require_duration(name: str, value_s: float) -> None:
+    if not 0 <= value_s < math.inf:
+        raise InputError(f"{name} {value_s} s is not allowed; it must be finite and not negative.")

@@ -1,22 +1,44 @@
-"""The instances of one simulated operator: planned, requested and ready, kept apart."""
+"""The instances of one simulated operator: planned, requested and ready, kept apart, and what is paid for them."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from bisect import insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, count, pairwise
 
-from headgate.core.types import Instances, Instant
+from headgate.core.course import Rows, rows
+from headgate.core.types import Instances, Instant, Startup
+from headgate.simulation.contract import Warmed
+
+
+@dataclass(order=True, slots=True)
+class _Starting:
+    ready_s: Instant
+    number: int
+    requested_s: Instant = field(compare=False)
 
 
 class Fleet:
-    """Instances take ``startup_s`` to become ready; they leave at once, those that are still starting first."""
+    """Instances take a time to become ready; those that are asked to leave do so when they are through.
 
-    def __init__(self, ready: int, startup_s: float) -> None:
+    ``draw_startup_s`` gives the start-up time of the next instance. An instance is paid for from the request for it
+    until it has left; ``drain_s`` is how long one takes to leave that has nothing more to do.
+    """
+
+    def __init__(self, ready: int, draw_startup_s: Callable[[], float], drain_s: float = 0.0) -> None:
         self.ready = ready
         self.planned = ready
-        self._startup_s = startup_s
-        self._starting: deque[Instant] = deque()
-        """When each instance that is starting will be ready, soonest first."""
+        self._draw_startup_s = draw_startup_s
+        self._drain_s = drain_s
+        self._starting: list[_Starting] = []
+        """Soonest first."""
+        self._numbers = count(ready + 1)
+        self._joined: list[_Starting] = []
+        """Those that are ready and of which it is not known yet how long they took to be of use."""
+        self._changes: list[tuple[Instant, int, int]] = [(0.0, ready, ready)]
+        """When how many became ready and were paid for, more or fewer."""
 
     @property
     def instances(self) -> Instances:
@@ -25,25 +47,71 @@ class Fleet:
     @property
     def next_ready_s(self) -> Instant:
         """When the next instance becomes ready; infinity when none is starting."""
-        return self._starting[0] if self._starting else math.inf
+        return self._starting[0].ready_s if self._starting else math.inf
 
     def bring_to(self, planned: int, now: Instant) -> bool:
-        """Ask for a size, replacing instances that were lost; whether there was anything to do."""
+        """Ask for a size, replacing instances that were lost; whether there was anything to do.
+
+        Those that are still starting leave first, the one that would be ready last before the others.
+        """
         before = self.planned
         self.planned = planned
         missing = planned - self.ready - len(self._starting)
-        if missing > 0:
-            self._starting.extend([now + self._startup_s] * missing)
+        for _ in range(missing):
+            insort(self._starting, _Starting(now + self._draw_startup_s(), next(self._numbers), now))
+        cancelled = min(len(self._starting), max(0, -missing))
+        del self._starting[len(self._starting) - cancelled :]
+        if missing:
+            self._changes.append((now, 0, max(missing, -cancelled)))
             self.join(now)
-        for _ in range(-missing):
-            if self._starting:
-                self._starting.pop()
-            else:
-                self.ready -= 1
+            self.ready -= max(0, -missing) - cancelled
         return missing != 0 or planned != before
 
     def join(self, now: Instant) -> None:
         """Instances that have started by now become ready."""
-        while self._starting and self._starting[0] <= now:
-            self._starting.popleft()
+        while self._starting and self._starting[0].ready_s <= now:
+            self._joined.append(self._starting.pop(0))
             self.ready += 1
+            self._changes.append((now, 1, 0))
+
+    def left(self, now: Instant, through_s: Sequence[Instant]) -> None:
+        """Instances take no more work from now on, and are through with what they have at these times."""
+        for at_s in through_s:
+            self._changes += [(now, -1, 0), (at_s + self._drain_s, 0, -1)]
+        del self._joined[self.ready :]
+
+    def lose(self, now: Instant) -> None:
+        """A ready instance dies."""
+        if self.ready:
+            self.ready -= 1
+            self._changes.append((now, -1, -1))
+
+    def startups(self, warmed: Sequence[Warmed]) -> tuple[Startup, ...]:
+        """The start-ups that are known to the end, now that the kernel has told when instances became of use."""
+        found = []
+        for one in warmed:
+            joined = next((each for each in self._joined if each.ready_s == one.joined_s), None)
+            if joined is not None:
+                self._joined.remove(joined)
+                found.append(_startup(joined, one))
+        return tuple(found)
+
+    def sizes(self, until_s: Instant) -> Rows:
+        """From, to, ready instances and instances paid for, until a time."""
+        changes = sorted(change for change in self._changes if change[0] < until_s)
+        times_s = [*(at_s for at_s, _, _ in changes), until_s]
+        ready = accumulate(change for _, change, _ in changes)
+        paid = accumulate(change for _, _, change in changes)
+        spans = zip(pairwise(times_s), ready, paid, strict=True)
+        return rows(((from_s, to_s, now, due) for (from_s, to_s), now, due in spans if to_s > from_s), 4)
+
+
+def _startup(joined: _Starting, one: Warmed) -> Startup:
+    asked_s = joined.requested_s
+    return Startup(
+        instance=str(joined.number),
+        requested_s=asked_s,
+        registered_after_s=joined.ready_s - asked_s,
+        first_task_after_s=None if one.first_task_s is None else one.first_task_s - asked_s,
+        warm_after_s=None if one.warm_s is None else one.warm_s - asked_s,
+    )

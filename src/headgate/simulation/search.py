@@ -7,6 +7,14 @@ from functools import partial
 
 from headgate.workloads.contract import Workload
 
+_BENDS = 64
+"""Into so many straight lines a curve is cut where its truth is told."""
+
+
+def bends_s(from_s: float, until_s: float) -> list[float]:
+    """The moments from one time on, the other left out, between which a curve is as good as straight."""
+    return [from_s + part / _BENDS * (until_s - from_s) for part in range(_BENDS)]
+
 
 def first_time_s(is_after: Callable[[float], bool], from_s: float, to_s: float) -> float:
     """The moment from which on a condition holds, to the last bit, by halving.

@@ -20,6 +20,7 @@ from headgate.core.types import Instant, Sample
 from headgate.policies.planning.model import Application, Floats, longest_path_s
 from headgate.policies.planning.planner import Planner, Sizes, SlotOutcome
 from headgate.policies.planning.rates import RateGrid
+from headgate.simulation.contract import Warmed
 
 Progress = Callable[[float], None]
 _TOLD_TIMES = 100
@@ -158,8 +159,12 @@ class SlottedKernel:
             self._slots += 1
         self._now_s = to_s
 
-    def resize(self, operator: str, ready: int) -> None:
-        self._ready[operator] = ready
+    def resize(self, operator: str, ready: int, *, lost: bool = False) -> Sequence[Instant]:
+        leaving, self._ready[operator] = self._ready[operator] - ready, ready
+        return [self._now_s] * leaving
+
+    def warmed(self, operator: str) -> Sequence[Warmed]:
+        return ()
 
     def samples(self) -> Mapping[str, Sample]:
         return self._samples

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
 
 from headgate.core.objective import LatencySlo, Objective
-from headgate.core.types import JSON
+from headgate.core.types import JSON, Batch
 from headgate.core.units import format_duration
 from headgate.lab.candlesticks import Candlestick, candlestick_plot, line_plot
 from headgate.lab.scenario import Outcome, Plot, Progress, scenario
@@ -56,8 +56,10 @@ OURS = (
     "seeded, last one hour, and depend on messages and on distinct devices, whose windows (1650 and 1900 measurements) "
     "are sorted; at their highest they take about 11 executors.",
     "The job is simulated: batches of 10 s that queue as in Spark Streaming, 4 to 24 executors, of which a new one "
-    "takes 8 s to start, and 10 % noise. Each figure is the mean of two runs, as in the document. Latency is "
-    "scheduling delay plus processing time; violations are the share of the time over the target.",
+    "takes 8 s to start, and 10 % noise. Each figure is the mean of two runs, as in the document. Latency is that of "
+    "the document, of whole batches: scheduling delay plus processing time, without the wait for the end of the "
+    "interval. Violations are the share of the time over the target; late records are those whose result came later "
+    "than the target after they had arrived, the wait for the end of the interval included.",
     "The document does not print maxLatency; here latencies of 5 minutes and more are one state. The sizes of the "
     "rewards are ours too, since it gives their signs only.",
     "The model has no network: 24 executors are never slower than 12, as they were a little in the document.",
@@ -105,6 +107,7 @@ class _Ran:
     latency: Candlestick
     executors: Candlestick
     violations_pct: float
+    late_records_pct: float
     rescales: float
     first: SimulationResult
 
@@ -144,14 +147,38 @@ def _run(contender: Contender, workload: str) -> _Ran:
             # One interval more, in which what was collected is solved.
             state = _simulated(contender, training, contender.training_s + 2 * INTERVAL_S, seed).state
         results.append(_simulated(contender, _load(workload, seed), SECONDS, seed, state))
-    series = [[point for point in result.record.series() if point["latency_s"] is not None] for result in results]
+    ready = [[point["ready"] for point in result.record.series()] for result in results]
+    latencies_s = [[_latency_s(batch) for batch in _batches(result)] for result in results]
     return _Ran(
-        Candlestick.mean_of([Candlestick.of([point["latency_s"] for point in points]) for points in series]),
-        Candlestick.mean_of([Candlestick.of([point["ready"] for point in points]) for points in series]),
-        _mean([result.summary.slo_violation_pct or 0.0 for result in results]),
+        Candlestick.mean_of([Candlestick.of(values_s) for values_s in latencies_s]),
+        Candlestick.mean_of([Candlestick.of(sizes) for sizes in ready]),
+        _mean([_violations_pct(result, contender.target_s) for result in results]),
+        _mean([result.summary.late_records_pct or 0.0 for result in results]),
         _mean([result.summary.rescales for result in results]),
         results[0],
     )
+
+
+def _batches(result: SimulationResult) -> list[Batch]:
+    """All batches of a run, as they truly were: a batch of an interval has what came in it."""
+    return [batch for seen in result.observations for batch in seen.samples["job"].batches if batch.records]
+
+
+def _latency_s(batch: Batch) -> float:
+    """Latency as in the document, which leaves out the wait for the end of the interval."""
+    return batch.scheduling_delay_s + batch.processing_time_s
+
+
+def _violations_pct(result: SimulationResult, target_s: float) -> float:
+    """Share of the time over the target; a batch stands for the time since the end of the one before it."""
+    batches = _batches(result)
+    ends_s = [0.0, *(batch.ended_s for batch in batches)]
+    late_s = sum(
+        end_s - before_s
+        for (before_s, end_s), batch in zip(pairwise(ends_s), batches, strict=True)
+        if _latency_s(batch) >= target_s
+    )
+    return 100 * late_s / ends_s[-1]
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -177,6 +204,7 @@ def compare(
                     **ran.latency.row("latency", "_s"),
                     **ran.executors.row("executors"),
                     "violations_pct": round(ran.violations_pct, 2),
+                    "late_records_pct": round(ran.late_records_pct, 2),
                     "rescales": ran.rescales,
                 }
             )
@@ -196,16 +224,17 @@ def _plots(workload: str, runs: Mapping[str, _Ran], targets_s: set[float], *, de
         ),
     ]
     if detailed:
-        courses = {label: ran.first.record.series() for label, ran in runs.items()}
-        plots.append(
-            line_plot(f"{workload}: latency over time", "latency, seconds", _lines(courses, "latency_s"), bound_s)
-        )
-        plots.append(line_plot(f"{workload}: executors over time", "executors", _lines(courses, "ready")))
+        latencies = {
+            label: [(batch.ended_s / 60, _latency_s(batch)) for batch in _batches(ran.first)]
+            for label, ran in runs.items()
+        }
+        executors = {
+            label: [(point["t"] / 60, point["ready"]) for point in ran.first.record.series()]
+            for label, ran in runs.items()
+        }
+        plots.append(line_plot(f"{workload}: latency over time", "latency, seconds", latencies, bound_s))
+        plots.append(line_plot(f"{workload}: executors over time", "executors", executors))
     return plots
-
-
-def _lines(courses: Mapping[str, list[dict[str, Any]]], key: str) -> dict[str, list[tuple[float, float | None]]]:
-    return {label: [(point["t"] / 60, point[key]) for point in points] for label, points in courses.items()}
 
 
 @scenario("azimi-1", "Experiment 1: executor strategies static, linear and queue-aware.")

@@ -70,27 +70,49 @@ def startup_s(window: Window, operator: str, otherwise_s: float) -> float:
     return otherwise_s
 
 
+def work_pressure(slo: Slo, sample: Sample) -> float | None:
+    """How much is used up of what an objective leaves for the work; 1 is the bound, as in the objective's own pressure.
+
+    A record waits for its trigger whatever the size of the job, so that only the rest of its latency tells of the work.
+
+    >>> work_pressure(LatencySlo(10), Sample("job", 0, latency_s=7, trigger_interval_s=5))
+    0.4
+    """
+    pressure, trigger_s = slo.pressure(sample), sample.trigger_interval_s
+    if pressure is None or not isinstance(slo, LatencySlo) or not trigger_s or trigger_s >= slo.bound_s:
+        return pressure
+    return max(0.0, (pressure * slo.bound_s - trigger_s) / (slo.bound_s - trigger_s))
+
+
 def is_queueing(sample: Sample) -> bool:
     """Whether records are late because they waited, so that the instances were busy all the time."""
-    if sample.scheduling_delay_s is not None and sample.latency_s is not None:
-        return sample.scheduling_delay_s >= sample.latency_s / 2
+    if sample.scheduling_delay_s is not None and sample.total_latency_s is not None:
+        return sample.scheduling_delay_s >= sample.total_latency_s / 2
     return bool(sample.backlog)
 
 
 def is_steady(window: Window, operator: str, sample: Sample) -> bool:
     """Whether a newest reading is typical of the present size: the operator has recovered from what was before.
 
-    It has not while instances come, go or warm up, not while records come out that came in before, and not while it
-    works off a queue that an earlier time left behind. A queue that grows is what this size makes of its load.
+    It has not while instances come, go or warm up, not while records come out or wait that came in before, and not
+    while it works off a queue that an earlier time left behind. A queue that grows is what this size makes of its load.
     """
     settled_s = window.settled_since_s(operator)
-    # When the oldest record of the reading came in: latency counts from one trigger interval later.
-    came_s = sample.at_s - (sample.latency_s or 0.0) - (sample.trigger_interval_s or 0.0)
-    if sample.warming or (settled_s is not None and came_s <= settled_s):
+    if sample.warming or (settled_s is not None and _came_s(sample) <= settled_s):
         return False
     before = window.sample_at(operator, math.nextafter(sample.at_s, -math.inf))
-    is_waiting = _waiting(sample) > _NO_WAIT * (sample.latency_s or 0.0)
+    is_waiting = _waiting(sample) > _NO_WAIT * (sample.total_latency_s or 0.0)
     return before is None or not is_waiting or _waiting(sample) >= _waiting(before)
+
+
+def _came_s(sample: Sample) -> float:
+    """When the oldest record came in that a reading tells of: of the newest batch, or of those that wait."""
+    waiting_s = sample.at_s - (sample.latency_s or 0.0)
+    if sample.batch_ended_s is None:
+        return waiting_s
+    # A batch takes records from the trigger before it on, and older ones if it was late itself.
+    spent_s = (sample.processing_time_s or 0.0) + (sample.scheduling_delay_s or 0.0)
+    return min(waiting_s, sample.batch_ended_s - spent_s - (sample.trigger_interval_s or 0.0))
 
 
 def _waiting(sample: Sample) -> float:
@@ -103,11 +125,12 @@ def told_by(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
     """How a reading stands to the objective: in words, and as numbers."""
     match slo:
         case LatencySlo(bound_s=bound_s):
-            if sample.latency_s is None:
+            latency_s = sample.worst_latency_s
+            if latency_s is None:
                 return "the latency is not known", {"latency_s": None, "bound_s": bound_s}
             side = "over" if slo.violated_by(sample) else "within"
-            told = f"latency {plain(sample.latency_s)} s is {side} the {format_duration(bound_s)} bound"
-            return told, {"latency_s": sample.latency_s, "bound_s": bound_s}
+            told = f"latency {plain(latency_s)} s is {side} the {format_duration(bound_s)} bound"
+            return told, {"latency_s": latency_s, "bound_s": bound_s}
         case SlowShareSlo(share=share):
             pressure = slo.pressure(sample)
             if pressure is None:

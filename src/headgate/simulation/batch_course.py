@@ -1,0 +1,170 @@
+"""The course of a micro-batch job, from a log of its batches.
+
+Arrivals are taken as straight between the starts of batches and the moments at which the workload turns, or bends: a
+rate that jumps is exact, and one that bends is off by very little.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.core.course import Course, Rows
+from headgate.core.types import Instant
+from headgate.simulation.search import bends_s
+from headgate.workloads.contract import Workload
+
+Floats = NDArray[np.float64]
+_COLUMNS = 7
+_HAIR = 1e-9
+"""Rates that differ by less than this share of them are equal."""
+
+
+class LoggedBatch(NamedTuple):
+    """A batch as it truly was."""
+
+    start_s: Instant
+    end_s: Instant
+    """When it ended, or will end."""
+    records: float
+    oldest_s: Instant
+    """When the oldest of its records arrived."""
+    newest_s: Instant
+    """The last of its records arrived before this."""
+    arrived: float
+    """Records that had arrived as it started, since the run began."""
+    knots: Sequence[tuple[Instant, float]]
+    """How the share of it that is done grew: straight lines between pairs of time and share."""
+
+
+class BatchLog:
+    """All batches of a run that have ended, in little room."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self._batches = array("d")
+        self._knots = array("d")
+
+    def add(self, batch: LoggedBatch) -> None:
+        _append(self._batches, self._knots, batch)
+
+    def course(self, now: Instant, oldest_s: Instant | None, running: LoggedBatch | None) -> Course:
+        """What has happened by now.
+
+        - ``oldest_s``: when the oldest record arrived that is not done, if there is one
+        - ``running``: the batch that has not ended, with its knots until now
+        """
+        batches, knots = self._batches[:], self._knots[:]
+        if running is not None:
+            _append(batches, knots, running)
+        return _Told(self._workload, batches, knots, now, len(self._batches) // _COLUMNS).course(oldest_s)
+
+
+def _append(batches: array[float], knots: array[float], batch: LoggedBatch) -> None:
+    times_s = (batch.start_s, batch.end_s, batch.oldest_s, batch.newest_s)
+    batches.extend((*times_s, batch.records, batch.arrived, len(batch.knots)))
+    knots.extend(chain.from_iterable(batch.knots))
+
+
+class _Told:
+    """The log as arrays, with the arrivals until now. The last batch may not have ended."""
+
+    def __init__(
+        self, workload: Workload, batches: array[float], knots: array[float], now: Instant, ended: int
+    ) -> None:
+        table = np.array(batches, dtype=np.float64).reshape(-1, _COLUMNS)
+        self.now = now
+        self.ended = ended
+        self.start_s, self.end_s, self.oldest_s, self.newest_s, self.records, self.arrived, counts = table.T
+        self.done = np.concatenate([[0.0], np.cumsum(self.records)])
+        """Records of the batches before each one, and of all."""
+        self.knots = np.array(knots, dtype=np.float64).reshape(-1, 2)
+        self.knots_of = np.repeat(np.arange(len(table)), counts.astype(int))
+        self.turns_s = _turns_s(workload, now)
+        self.total = workload.arrivals(0.0, now)
+        at_turns = [workload.arrivals(0.0, turn_s) for turn_s in self.turns_s]
+        known_s = np.concatenate([[0.0], self.start_s, self.turns_s, [now]])
+        known = np.concatenate([[0.0], self.arrived, at_turns, [self.total]])
+        order = np.argsort(known_s, kind="stable")
+        self._known_s, self._known = known_s[order], known[order]
+
+    def arrived_by(self, at_s: Floats) -> Floats:
+        return np.asarray(np.interp(at_s, self._known_s, self._known))
+
+    def course(self, oldest_s: Instant | None) -> Course:
+        spans = np.column_stack([self.records, self.oldest_s, self.newest_s, self.end_s])[: self.ended]
+        if oldest_s is not None:
+            spans = np.vstack([spans, [self.total - self.done[self.ended], oldest_s, self.now, self.now]])
+        _, oldest, _, until = spans.T
+        backlogs = self._backlogs()
+        return Course(
+            0.0,
+            self.now,
+            waits=np.column_stack([oldest, until, np.zeros_like(until), until - oldest]),
+            results=self._results(spans),
+            loads=lambda: _lines(backlogs),
+            behind=self._behind(),
+            max_backlog=float(backlogs[:, 1].max()),
+        )
+
+    def _results(self, spans: Rows) -> Rows:
+        """Latencies of records that arrived in a span of time and were done at its end; cut where the load turns."""
+        records, oldest_s, newest_s, end_s = spans.T
+        first = np.searchsorted(self.turns_s, oldest_s, side="right")
+        past = np.searchsorted(self.turns_s, newest_s, side="left")
+        whole = first >= past
+        results = [np.column_stack([records, end_s - newest_s, end_s - oldest_s])[whole]]
+        for index in np.flatnonzero(~whole):
+            turns_s = self.turns_s[first[index] : past[index]]
+            edges_s = np.concatenate([[oldest_s[index]], turns_s, [newest_s[index]]])
+            came = np.diff(self.arrived_by(edges_s))
+            counts = came * (records[index] / came.sum()) if came.sum() > 0 else came
+            results.append(np.column_stack([counts, end_s[index] - edges_s[1:], end_s[index] - edges_s[:-1]]))
+        return np.concatenate(results)
+
+    def _backlogs(self) -> Rows:
+        """Time, backlog and arrivals at every moment at which the backlog changes its course."""
+        knot_s, share = self.knots.T
+        done = self.done[self.knots_of] + share * self.records[self.knots_of]
+        last_s, last = ([self.now], self.done[-1:]) if self.ended == len(self.records) else ([], [])
+        times_s = np.concatenate([[0.0], knot_s, self.start_s, last_s])
+        counts = np.concatenate([[0.0], done, self.done[:-1], last])
+        # At one moment a batch ends before the next one starts, and the knots of a jump keep their order.
+        order = np.argsort(times_s, kind="stable")
+        times_s, counts = times_s[order], counts[order]
+        places = np.searchsorted(times_s, self.turns_s)
+        counts = np.insert(counts, places, np.interp(self.turns_s, times_s, counts))
+        times_s = np.insert(times_s, places, self.turns_s)
+        arrived = self.arrived_by(times_s)
+        return np.column_stack([times_s, np.maximum(0.0, arrived - counts), arrived])
+
+    def _behind(self) -> Rows:
+        """From each start to the next, where more arrived per second than the batch got through per second."""
+        lasting_s = np.diff(self.start_s, append=self.now)
+        came = np.diff(self.arrived, append=self.total)
+        through = np.where(np.isfinite(self.end_s), self.records / (self.end_s - self.start_s), 0.0) * lasting_s
+        return np.column_stack([self.start_s, self.start_s + lasting_s])[came > through * (1 + _HAIR)]
+
+
+def _turns_s(workload: Workload, until_s: Instant) -> Floats:
+    """Where the workload turns, and in between where it bends."""
+    found = []
+    from_s = 0.0
+    while from_s < until_s:
+        turn_s = min(until_s, workload.next_turn_s(from_s))
+        middle_s, last_s = (from_s + turn_s) / 2, math.nextafter(turn_s, from_s)
+        is_flat = workload.rate_per_s(from_s) == workload.rate_per_s(middle_s) == workload.rate_per_s(last_s)
+        found.extend([from_s] if is_flat else bends_s(from_s, turn_s))
+        from_s = turn_s
+    return np.array(found[1:])
+
+
+def _lines(backlogs: Rows) -> Rows:
+    at_s, backlog, arrived = backlogs.T
+    return np.column_stack([at_s[:-1], at_s[1:], backlog[:-1], backlog[1:], np.diff(arrived)])

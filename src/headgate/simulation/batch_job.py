@@ -1,0 +1,297 @@
+"""A job that works in micro-batches, in virtual time; the model is told in ``micro_batch.py``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.core.course import Course
+from headgate.core.topology import Topology
+from headgate.core.types import Instant, Sample
+from headgate.simulation.batch_course import BatchLog, LoggedBatch
+from headgate.simulation.batch_readings import LEAST_RECORDS, BatchReadings, Progress, Readings
+from headgate.simulation.batch_work import Fluid, Tasks, Work
+from headgate.simulation.contract import Warmed, require_service_rate
+from headgate.simulation.micro_batch import MicroBatch
+from headgate.simulation.search import arrival_time_s
+from headgate.workloads.contract import Workload
+
+OPERATOR = "job"
+
+
+@dataclass(slots=True)
+class _Running:
+    """The batch that is running."""
+
+    start_s: Instant
+    records: float
+    oldest_s: Instant
+    """When the oldest of its records arrived."""
+    newest_s: Instant
+    """The last of its records arrived before this."""
+    told_oldest_s: Instant
+    """When the oldest arrived, as far as that can be told from outside."""
+    arrived: float
+    """Records that had arrived as it started, since the run began."""
+    work_s: float
+    """Seconds of slots that it takes."""
+    work: Work
+    warming: bool
+
+    def logged(self, until_s: Instant) -> LoggedBatch:
+        knots = self.work.knots
+        if self.work.end_s > until_s:
+            share = self.work.share(until_s)
+            knots = [*(knot for knot in knots if knot[0] <= until_s), (until_s, share)]
+        return LoggedBatch(
+            self.start_s, self.work.end_s, self.records, self.oldest_s, self.newest_s, self.arrived, knots
+        )
+
+
+class MicroBatchJob:
+    """A kernel with one operator called ``job``.
+
+    >>> from headgate.workloads import parse_workload
+    >>> model = MicroBatch(trigger_interval_s=10.0, overhead_s=1.0)
+    >>> job = MicroBatchJob(parse_workload("constant:10"), 50.0, model, readings="perfect")
+    >>> job.advance(20.0)
+    >>> sample = job.samples()["job"]
+    >>> sample.backlog, sample.latency_s, sample.batch_ended_s, sample.batches[-1].latency_s
+    (100.0, 10.0, 13.0, 13.0)
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        service_rate_per_s: float,
+        model: MicroBatch | None = None,
+        *,
+        ready: int = 1,
+        seed: int = 0,
+        work: Workload | None = None,
+        readings: str = Readings.SPARK,
+        late_after_s: float | None = None,
+    ) -> None:
+        """``work`` is what arrives in records' worth of service; without it, every record is worth one. Records whose
+        results come later than ``late_after_s`` are counted as late."""
+        require_service_rate(OPERATOR, service_rate_per_s)
+        self._workload = workload
+        self._work = work
+        self._model = model or MicroBatch()
+        self._core_rate_per_s = service_rate_per_s / self._model.cores
+        self._topology = Topology.single(OPERATOR)
+        self._random = np.random.default_rng(seed)
+        kind, interval_s = Readings.of(readings), self._model.trigger_interval_s
+        self._readings = BatchReadings(OPERATOR, kind, workload, interval_s, late_after_s)
+        self._log = BatchLog(workload)
+        self._now_s = 0.0
+        self._ready = ready
+        self._admitted = 0.0
+        self._processed = 0.0
+        self._oldest_s = 0.0
+        self._taken_s = 0.0
+        self._next_start_s = 0.0
+        self._cold_batches = 0
+        self._batch: _Running | None = None
+        self._busy_s = 0.0
+        self._available_s = 0.0
+        self._started_available_s = 0.0
+        """Seconds of slots up to the start of the newest batch."""
+        self._resized_s = 0.0
+        self._joining: list[Warmed] = []
+        self._warmed: list[Warmed] = []
+        self._read: Sample | None = None
+
+    @property
+    def now_s(self) -> Instant:
+        return self._now_s
+
+    @property
+    def topology(self) -> Topology:
+        return self._topology
+
+    def ready(self, operator: str) -> int:
+        return self._ready
+
+    def arrived(self) -> float:
+        """Records that have come since the start."""
+        return self._workload.arrivals(0.0, self._now_s)
+
+    def processed(self) -> float:
+        """Records of the batches that are done."""
+        return self._processed
+
+    def advance(self, to_s: Instant) -> None:
+        # What starts at to_s is left for later: instances that join or leave at that moment count for it.
+        while True:
+            if self._batch is not None and self._batch.work.end_s <= to_s:
+                self._finish(self._batch)
+            elif self._batch is None and self._next_start_s < to_s:
+                self._start(self._next_start_s)
+            else:
+                break
+        self._now_s = to_s
+
+    def _start(self, at_s: Instant) -> None:
+        """A batch is due: take what waits for it, if anything does."""
+        model, workload = self._model, self._workload
+        self._next_start_s = self._next_boundary_s(at_s)
+        until_s = at_s
+        if model.batch_per_interval:
+            until_s = self._taken_s + model.trigger_interval_s
+            if until_s > at_s:
+                return
+            self._taken_s = until_s
+            # The next batch may be waiting already.
+            self._next_start_s = max(at_s, until_s + model.trigger_interval_s)
+        arrived = workload.arrivals(0.0, until_s)
+        self._readings.planned(until_s, arrived)
+        waiting = arrived - self._admitted
+        if waiting < LEAST_RECORDS:
+            self._readings.idle(at_s)
+            return
+        limit = model.max_records_per_batch
+        records = waiting if limit is None else min(waiting, limit)
+        oldest_s = arrival_time_s(workload, self._oldest_s, 0.0, until_s)
+        self._oldest_s = until_s if records == waiting else arrival_time_s(workload, oldest_s, records, until_s)
+        told_oldest_s = self._readings.oldest_s(self._admitted, oldest_s)
+        self._admitted += records
+        is_cold = self._cold_batches > 0
+        self._cold_batches = max(0, self._cold_batches - 1)
+        self._started_available_s = self._available_by(at_s)
+        work_s = self._service(at_s, records, oldest_s, is_cold=is_cold) / self._core_rate_per_s
+        self._batch = _Running(
+            at_s,
+            records,
+            oldest_s,
+            self._oldest_s,
+            told_oldest_s,
+            arrived if until_s == at_s else workload.arrivals(0.0, at_s),
+            work_s,
+            self._work_of(at_s, work_s),
+            warming=is_cold,
+        )
+        if self._joining:
+            work = self._batch.work
+            self._joining = [_with_first_task(one, work.first_done_s(one.joined_s)) for one in self._joining]
+
+    def _work_of(self, at_s: Instant, work_s: float) -> Work:
+        slots, model = self._ready * self._model.cores, self._model
+        if model.partitions is None:
+            return Fluid(at_s, model.overhead_s, work_s, slots)
+        return Tasks(at_s, model.overhead_s, work_s, slots, model.partitions)
+
+    def _service(self, at_s: Instant, records: float, oldest_s: Instant, *, is_cold: bool) -> float:
+        """Records' worth of service that a batch takes."""
+        service = records if self._work is None else self._work.arrivals(oldest_s, self._oldest_s)
+        return service * (self._model.cold_factor if is_cold else 1.0) * self._noise() * self._work_factor(at_s)
+
+    def _next_boundary_s(self, at_s: Instant) -> Instant:
+        interval_s = self._model.trigger_interval_s
+        boundary_s = (math.floor(at_s / interval_s) + 1) * interval_s
+        # Rounding may take a start at a boundary for one just before it.
+        return boundary_s if boundary_s > at_s else boundary_s + interval_s
+
+    def _noise(self) -> float:
+        sigma = self._model.noise
+        return float(self._random.lognormal(-sigma * sigma / 2, sigma)) if sigma else 1.0
+
+    def _work_factor(self, at_s: Instant) -> float:
+        if not self._model.work_factor:
+            return 1.0
+        times_s, factors = zip(*self._model.work_factor, strict=True)
+        return float(np.interp(at_s, times_s, factors))
+
+    def _finish(self, batch: _Running) -> None:
+        end_s = batch.work.end_s
+        batch.work.finish()
+        self._log.add(batch.logged(end_s))
+        self._readings.ended(
+            batch.start_s,
+            end_s,
+            batch.records,
+            batch.told_oldest_s,
+            self._processed,
+            instances=self._ready,
+            warming=batch.warming,
+        )
+        self._processed += batch.records
+        self._busy_s += batch.work_s
+        self._batch = None
+        self._next_start_s = max(self._next_start_s, end_s)
+        if self._joining and not batch.warming:
+            self._warmed += [one._replace(warm_s=end_s) for one in self._joining]
+            self._joining = []
+
+    def _available_by(self, at_s: Instant) -> float:
+        return self._available_s + self._ready * self._model.cores * (at_s - self._resized_s)
+
+    def resize(self, operator: str, ready: int, *, lost: bool = False) -> Sequence[Instant]:
+        if ready == self._ready:
+            return ()
+        now, cores, pause_s, batch = self._now_s, self._model.cores, self._model.rescale_pause_s, self._batch
+        joining = ready - self._ready
+        self._available_s, self._resized_s = self._available_by(now), now
+        self._ready = ready
+        first_task_s = None
+        if batch is None:
+            self._next_start_s = max(self._next_start_s, now + pause_s)
+            drained_s: Sequence[Instant] = [now] * (-joining * cores)
+        else:
+            drained_s = batch.work.resize(now, ready * cores, pause_s, lost=lost)
+            batch.warming = True
+            first_task_s = batch.work.first_done_s(now)
+        if joining > 0:
+            self._cold_batches = self._model.cold_batches
+            self._joining += [Warmed(now, first_task_s)] * joining
+        # An instance is free to go when the last of its slots is.
+        return [max(drained_s[first : first + cores]) for first in range(0, len(drained_s), cores)]
+
+    def warmed(self, operator: str) -> Sequence[Warmed]:
+        warmed, self._warmed = self._warmed, []
+        return warmed
+
+    def samples(self) -> Mapping[str, Sample]:
+        if self._read is None or self._now_s > self._read.at_s:
+            self._read = self._readings.read(self._now_s, self._progress(), self._useful_instances)
+        return {OPERATOR: self._read}
+
+    @property
+    def _useful_instances(self) -> int | None:
+        partitions = self._model.partitions
+        return None if partitions is None else math.ceil(partitions / self._model.cores)
+
+    def _progress(self) -> Progress:
+        model, batch = self._model, self._batch
+        if model.batch_per_interval:
+            # Every interval is told as it ends, also while a batch of an earlier one is running.
+            told_s = math.floor(self._now_s / model.trigger_interval_s) * model.trigger_interval_s
+            self._readings.planned(told_s, self._workload.arrivals(0.0, told_s))
+        done = self._processed + (0.0 if batch is None else batch.records * batch.work.share(self._now_s))
+        return Progress(
+            processed=self._processed,
+            admitted=self._admitted,
+            done=done,
+            waiting_from_s=self._oldest_s,
+            busy_s=self._busy_s,
+            # Nothing was busy from the end of one batch to the start of the next.
+            available_s=self._available_by(self._now_s) if batch is None else self._started_available_s,
+            started_s=None if batch is None else batch.start_s,
+            oldest_s=self._oldest_s if batch is None else batch.told_oldest_s,
+        )
+
+    def course(self, operator: str = OPERATOR) -> Course:
+        """What truly happened until now."""
+        now, batch = self._now_s, self._batch
+        if batch is not None:
+            return self._log.course(now, batch.oldest_s, batch.logged(now))
+        waits = self.arrived() - self._admitted >= LEAST_RECORDS
+        oldest_s = arrival_time_s(self._workload, self._oldest_s, 0.0, now) if waits else None
+        return self._log.course(now, oldest_s, None)
+
+
+def _with_first_task(one: Warmed, first_task_s: Instant | None) -> Warmed:
+    return one if one.first_task_s is not None else one._replace(first_task_s=first_task_s)

@@ -1,0 +1,174 @@
+"""The work inside one batch: a fixed overhead, then seconds of slots, as a fluid or as tasks.
+
+Both know when they end with the slots there are, what share of them is done at a time, and what a change of the number
+of slots does to them. ``knots`` is how the share grew, as pairs of time and share with straight lines between them; two
+pairs at one time are a jump.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+from headgate.core.types import Instant
+
+
+class Work(Protocol):
+    end_s: Instant
+    """When it will be done, with the slots there are now."""
+    knots: list[tuple[Instant, float]]
+
+    def first_done_s(self, joined_s: Instant) -> Instant | None:
+        """When a slot that came at a time gets its first piece of it done; ``None`` when there is none left for it."""
+        ...
+
+    def share(self, at_s: Instant) -> float:
+        """What share of it is done by now, as far as one can see from outside; time does not go back."""
+        ...
+
+    def resize(self, at_s: Instant, slots: int, pause_s: float, *, lost: bool = False) -> Sequence[Instant]:
+        """Go on with another number of slots after a pause. For each slot that leaves: when it is through with what it
+        is doing; a slot that is lost takes it along, and it has to be done again."""
+        ...
+
+    def finish(self) -> None:
+        """It is done: its knots are complete."""
+        ...
+
+
+class Fluid:
+    """Work that is divided among the slots to the last drop, whatever their number."""
+
+    def __init__(self, start_s: Instant, fixed_s: float, work_s: float, slots: int) -> None:
+        self._total_s = work_s
+        self._left_s = work_s
+        self._slots = slots
+        self._begin_s = start_s + fixed_s
+        self.knots = [(self._begin_s, 0.0)]
+        self._plan()
+
+    def _plan(self) -> None:
+        self.end_s = self._begin_s + self._left_s / self._slots if self._slots else math.inf
+
+    def first_done_s(self, joined_s: Instant) -> Instant | None:
+        return self.end_s
+
+    def share(self, at_s: Instant) -> float:
+        served_s = max(0.0, at_s - self._begin_s) * self._slots
+        return min(1.0, (self._total_s - self._left_s + served_s) / self._total_s)
+
+    def resize(self, at_s: Instant, slots: int, pause_s: float, *, lost: bool = False) -> Sequence[Instant]:
+        left, share = self._slots - slots, self.share(at_s)
+        if at_s > self._begin_s:
+            self._left_s = self._total_s * (1 - share)
+            self._begin_s = at_s
+            self.knots.append((at_s, share))
+        if pause_s:
+            self._begin_s += pause_s
+            self.knots.append((self._begin_s, share))
+        self._slots = slots
+        self._plan()
+        return [at_s] * left
+
+    def finish(self) -> None:
+        self.knots.append((self.end_s, 1.0))
+
+
+class Tasks:
+    """Work that is cut into equal tasks, one per partition. A slot does one at a time, and none is divided.
+
+    P tasks on S slots take ``ceil(P / S)`` waves. Slots that come take tasks that have not started; slots that leave
+    finish the one they have. What is done shows by whole tasks.
+    """
+
+    def __init__(self, start_s: Instant, fixed_s: float, work_s: float, slots: int, tasks: int) -> None:
+        self._tasks = tasks
+        self._task_s = work_s / tasks
+        self._slots = slots
+        self._waiting = tasks
+        self._done = 0
+        self._begin_s = start_s + fixed_s
+        self._begun = False
+        self._running: list[tuple[Instant, int, int]] = []
+        """When tasks end, on how many slots that stay and on how many that leave; soonest first."""
+        self.knots = [(self._begin_s, 0.0)]
+        self._plan()
+
+    def _plan(self) -> None:
+        if not self._begun:
+            waves = math.ceil(self._tasks / self._slots) if self._slots else math.inf
+            self.end_s = self._begin_s + waves * self._task_s
+            return
+        running, waiting = list(self._running), self._waiting
+        for ends_s, staying, _ in running:  # It grows on the way.
+            self.end_s = ends_s
+            if again := min(staying, waiting):
+                waiting -= again
+                running.append((ends_s + self._task_s, again, 0))
+        if waiting:
+            self.end_s = math.inf
+
+    def first_done_s(self, joined_s: Instant) -> Instant | None:
+        if not self._begun:
+            return self._begin_s + self._task_s
+        # Of the tasks that are running, those that started last are those of the slots that came last.
+        ends_s = self._running[-1][0] if self._running else -math.inf
+        return ends_s if ends_s >= joined_s + self._task_s else None
+
+    def share(self, at_s: Instant) -> float:
+        self._roll(at_s)
+        return self._done / self._tasks
+
+    def _roll(self, to_s: Instant) -> None:
+        """Let tasks end, and others take their place."""
+        if not self._begun and self._begin_s <= to_s and self._slots:
+            self._begun = True
+            self._put(self._begin_s, self._slots)
+        while self._running and self._running[0][0] <= to_s:
+            ends_s, staying, leaving = self._running.pop(0)
+            before, self._done = self._done, self._done + staying + leaving
+            self.knots += [(ends_s, before / self._tasks), (ends_s, self._done / self._tasks)]
+            self._put(ends_s, staying)
+
+    def _put(self, at_s: Instant, slots: int) -> None:
+        """Start tasks on slots that are free. They all take the same time, so they are the last to end."""
+        if started := min(self._waiting, slots):
+            self._waiting -= started
+            self._running.append((at_s + self._task_s, started, 0))
+
+    def resize(self, at_s: Instant, slots: int, pause_s: float, *, lost: bool = False) -> Sequence[Instant]:
+        self._roll(at_s)
+        leaving, self._slots = self._slots - slots, slots
+        if not self._begun:
+            self._begin_s = max(at_s, self._begin_s) + pause_s
+            self.knots.append((self._begin_s, 0.0))
+            self._plan()
+            return [at_s] * leaving
+        free = slots + leaving - sum(staying for _, staying, _ in self._running)
+        if pause_s:
+            self._running = [(ends_s + pause_s, staying, going) for ends_s, staying, going in self._running]
+        drained_s = [at_s] * min(free, leaving)
+        drained_s += self._leave(leaving - len(drained_s), lost=lost)
+        self._put(at_s + pause_s, max(0, free - leaving))
+        self._plan()
+        return drained_s
+
+    def _leave(self, slots: int, *, lost: bool) -> list[Instant]:
+        """Take slots away from running tasks, those that end first; when each of them is free."""
+        drained_s: list[Instant] = []
+        running = []
+        for ends_s, staying, leaving in self._running:
+            going = min(staying, slots - len(drained_s))
+            if going > 0:
+                drained_s += [ends_s] * going
+                if lost:
+                    self._waiting += going
+                running.append((ends_s, staying - going, leaving + (0 if lost else going)))
+            else:
+                running.append((ends_s, staying, leaving))
+        self._running = [group for group in running if group[1] or group[2]]
+        return drained_s
+
+    def finish(self) -> None:
+        self._roll(math.inf)

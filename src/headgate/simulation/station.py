@@ -1,0 +1,127 @@
+"""One operator of a fluid network: a queue in front of its ready instances, solved exactly from event to event."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from headgate.core.course import Course
+from headgate.core.types import Instant
+from headgate.simulation.search import first_time_s
+from headgate.simulation.station_course import BusyPhase, course_of
+from headgate.simulation.stream import Arrivals, Piece
+from headgate.workloads.contract import Workload
+
+
+class Station:
+    """Serves what arrives, first come first served."""
+
+    def __init__(
+        self, workload: Workload, service_rate_per_s: float, ready: int, late_after_s: float | None = None
+    ) -> None:
+        self._workload = workload
+        self.service_rate_per_s = service_rate_per_s
+        self.ready = ready
+        self.backlog = 0.0
+        self.arrivals = Arrivals(workload)
+        self.processed = 0.0
+        self.available_s = 0.0
+        self.late = 0.0
+        """Records that were not done in time, whether they are done by now or not."""
+        self._late_after_s = late_after_s
+        self._at_once = 0.0
+        """Records that were done as they came."""
+        self._busy: list[BusyPhase] = []
+
+    @property
+    def capacity_per_s(self) -> float:
+        return self.ready * self.service_rate_per_s
+
+    def oldest_s(self) -> Instant | None:
+        """When the oldest record came that is not done; ``None`` when nothing waits."""
+        return self.arrivals.time_s(self.processed) if self.backlog > 0 else None
+
+    def serve(self, from_s: Instant, pieces: Sequence[Piece]) -> list[Piece]:
+        """Take in a stream and give the stream of what gets done."""
+        self.arrivals.add(pieces)
+        done = []
+        at_s = from_s
+        for piece in pieces:
+            while at_s < piece.until_s:
+                done.append(self._serve_phase(at_s, piece))
+                at_s = done[-1].until_s
+        self.available_s += self.ready * (at_s - from_s)
+        return done
+
+    def _serve_phase(self, from_s: Instant, piece: Piece) -> Piece:
+        """Serve for as long as the queue stays empty, or stays filled, within one piece of the stream."""
+        capacity, workload = self.capacity_per_s, self._workload
+        rate = piece.rate_per_s(workload, from_s)
+        # Just before its end, because at its end a piece may jump to the rate of the next one.
+        last_rate = piece.rate_per_s(workload, math.nextafter(piece.until_s, from_s)) if piece.share else rate
+        if self.backlog == 0 and (rate < capacity or rate == capacity >= last_rate):
+            until_s = piece.until_s
+            if last_rate > capacity:
+                until_s = first_time_s(lambda s: piece.rate_per_s(workload, s) > capacity, from_s, until_s)
+            arrived = piece.arrivals(workload, from_s, until_s)
+            self.processed += arrived
+            self._at_once += arrived
+            return Piece(until_s, piece.constant_per_s, piece.share)
+        until_s, runs_empty = self._busy_until(from_s, piece, (rate, last_rate))
+        arrived = piece.arrivals(workload, from_s, until_s)
+        served = self.backlog + arrived if runs_empty else capacity * (until_s - from_s)
+        self._log(BusyPhase(from_s, until_s, self.processed, self.processed + served, capacity))
+        self.backlog = 0.0 if runs_empty else self.backlog + arrived - served
+        self.processed += served
+        return Piece(until_s, capacity, 0.0)
+
+    def _busy_until(self, from_s: Instant, piece: Piece, rates: tuple[float, float]) -> tuple[Instant, bool]:
+        """When a queue that is filling or filled runs empty, or the end of the piece if it does not."""
+        capacity, workload = self.capacity_per_s, self._workload
+        rate, last_rate = rates
+        if rate == last_rate:
+            empty_s = from_s + self.backlog / (capacity - rate) if rate < capacity else math.inf
+            return (empty_s, True) if empty_s <= piece.until_s else (piece.until_s, False)
+
+        def is_empty(at_s: Instant) -> bool:
+            return self.backlog + piece.arrivals(workload, from_s, at_s) < capacity * (at_s - from_s)
+
+        lowest_s = piece.until_s
+        if rate < capacity < last_rate:
+            # The queue shrinks until the rising rate has reached the capacity: now or never.
+            lowest_s = first_time_s(lambda s: piece.rate_per_s(workload, s) > capacity, from_s, lowest_s)
+        if is_empty(lowest_s):
+            return first_time_s(is_empty, from_s, lowest_s), True
+        return piece.until_s, False
+
+    def _log(self, phase: BusyPhase) -> None:
+        if self._late_after_s is not None:
+            self._count_late(phase, self._late_after_s)
+        last = self._busy[-1] if self._busy else None
+        if last is not None and last.until_s == phase.from_s and last.capacity_per_s == phase.capacity_per_s:
+            self._busy[-1] = last._replace(until_s=phase.until_s, done_after=phase.done_after)
+        else:
+            self._busy.append(phase)
+
+    def _count_late(self, phase: BusyPhase, bound_s: float) -> None:
+        """Records become late while those that should be done by now are more than those that are."""
+
+        def lateness(at_s: Instant) -> float:
+            return self.arrivals.by(at_s - bound_s) - phase.done_by(at_s)
+
+        bends_s = (
+            bend_s + bound_s for bend_s in self.arrivals.bends_s(phase.from_s - bound_s, phase.until_s - bound_s)
+        )
+        for from_s, to_s in pairwise((phase.from_s, *bends_s, phase.until_s)):
+            first, last = lateness(from_s), lateness(to_s)
+            if max(first, last) <= 0:
+                continue
+            # In between, lateness is a straight line.
+            late_from_s = from_s if first > 0 else to_s - (to_s - from_s) * last / (last - first)
+            late_to_s = to_s if last > 0 else from_s + (to_s - from_s) * first / (first - last)
+            self.late += self.arrivals.by(late_to_s - bound_s) - self.arrivals.by(late_from_s - bound_s)
+
+    def course(self, now: Instant) -> Course:
+        """What truly happened until now."""
+        return course_of(now, self.arrivals, self._busy, self._at_once)
