@@ -20,7 +20,7 @@ from tests.cli.commands import refused
             "executors 1,2,4,2 are not allowed; each must be at least 1 and",
         ),
         (("steady-job", "--cost", "soon"), "--cost: duration 'soon' is not understood"),
-        (("steady-job", "--output", "no/such/folder.json"), "there is no folder no/such"),
+        (("steady-job", "--save", "no/such/folder.json"), "there is no folder no/such"),
     ],
 )
 def test_what_cannot_be_measured_is_told_before_a_cluster_is_started(

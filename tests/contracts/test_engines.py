@@ -6,8 +6,8 @@ import pytest
 
 from headgate.core.contracts import Engine
 from headgate.core.topology import Topology
-from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.batch_job import MicroBatchJob
+from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.testing.engines import ENGINE_CHECKS, EngineFactory, Settle, check_engine
 from headgate.workloads import parse_workload

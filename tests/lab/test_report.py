@@ -112,8 +112,11 @@ def test_it_tells_what_was_decided_and_why(target: Path) -> None:
 @pytest.mark.parametrize(
     ("comparison", "said"),
     [
-        ({"3 instances": Summary(0.0, 0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)}, "is 3 instances, with 50% more"),
-        ({"1 instance": Summary(90.0, 80.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
+        (
+            {"3 instances": Summary(0.0, 0.0, 100.0, 3.0, 13500.0, 0, 0.0, 1.0, 1.0, 1.0)},
+            "is 3 instances, with 50% more",
+        ),
+        ({"1 instance": Summary(90.0, 90.0, 10.0, 1.0, 3600.0, 0, 9.0, 1.0, 1.0, 1.0)}, "None of these sizes"),
     ],
 )
 def test_it_compares_with_fixed_sizes(target: Path, comparison: dict[str, Summary], said: str) -> None:

@@ -12,7 +12,7 @@ def test_two_executors_sustain_more_than_one_and_both_models_are_left(tmp_path: 
     file, plot = tmp_path / "model.json", tmp_path / "mst.html"
     measure = ["mst", "steady-job", "--executors", "1,2", "--cost", "100ms", "--partitions", "4", "--batch", "2s"]
     finished = subprocess.run(
-        [sys.executable, "-m", "headgate", *measure, "--output", str(file), "--plot", str(plot)],
+        [sys.executable, "-m", "headgate", *measure, "--save", str(file), "--plot", str(plot)],
         capture_output=True,
         text=True,
         timeout=280,

@@ -12,6 +12,8 @@ from headgate.core.window import History
 from headgate.forecast import Forecast
 from headgate.policies.blocks.mst_sizing import Load, MstSizer, Techniques, highest_load
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
+from headgate.runtime.simulate import simulate
+from headgate.workloads import parse_workload
 
 LINE = tuple((m, 100.0 * m + sign * 3) for m in (1, 2, 4) for sign in (-1, 1))
 """Through 100·m, with a deviation by eq. 6 of √18 = 4.243."""
@@ -72,6 +74,62 @@ def test_without_training_the_first_saturated_reading_takes_its_place() -> None:
     sizer.learn(2, 180.0)
     sizer.end_block()
     assert sizer.size(Load(350.0)) == 4
+
+
+def test_until_something_was_measured_an_estimate_stands_in() -> None:
+    sizer = MstSizer(NONE, 0.95, 10)
+    sizer.estimate(8, 800.0)
+    sizer.estimate(8, 720.0)
+    assert sizer.size(Load(100.0)) is None
+    sizer.end_block()
+    # 760 of eight are 95 each.
+    assert sizer.size(Load(180.0)) == 2
+    sizer.learn(2, 160.0)
+    sizer.estimate(2, 400.0)
+    sizer.end_block()
+    assert sizer.size(Load(180.0)) == 3
+    # What was measured is not given up for what is guessed.
+    sizer.estimate(2, 400.0)
+    sizer.end_block()
+    assert sizer.size(Load(180.0)) == 3
+
+
+def test_measurements_are_not_given_up_for_estimates() -> None:
+    sizer = MstSizer(NONE, 0.95, 10, LINE)
+    sizer.estimate(8, 80.0)
+    sizer.end_block()
+    assert sizer.size(Load(299.0)) == 3
+
+
+@pytest.mark.parametrize("name", ["mst-0", "mst-3", "mst-7", "quantile"])
+def test_a_job_that_begins_too_large_is_made_smaller_though_it_is_never_saturated(name: str) -> None:
+    result = simulate(
+        name,
+        parse_workload("constant:20"),
+        objective=parse_objective("latency < 10s").within(1, 20),
+        service_rate_per_s=10.0,
+        model="micro-batch",
+        start=20,
+        startup_s=30.0,
+        seconds=3600.0,
+    )
+    sizes = [seen.instances["job"].ready for seen in result.observations]
+    assert sizes[0] == 20
+    assert 2 <= sizes[-1] <= 5
+    assert result.summary.slo_violation_pct == 0
+
+
+def test_records_that_wait_for_their_batch_are_no_miss() -> None:
+    """Readings of a job with batches always have a backlog; only more than it gets through is too much."""
+    chosen = make_policy("quantile", Context(parse_objective("throughput >= 95%"), Topology.single()))
+    window = History(Topology.single())
+    for minute in range(61):
+        sample = Sample(
+            "job", 60.0 * minute, input_rate_per_s=20, processed_rate_per_s=50, backlog=100, trigger_interval_s=5
+        )
+        window.observe(Observation(60.0 * minute, {"job": sample}, {"job": Instances(5, 5, 5)}))
+        chosen.decide(60.0 * minute, window)
+    assert chosen.snapshot()["sizers"]["job"][0] <= np.log(8.0)
 
 
 def test_there_are_eight_combinations() -> None:

@@ -18,8 +18,8 @@ from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.runtime.wiring import wire
-from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.batch_job import MicroBatchJob
+from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
 

@@ -36,7 +36,7 @@ def test_spark_knows_arrivals_as_of_the_planning_of_the_newest_batch_and_guesses
     assert [sample.age_s for sample in told] == [1, 6, 9]
     # Planned at 40 s: now it is known. What comes since is guessed from the last half a minute.
     known = read(running, 40.5)
-    assert (known.arrived, known.age_s) == (pytest.approx(800 + 0.5 * 700 / 30), 0.5)
+    assert [known.arrived, known.age_s] == pytest.approx([800 + 0.5 * 700 / 30, 0.5])
     assert [sample.input_rate_per_s for sample in (*told, known)] == [10, 10, 10, 50]
 
 

@@ -146,7 +146,7 @@ def test_a_closed_engine_answers_no_more_and_can_be_closed_again() -> None:
 def test_a_time_that_cannot_be_is_refused(name: str, value: float) -> None:
     kernel = QueueNetwork(parse_workload("constant:10"), 5)
     with pytest.raises(InputError, match="must be finite and not negative"):
-        SimulatedEngine(kernel, **{name: value})
+        SimulatedEngine(kernel, **{name: value})  # type: ignore[arg-type]  # one of three numbers
 
 
 def test_start_up_times_are_spread_around_their_median_and_repeatable_by_their_seed() -> None:

@@ -30,7 +30,7 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
     partitions: Annotated[int, typer.Option(metavar="N", help="Tasks per batch.")] = 12,
     batch: Annotated[str, typer.Option(metavar="DURATION", help="About how long a batch takes.")] = "2s",
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long one size may take to settle.")] = "2m",
-    output: Annotated[
+    save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The model file; mst-APP.json if not given.", show_default=False)
     ] = None,
     plot: Annotated[
@@ -41,11 +41,12 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
     """Measure the throughput that a real Spark job sustains at most, by its number of executors.
 
     Starts a Spark cluster on this machine, fills the job's source before it starts, and watches the throughput of each
-    size until it settles: four of the last five batches within 5%. Writes both fitted models with their uncertainty.
-    Everything it started is gone afterwards, also after Ctrl-C.
+    size until it settles: four of the last five batches within 5% of the one before. Writes both fitted models with
+    their uncertainty, and the measurements: mst-0 … mst-7 and quantile load them by model_file=FILE. Everything it
+    started is gone afterwards, also after Ctrl-C.
 
     [bold]Examples[/bold]
-      [cyan]headgate mst steady-job --executors 1,2,4 --plot mst.html[/cyan]
+      [cyan]headgate mst steady-job --executors 1,2,4 --save mst.json --plot mst.html[/cyan]
       [cyan]headgate mst steady-job --executors 1,2,4,6 --validate 3,5 --cost 10ms --json[/cyan]
     """
     from headgate.lab.mst import MstPlan, measure_mst
@@ -59,8 +60,8 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
         batch_s=duration_s("--batch", batch),
         timeout_s=duration_s("--timeout", timeout),
     )
-    output = Path(f"mst-{app}.json") if output is None else output
-    for target in (output, plot, json_file):
+    file = Path(f"mst-{app}.json") if save is None else save
+    for target in (file, plot, json_file):
         check_target(target)
     if plot is not None:
         from headgate.lab.report import require_plotly
@@ -69,12 +70,12 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
     console = make_console(stderr=json_file == "-")
     with _view(console, plan) as view:
         result = measure_mst(plan, view)
-    write_json(result.to_json(), str(output))
+    write_json(result.to_json(), str(file))
     if plot is not None:
         _write_plot(plot, result)
     if json_file is not None:
         write_json(result.to_json(), json_file)
-    _print(result, output, plot, console)
+    _print(result, file, plot, console)
 
 
 def _sizes(option: str, text: str) -> tuple[int, ...]:
@@ -144,7 +145,7 @@ def _write_plot(path: Path, result: MstResult) -> None:
     data, layout = result.figure()
     notes = [
         f"A batch is given about {result.plan.batch_s:g} s of work; a size has settled when four of its last five "
-        "batches are within 5% of their median, and these are the points of the plot.",
+        "batches are within 5% of the one before, and these are the points of the plot.",
         f"Model 1 is 1 / (w0 + w1/m + w2·m + w3·m²), model 2 is w0 + w1·m − w2·m²; σ is "
         f"{result.selected.deviation:.2f} records/s for the chosen one.",
     ]
@@ -153,7 +154,7 @@ def _write_plot(path: Path, result: MstResult) -> None:
     write_scenario_report(path, Scenario(f"mst {result.plan.app}", summary, lambda _: outcome), outcome)
 
 
-def _print(result: MstResult, output: Path, plot: Path | None, console: Console) -> None:
+def _print(result: MstResult, file: Path, plot: Path | None, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -167,4 +168,4 @@ def _print(result: MstResult, output: Path, plot: Path | None, console: Console)
     console.print(table)
     chosen = result.selected
     console.print(f"\nmodel {int(chosen.kind)} is chosen, with a deviation of {chosen.deviation:.2f} records/s")
-    console.print(Text(f"model: {output}" + ("" if plot is None else f"\nplot:  {plot}"), style="dim"), soft_wrap=True)
+    console.print(Text(f"model: {file}" + ("" if plot is None else f"\nplot:  {plot}"), style="dim"), soft_wrap=True)

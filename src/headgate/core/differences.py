@@ -16,6 +16,12 @@ from dataclasses import replace
 
 from headgate.core.types import Batch, Sample
 
+_OF_NO_BATCH: Mapping[str, float | None] = {
+    "processed_rate_per_s": None,
+    "processing_time_s": 0.0,
+    "scheduling_delay_s": 0.0,
+}
+"""An operator that has nothing to do would be through with a batch at once."""
 _OF_NEWEST_BATCH = ("processed_rate_per_s", "processing_time_s", "scheduling_delay_s", "trigger_interval_s")
 
 
@@ -35,10 +41,7 @@ def completed(sample: Sample, before: Sample | None) -> Sample:
         # No batch has ended since: what the newest one told is still the newest that is known.
         found |= {name: getattr(before, name) for name in _OF_NEWEST_BATCH}
     made = _with(sample, found)
-    if made.is_idle and not sample.batches:
-        # It would be through with a batch at once.
-        made = _with(sample, found | {"processed_rate_per_s": None, "processing_time_s": 0.0, "scheduling_delay_s": 0.0})
-    return made
+    return made if sample.batches or not made.is_idle else _with(sample, {**found, **_OF_NO_BATCH})
 
 
 def _with(sample: Sample, found: Mapping[str, float | None]) -> Sample:

@@ -55,7 +55,9 @@ METRICS = {
         Metric("backlog", Dimension.RECORDS, "records that have arrived and are not processed yet"),
         Metric("input_rate_per_s", Dimension.RATE, "records offered per second"),
         Metric("processed_rate_per_s", Dimension.RATE, "records per second got through while busy"),
-        Metric("latency_s", Dimension.TIME, "the longest that any record waited for its result since the reading before"),
+        Metric(
+            "latency_s", Dimension.TIME, "the longest that any record waited for its result since the reading before"
+        ),
         Metric("processing_time_s", Dimension.TIME, "how long the newest batch took"),
         Metric("scheduling_delay_s", Dimension.TIME, "how long the newest batch waited before it started"),
         Metric("trigger_interval_s", Dimension.TIME, "time between two batches as configured"),

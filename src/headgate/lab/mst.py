@@ -17,6 +17,7 @@ from headgate._version import __version__
 from headgate.core.errors import EngineError, InputError, UnknownNameError
 from headgate.core.types import JSON, Decision, Verdict
 from headgate.policies.capacity.convergence import LAST, LEAST, TOLERANCE, converged
+from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION
 from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from headgate.local.cluster import LocalCluster
 
 APPS = ("steady-job",)
-FILE_VERSION = 1
 _POLL_S = 0.2
 _START_TIMEOUT_S = 90.0
 _ENDLESS = 1_000_000_000
@@ -107,7 +107,7 @@ class MstResult:
                     "throughput_per_s": _rounded(one.throughput_per_s),
                     "readings_per_s": [_rounded(value) for value in one.readings],
                     "agreeing_per_s": [_rounded(value) for value in one.agreeing],
-                    "use": "validation" if one.executors in self.plan.validation else "training",
+                    "use": VALIDATION if one.executors in self.plan.validation else TRAINING,
                 }
                 for one in self.measurements
             ],
@@ -262,7 +262,6 @@ def _measure(
 
 def _watch(plan: MstPlan, size: int, engine: SparkEngine, query: StreamingQuery, watcher: Watcher) -> Measurement:
     readings: list[float] = []
-    seen_s = 0.0
     until_s = time.monotonic() + plan.timeout_s
     while time.monotonic() < until_s:
         time.sleep(_POLL_S)
@@ -270,16 +269,16 @@ def _watch(plan: MstPlan, size: int, engine: SparkEngine, query: StreamingQuery,
             raise EngineError(f"the job ended by itself: {query.exception()}")
         observation = engine.observe()
         sample = observation.samples.get("job")
-        if sample is None or sample.warming or sample.at_s <= seen_s or not sample.processed_rate_per_s:
-            continue
-        seen_s = sample.at_s
         if observation.instances["job"].ready != size:
             readings.clear()  # An executor was lost: what it left unfinished is nobody's throughput.
             continue
-        readings.append(sample.processed_rate_per_s)
-        watcher.reading(size, readings)
-        if agreeing := converged(readings):
-            return Measurement(size, tuple(readings), tuple(agreeing))
+        for batch in () if sample is None else sample.batches:
+            if batch.warming or not batch.records or batch.processing_time_s <= 0:
+                continue
+            readings.append(batch.records / batch.processing_time_s)
+            watcher.reading(size, readings)
+            if agreeing := converged(readings):
+                return Measurement(size, tuple(readings), tuple(agreeing))
     return Measurement(size, tuple(readings), ())
 
 

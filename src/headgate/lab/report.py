@@ -110,8 +110,8 @@ def _head(observations: Sequence[Observation], objective: Objective, notes: Sequ
 def _cards(summary: Summary, objective: Objective) -> str:
     cards = [
         *_kept(summary, objective),
-        ("Latency p95", _seconds(summary.latency_p95_s), f"of the records; median {_seconds(summary.latency_p50_s)}", ""),
-        ("Latency p99", _seconds(summary.latency_p99_s), "of the records", ""),
+        ("Latency p95", _seconds(summary.latency_p95_s), f"of records; median {_seconds(summary.latency_p50_s)}", ""),
+        ("Latency p99", _seconds(summary.latency_p99_s), "of records", ""),
         ("Largest backlog", _count(summary.max_backlog), "records", ""),
         ("Kept up", _percent(summary.qos_pct), "of the time", ""),
         ("Instances", f"{summary.mean_instances:.2f}", "ready on average", ""),

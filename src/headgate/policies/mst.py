@@ -12,7 +12,7 @@ from headgate.core.types import JSON, Number, Sample
 from headgate.forecast.arma import Arma, ArmaSettings
 from headgate.policies.blocks.mst_sizing import Load, MstSizer, Techniques, highest_load
 from headgate.policies.blocks.policy import BlockPolicy, BlockSettings
-from headgate.policies.capacity.saturation import saturated_throughput
+from headgate.policies.capacity.saturation import estimated_throughput, saturated_throughput
 from headgate.policies.frame.base import Context, register
 
 _DEFAULT_PROBABILITY = 0.95
@@ -53,6 +53,7 @@ class Mst(BlockPolicy[MstSettings]):
     """
 
     Settings = MstSettings
+    state_version = 2
     techniques: ClassVar[Techniques]
 
     def __init__(self, settings: MstSettings, context: Context) -> None:
@@ -72,9 +73,11 @@ class Mst(BlockPolicy[MstSettings]):
             self._forecaster(operator).observe(rate_per_s)
 
     def read_capacity(self, operator: str, instances: int, sample: Sample) -> None:
-        throughput = saturated_throughput(sample)
+        throughput, estimated = saturated_throughput(sample), estimated_throughput(sample)
         if throughput is not None:
             self._sizer(operator).learn(instances, throughput)
+        elif estimated is not None:
+            self._sizer(operator).estimate(instances, estimated)
 
     def block_size(self, operator: str, rate_per_s: float) -> tuple[int | None, dict[str, Number]]:
         sizer = self._sizer(operator)

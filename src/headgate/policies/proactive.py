@@ -384,4 +384,3 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
             known.detector = self._detector(known.model)
             known.detector.restore(state["detector"])
         return known
-

@@ -11,14 +11,14 @@ from headgate.core.types import JSON, Number, Sample
 from headgate.policies.blocks.outlook import BlockOutlook
 from headgate.policies.blocks.policy import BlockPolicy, BlockSettings
 from headgate.policies.blocks.quantile_sizing import QuantileSizer
-from headgate.policies.capacity.saturation import saturated_throughput
+from headgate.policies.capacity.saturation import estimated_throughput, saturated_throughput
 from headgate.policies.frame.base import Context, register
 
 
 class QuantileSettings(BlockSettings):
     target: Annotated[float, Field(ge=0.5, lt=1)] = 0.99
     """Share of steps in which the job shall carry what arrives."""
-    miss_worth: Annotated[float, Field(gt=0)] = 6.5
+    miss_worth: Annotated[float, Field(gt=0)] = 8.0
     """What a missed step is worth at first, in steps of all the instances that the load needs; then it follows
     ``target``."""
     gain: Annotated[float, Field(ge=0, le=1)] = 0.002
@@ -53,6 +53,7 @@ class Quantile(BlockPolicy[QuantileSettings]):
 
     name = "quantile"
     summary = "Weighs instances against misses by the distributions of load and throughput."
+    state_version = 2
     Settings = QuantileSettings
 
     def __init__(self, settings: QuantileSettings, context: Context) -> None:
@@ -69,12 +70,15 @@ class Quantile(BlockPolicy[QuantileSettings]):
             outlook.observe(rate_per_s)
 
     def read_capacity(self, operator: str, instances: int, sample: Sample) -> None:
-        if sample.input_rate_per_s is None or sample.backlog is None:
+        offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
+        if offered is None or sample.backlog is None:
             return
         sustained = saturated_throughput(sample)
-        # Records wait, but not because too many arrive: it is not known what could have been carried.
-        if sustained is not None or not sample.backlog:
-            self._sizer(operator).read(instances, sample.input_rate_per_s, sustained)
+        # Records that only wait for the next batch, or from an earlier time, are no sign of too many.
+        if sustained is not None or not sample.backlog or (processed is not None and processed > offered):
+            self._sizer(operator).read(instances, offered, sustained)
+        if sustained is None and (estimated := estimated_throughput(sample)) is not None:
+            self._sizer(operator).estimate(instances, estimated)
 
     def block_size(self, operator: str, rate_per_s: float) -> tuple[int | None, dict[str, Number]]:
         sizer, (ahead, _) = self._sizer(operator), self._outlook(operator)

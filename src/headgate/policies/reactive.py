@@ -12,6 +12,7 @@ from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.capacity.running_mean import Capacity, Source
+from headgate.policies.capacity.saturation import estimated_throughput
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import is_queueing, plain, readings_over, told_by, work_pressure
 from headgate.policies.frame.settings import Seconds, Settings
@@ -103,7 +104,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         # The loop may look more often than there are readings, and one must not count twice.
         if sample.warming or instances.ready < 1 or self._learned_s.get(operator) == sample.measured_s:
             return
-        carried, source = _carried_at_violation(sample) if violated else (_carried_when_kept(sample), Source.BUSYNESS)
+        carried, source = _carried_at_violation(sample) if violated else (estimated_throughput(sample), Source.BUSYNESS)
         if not carried:
             return
         self._learned_s[operator] = sample.measured_s
@@ -121,7 +122,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         if learned is None or learned.source is not Source.PROCESSED or instances.ready < 1:
             return
         readings = readings_over(window, operator, self.settings.idle_for_s)
-        shown = [_carried_when_kept(reading) for reading in readings if not self._violates(reading)]
+        shown = [estimated_throughput(reading) for reading in readings if not self._violates(reading)]
         known = [carried for carried in shown if carried is not None]
         if not readings or len(known) < len(readings):
             return
@@ -222,17 +223,6 @@ def _carried_at_violation(sample: Sample) -> tuple[float | None, Source]:
     # Without a queue the instances still kept up: less than they got through was too much for the objective.
     carried = processed if offered is None or is_queueing(sample) else min(offered, processed)
     return carried, Source.PROCESSED
-
-
-def _carried_when_kept(sample: Sample) -> float | None:
-    """Records per second that all instances together could carry, by how busy they were: the more cautious guess."""
-    guesses = []
-    # Batches that follow each other without a pause take as long as they have: only a trigger shows idle time.
-    if sample.trigger_interval_s and sample.processed_rate_per_s:
-        guesses.append(sample.processed_rate_per_s)
-    if sample.utilization and sample.input_rate_per_s:
-        guesses.append(sample.input_rate_per_s / sample.utilization)
-    return min(guesses, default=None)
 
 
 def _needed(rate_per_s: float, capacity_per_s: float) -> int:

@@ -23,7 +23,7 @@ from headgate.core.topology import Topology
 from headgate.core.units import parse_duration_s
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for, policy_from
+from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
 from headgate.runtime.claim import Claim
@@ -31,6 +31,7 @@ from headgate.runtime.clock import SystemClock
 from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop, Watcher
 from headgate.runtime.metrics import require_metrics
+from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.switch import PolicySwitch, RuleFileWatch
 from headgate.runtime.wiring import wire
 
@@ -251,4 +252,4 @@ def preview_policy(
     policy: str | PolicyMaker, objective: Objective, settings: Mapping[str, object] | None = None, seed: int = 0
 ) -> AnyPolicy:
     """The policy for a job of one operator; also a way to find out, before anything is started, that it can be made."""
-    return policy_from(policy, Context(objective, Topology.single(), seed), settings)
+    return policy_with_files(policy, Context(objective, Topology.single(), seed), settings)

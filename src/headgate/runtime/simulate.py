@@ -26,10 +26,11 @@ from headgate.core.metrics import MetricSource
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.journal.contract import Journal
-from headgate.policies.frame.base import Context, PolicyMaker, guards_for, policy_from
+from headgate.policies.frame.base import Context, PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, load_constraints
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.runtime.wiring import wire
 from headgate.simulation.batch_job import MicroBatchJob
@@ -142,10 +143,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
             readings=readings,
             late_after_s=late_after_s,
         )
-    engine = SimulatedEngine(
-        kernel, startup_s=startup_s, startup_spread=startup_spread, drain_s=drain_s, seed=seed
-    )
-    chosen = policy_from(policy, Context(objective, engine.topology(), seed), settings)
+    engine = SimulatedEngine(kernel, startup_s=startup_s, startup_spread=startup_spread, drain_s=drain_s, seed=seed)
+    chosen = policy_with_files(policy, Context(objective, engine.topology(), seed), settings)
     if state is not None:
         chosen.restore(state)
     limits = load_constraints(constraints, engine.topology())

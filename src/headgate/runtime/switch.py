@@ -8,10 +8,11 @@ from pathlib import Path
 
 from headgate.core.errors import InputError
 from headgate.core.metrics import MetricSource
-from headgate.policies.frame.base import Context, PolicyMaker, policy_from
+from headgate.policies.frame.base import Context, PolicyMaker
 from headgate.rules.model import Constraint, Named
 from headgate.rules.rules_policy import Rules, RulesPolicy
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.wiring import guards_around
 
 logger = logging.getLogger("headgate")
@@ -38,7 +39,7 @@ class PolicySwitch:
     def change(self, policy: str | PolicyMaker, settings: Mapping[str, object] | None = None, told: str = "") -> None:
         """Put a policy in force at the next decision; one that cannot be used is refused with an ``InputError``."""
         try:
-            made = policy_from(policy, self._context, settings)
+            made = policy_with_files(policy, self._context, settings)
             self._loop.change(made, guards_around(made, self._guards, self._constraints), told)
         except InputError as error:
             self._loop.note("policy-refused", f"{error} The policy in force stays.")

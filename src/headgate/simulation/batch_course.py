@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from copy import copy
 from itertools import chain
 from typing import NamedTuple
 
@@ -57,9 +56,7 @@ class BatchLog:
         self._knots = array("d")
 
     def add(self, batch: LoggedBatch) -> None:
-        times_s = (batch.start_s, batch.end_s, batch.oldest_s, batch.newest_s)
-        self._batches.extend((*times_s, batch.records, batch.arrived, len(batch.knots)))
-        self._knots.extend(chain.from_iterable(batch.knots))
+        _append(self._batches, self._knots, batch)
 
     def course(self, now: Instant, oldest_s: Instant | None, running: LoggedBatch | None) -> Course:
         """What has happened by now.
@@ -67,12 +64,17 @@ class BatchLog:
         - ``oldest_s``: when the oldest record arrived that is not done, if there is one
         - ``running``: the batch that has not ended, with its knots until now
         """
-        whole = copy(self)
-        whole._batches, whole._knots = self._batches[:], self._knots[:]
+        batches, knots = self._batches[:], self._knots[:]
         if running is not None:
-            whole.add(running)
-        told = _Told(self._workload, whole._batches, whole._knots, now, len(self._batches) // _COLUMNS)
+            _append(batches, knots, running)
+        told = _Told(self._workload, batches, knots, now, len(self._batches) // _COLUMNS)
         return told.course(oldest_s, self._excused_s)
+
+
+def _append(batches: array[float], knots: array[float], batch: LoggedBatch) -> None:
+    times_s = (batch.start_s, batch.end_s, batch.oldest_s, batch.newest_s)
+    batches.extend((*times_s, batch.records, batch.arrived, len(batch.knots)))
+    knots.extend(chain.from_iterable(batch.knots))
 
 
 class _Told:
@@ -124,7 +126,7 @@ class _Told:
         )
 
     def _results(self, spans: Rows) -> Rows:
-        """Latencies of records that arrived in a span of time and were done at its end; cut where the workload turns."""
+        """Latencies of records that arrived in a span of time and were done at its end; cut where the load turns."""
         records, oldest_s, newest_s, end_s = spans.T
         first = np.searchsorted(self.turns_s, oldest_s, side="right")
         past = np.searchsorted(self.turns_s, newest_s, side="left")

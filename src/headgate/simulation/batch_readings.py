@@ -183,4 +183,3 @@ class BatchReadings:
         waiting = max(0.0, self._arrived_by(now - self._bound_s - self._excused_s) - processed)
         self._late = max(self._late, round(self._late_done + waiting, READING_DIGITS))
         return self._late
-

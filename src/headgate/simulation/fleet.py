@@ -12,7 +12,6 @@ from headgate.core.course import Rows, rows
 from headgate.core.types import Instances, Instant, Startup
 from headgate.simulation.contract import Warmed
 
-
 _WATCHED_S = 180.0
 """An instance that has got no work for so long is told of without, as on Spark."""
 

@@ -7,7 +7,6 @@ from functools import partial
 
 from headgate.workloads.contract import Workload
 
-
 _BENDS = 64
 """Into so many straight lines a curve is cut where its truth is told."""
 

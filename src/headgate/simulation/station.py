@@ -110,7 +110,9 @@ class Station:
         def lateness(at_s: Instant) -> float:
             return self.arrivals.by(at_s - bound_s) - phase.done_by(at_s)
 
-        bends_s = (bend_s + bound_s for bend_s in self.arrivals.bends_s(phase.from_s - bound_s, phase.until_s - bound_s))
+        bends_s = (
+            bend_s + bound_s for bend_s in self.arrivals.bends_s(phase.from_s - bound_s, phase.until_s - bound_s)
+        )
         for from_s, to_s in pairwise((phase.from_s, *bends_s, phase.until_s)):
             first, last = lateness(from_s), lateness(to_s)
             if max(first, last) <= 0:

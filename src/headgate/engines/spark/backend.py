@@ -21,7 +21,7 @@ from headgate.engines.spark.snapshots import Executor
 DEFAULT_PROFILE = 0
 _KEYS = re.compile(r"(\w+) ->")
 _NEEDED = {
-    "SparkContext": ("isStopped", "statusStore", "schedulerBackend"),
+    "SparkContext": ("isStopped", "statusStore", "schedulerBackend", "taskScheduler"),
     "scheduler backend": (
         "decommissionExecutor",
         "executorsPendingDecommission",
@@ -29,6 +29,7 @@ _NEEDED = {
         "killExecutors",
         "requestTotalExecutors",
     ),
+    "task scheduler": ("taskSetManagerForAttempt",),
 }
 
 
@@ -56,7 +57,15 @@ class SparkBackend:
         self._context: Any = spark.sparkContext._jsc.sc()
         self._backend: Any = self._context.schedulerBackend()
         self._jvm = jvm
-        _probe(spark.version, self._context, self._backend)
+        self.task_scheduler: Any = self._context.taskScheduler()
+        _probe(
+            spark.version,
+            {
+                "SparkContext": self._context,
+                "scheduler backend": self._backend,
+                "task scheduler": self.task_scheduler,
+            },
+        )
         self.status_store: Any = self._context.statusStore()
         self.status_tracker: Any = self._context.statusTracker()
         self._stop_sparks_own(take_over)
@@ -195,8 +204,8 @@ def _refuse_unscalable(spark: SparkSession) -> None:
         )
 
 
-def _probe(version: str, context: Any, backend: Any) -> None:
-    for owner, target in (("SparkContext", context), ("scheduler backend", backend)):
+def _probe(version: str, targets: Mapping[str, Any]) -> None:
+    for owner, target in targets.items():
         with spark_errors("looking at its scheduler"):
             methods = {method.getName() for method in target.getClass().getMethods()}
         missing = [name for name in _NEEDED[owner] if name not in methods]

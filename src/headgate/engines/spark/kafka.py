@@ -29,7 +29,7 @@ FIRST_WITHIN_S = 1.0
 REQUEST_TIMEOUT_S = 10.0
 PAST_WITHIN_S = 0.3
 """How long the first look at a source may take to find out since when its records have been waiting."""
-YOUNGEST_S, OLDEST_S = 2.0, 14 * 86_400.0
+YOUNGEST_S, OLDEST_S = 5.0, 14 * 86_400.0
 """How far back is asked at first, and at most; each time it is three times as far."""
 HALVINGS = 5
 """How often the span in which the oldest waiting record arrived is halved: its age is right to about two per cent."""
@@ -108,7 +108,7 @@ class KafkaOffsets:
             younger_s, older_s = 0.0, YOUNGEST_S
             while waited(older_s) and older_s < OLDEST_S:
                 younger_s, older_s = older_s, 3 * older_s
-            for _ in range(HALVINGS if younger_s else 0):
+            for _ in range(HALVINGS):
                 middle_s = (younger_s + older_s) / 2
                 younger_s, older_s = (middle_s, older_s) if waited(middle_s) else (younger_s, middle_s)
         except Py4JError as error:

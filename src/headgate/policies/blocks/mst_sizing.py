@@ -61,7 +61,8 @@ class MstSizer:
     """The capacity model of one operator, and the least size by it.
 
     Without training samples the first saturated reading stands in for them: throughput is then taken to be
-    proportional to the size until two sizes were seen.
+    proportional to the size until two sizes were seen. Until there is one, it is estimated from how busy instances are,
+    or a job that begins too large would never be saturated, and never be made smaller.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class MstSizer:
         self._kind = select_model(self._samples, MstSamples(validation)).kind if len(self._samples.sizes) > 1 else None
         # Readings of one block at one size share its conditions: their mean is one sample.
         self._block: dict[int, tuple[float, int]] = {}
+        self._estimates: dict[int, tuple[float, int]] = {}
         self._model: MstModel | None = None
         self._throughputs: FloatArray = np.zeros(highest)
         self._fit()
@@ -90,18 +92,27 @@ class MstSizer:
 
     def learn(self, instances: int, throughput_per_s: float) -> None:
         """Take in a saturated reading; it counts from the next block on."""
-        if self.techniques.learning or self._model is None:
+        if self.techniques.learning or not self._samples.sizes:
             total, count = self._block.get(instances, (0.0, 0))
             self._block[instances] = (total + throughput_per_s, count + 1)
 
+    def estimate(self, instances: int, throughput_per_s: float) -> None:
+        """Take in what instances that are not saturated might carry; it counts until something was measured."""
+        if not self._samples.sizes:
+            total, count = self._estimates.get(instances, (0.0, 0))
+            self._estimates[instances] = (total + throughput_per_s, count + 1)
+
     def end_block(self) -> None:
         """Bring the model up to date with what was read since the last block."""
-        if not self._block:
-            return
         for instances, (total, count) in self._block.items():
             self._samples.add(instances, total / count)
+        if self._block:
+            self._fit()
+        elif self._estimates and not self._samples.sizes:
+            each = [total / count / instances for instances, (total, count) in self._estimates.items()]
+            self._use(_proportional(MstSamples([(1, min(each))])))
         self._block.clear()
-        self._fit()
+        self._estimates.clear()
 
     def size(self, load: Load) -> int | None:
         """The least size whose throughput exceeds the load with the asked probability, or that carries most of all."""
@@ -118,24 +129,35 @@ class MstSizer:
         if not sizes:
             return
         if len(sizes) < 2:
-            self._model = _proportional(self._samples)
+            self._use(_proportional(self._samples))
         elif self._kind is None:
-            self._model = select_model(self._samples)
+            self._use(select_model(self._samples))
         else:
-            self._model = self._samples.fit(self._kind)
-        self._throughputs = self._model.throughput(self._sizes)
+            self._use(self._samples.fit(self._kind))
+
+    def _use(self, model: MstModel) -> None:
+        self._model = model
+        self._throughputs = model.throughput(self._sizes)
 
     def snapshot(self) -> JSON:
         model = None if self._model is None else self._model.to_json()
-        return [self._samples.to_json(), [[size, *sums] for size, sums in self._block.items()], model]
+        return [self._samples.to_json(), _rows(self._block), model, _rows(self._estimates)]
 
     def restore(self, state: JSON) -> None:
-        samples, block, model = state
+        samples, block, model, estimates = state
         self._samples = MstSamples.from_json(samples)
-        self._block = {int(size): (float(total), int(count)) for size, total, count in block}
-        self._model = None if model is None else MstModel.from_json(model)
-        if self._model is not None:
-            self._throughputs = self._model.throughput(self._sizes)
+        self._block, self._estimates = _sums(block), _sums(estimates)
+        self._model = None
+        if model is not None:
+            self._use(MstModel.from_json(model))
+
+
+def _rows(sums: dict[int, tuple[float, int]]) -> JSON:
+    return [[size, total, count] for size, (total, count) in sums.items()]
+
+
+def _sums(rows: JSON) -> dict[int, tuple[float, int]]:
+    return {int(size): (float(total), int(count)) for size, total, count in rows}
 
 
 def _proportional(samples: MstSamples) -> MstModel:

@@ -1,8 +1,11 @@
 """What the load of a coming block may be, as shares of what its newest values suggest.
 
-The level is the mean of the newest two values, carried on by their trend while it rises. How far the steps of blocks
-have been from such a level is remembered, each error measured in square roots of how restless the load was when it was
-made; quantiles of these errors, times how restless it is now, are the outlook.
+The level is the mean of the newest values: of as many as have told best lately what the next block is like. Where that
+is the shortest of these spans, it is carried on by the trend while it rises. The two newest values of a noisy load say
+next to nothing, and sizes that follow them are far too large one time and too small the next.
+
+How far the steps of blocks have been from such a level is remembered, each error measured in square roots of how
+restless the load was when it was made; quantiles of these errors, times how restless it is now, are the outlook.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
 
 POINTS = 200
-_LEVEL_STEPS = 2
+_SPANS = (2, 5, 10, 20)
+"""The level is the mean of so many newest values."""
+_SPAN_MEMORY = 100
+"""Blocks by which it is judged how well each of them tells the next; one begins at every step."""
 _TREND_STEPS = 6
 _RESTLESS_STEPS = 30
 _MEMORY = 2000
@@ -61,9 +67,11 @@ class BlockOutlook:
         self._lead = lead_steps
         self._block = block_steps
         span = lead_steps + block_steps
-        self._values: deque[float] = deque(maxlen=max(span, _TREND_STEPS))
-        # Level and restlessness of the newest steps whose block is not over yet.
+        self._values: deque[float] = deque(maxlen=max(span, _TREND_STEPS, *_SPANS))
+        # Level and restlessness of the newest steps whose block is not over yet, and the mean of each span then.
         self._origins: deque[tuple[float, float]] = deque(maxlen=span)
+        self._means: deque[tuple[float, ...]] = deque(maxlen=span)
+        self._span_errors: FloatArray = np.zeros(len(_SPANS))
         self._errors: FloatArray = np.zeros((_MEMORY, block_steps))
         self._count = 0
         self._restless = 0.0
@@ -76,11 +84,15 @@ class BlockOutlook:
             self._restless += (move - self._restless) / min(self._steps, _RESTLESS_STEPS)
         self._steps += 1
         self._values.append(value)
+        newest_first = list(self._values)[::-1]
+        self._means.append(tuple(sum(newest_first[:span]) / len(newest_first[:span]) for span in _SPANS))
         self._origins.append((self._level(), float(np.sqrt(max(self._restless, _STILL)))))
         if len(self._origins) == self._lead + self._block:
             # The value that is lead + block − 1 steps after an origin ends its block.
             level, scale = self._origins[0]
             steps = np.array(self._values)[-self._block :]
+            off = np.abs(np.log(np.array(self._means[0]) / steps.mean()))
+            self._span_errors = self._span_errors + (off - self._span_errors) / min(self._count + 1, _SPAN_MEMORY)
             self._errors[self._count % _MEMORY] = np.clip(np.log(steps / level), -_FURTHEST, _FURTHEST) / scale
             self._count += 1
 
@@ -96,8 +108,9 @@ class BlockOutlook:
 
     def _level(self) -> float:
         values = np.array(self._values)[-_TREND_STEPS:]
-        level = float(values[-_LEVEL_STEPS:].mean())
-        if len(values) < 3:
+        best = int(np.argmin(self._span_errors)) if self._count >= _LEAST else 0
+        level = self._means[-1][best]
+        if best > 0 or len(values) < 3:
             return level
         offsets = np.arange(len(values)) - (len(values) - 1) / 2
         slope = float(offsets @ values) / float(offsets @ offsets)
@@ -111,11 +124,15 @@ class BlockOutlook:
             self._count,
             self._restless,
             self._steps,
+            [list(means) for means in self._means],
+            self._span_errors.tolist(),
         ]
 
     def restore(self, state: JSON) -> None:
-        values, origins, errors, count, restless, steps = state
+        values, origins, errors, count, restless, steps, means, span_errors = state
         self._values.extend(float(value) for value in values)
         self._origins.extend((float(level), float(scale)) for level, scale in origins)
         self._errors[: len(errors)] = np.array(errors, dtype=np.float64).reshape(-1, self._block)
         self._count, self._restless, self._steps = int(count), float(restless), int(steps)
+        self._means.extend(tuple(float(mean) for mean in one) for one in means)
+        self._span_errors = np.array(span_errors, dtype=np.float64)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, TypeVar
+from typing import Annotated, Self, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.window import Window
@@ -45,9 +45,17 @@ class BlockSettings(Settings):
     """Steps that an instance takes to start (the document's U)."""
     training: Measurements = ()
     """What was measured offline, as pairs of instances and records/s, ``1:95, 2:190``; without it, the first saturated
-    reading takes its place."""
+    reading takes its place, and until then an estimate by how busy instances are."""
     validation: Measurements = ()
     """Measurements that decide between the two models of the throughput."""
+    model_file: str | None = None
+    """A file that ``headgate mst --save FILE`` has written: it says what ``training`` and ``validation`` would say."""
+
+    @model_validator(mode="after")
+    def _file_was_read(self) -> Self:
+        if self.model_file is not None and not self.training:
+            raise ValueError(f"model_file {self.model_file} was not read; policies of a running loop have it read")
+        return self
 
 
 B = TypeVar("B", bound=BlockSettings)
@@ -117,7 +125,7 @@ class BlockPolicy(OperatorPolicy[B]):
             state.block = block
             state.target, state.numbers = self.block_size(operator, rate)
         if state.target is None:
-            return hold(instances, "no-model", "what instances can carry is not known until the job was saturated once")
+            return hold(instances, "no-model", "what instances can carry is not known yet; the next block may know")
         begun = now >= block * length_s - 1e-9 * length_s
         if begun and state.started != block:
             state.started = block

@@ -13,8 +13,8 @@ from headgate.policies.blocks.outlook import Outlook
 from headgate.policies.capacity.censored import CensoredCurve
 from headgate.policies.capacity.mst import Measured
 
-_FURTHEST = math.log(4.0)
-"""The worth of a miss stays within this factor of what was set."""
+_FURTHEST = math.log(2.0)
+"""The worth of a miss stays within this factor of what was set: what can only be kept at a ruinous price is not."""
 
 
 class QuantileSizer:
@@ -44,6 +44,9 @@ class QuantileSizer:
         self._sizes = np.arange(1.0, highest + 1.0)
         # Of the present block, per size: the highest load it carried, the sum and the number of what it sustained.
         self._read: dict[int, tuple[float, float, int]] = {}
+        # What one instance might carry at least, by how busy it was; it counts until something was sustained.
+        self._estimated: float | None = None
+        self._is_estimate = False
         self._steps = 0
         self._missed = 0
 
@@ -57,8 +60,19 @@ class QuantileSizer:
             self._missed += 1
             self._read[instances] = (highest, total + sustained, count + 1)
 
+    def estimate(self, instances: int, throughput_per_s: float) -> None:
+        """Take in what instances that are not saturated might carry: or a job that begins too large stays so."""
+        if self._curve is None or self._is_estimate:
+            each = throughput_per_s / instances
+            self._estimated = each if self._estimated is None else min(each, self._estimated)
+
     def end_block(self) -> None:
         """Learn from what was read since the last block."""
+        if self._is_estimate and any(count for _, _, count in self._read.values()):
+            self._curve, self._is_estimate = None, False
+        elif self._curve is None and self._estimated is not None:
+            self._curve, self._is_estimate = CensoredCurve(((1, self._estimated),), self._highest), True
+        self._estimated = None
         for instances, (highest, total, count) in self._read.items():
             if count and self._curve is None:
                 self._curve = CensoredCurve(((instances, total / count),), self._highest)
@@ -92,10 +106,12 @@ class QuantileSizer:
             [[size, *sums] for size, sums in self._read.items()],
             self._steps,
             self._missed,
+            self._estimated,
+            self._is_estimate,
         ]
 
     def restore(self, state: JSON) -> None:
-        log_worth, curve, read, steps, missed = state
+        log_worth, curve, read, steps, missed, estimated, is_estimate = state
         self._log_worth = float(log_worth)
         self._curve = None
         if curve is not None:
@@ -103,3 +119,5 @@ class QuantileSizer:
             self._curve.restore(curve)
         self._read = {int(size): (float(high), float(total), int(count)) for size, high, total, count in read}
         self._steps, self._missed = int(steps), int(missed)
+        self._estimated = None if estimated is None else float(estimated)
+        self._is_estimate = bool(is_estimate)

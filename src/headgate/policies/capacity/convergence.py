@@ -1,9 +1,8 @@
-"""When a measured throughput has settled (imai §V-A: K of the last N samples within ±δ)."""
+"""When a measured throughput has settled (imai §II-A: K of the last N samples within ±δ of the sample before)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 LAST = 5
 LEAST = 4
@@ -13,18 +12,16 @@ TOLERANCE = 0.05
 def converged(
     values: Sequence[float], last: int = LAST, least: int = LEAST, tolerance: float = TOLERANCE
 ) -> list[float] | None:
-    """Those of the last ``last`` values that agree, once at least ``least`` of them are within ``tolerance``.
+    """Those of the last ``last`` values that are within ``tolerance`` of the one before, once there are ``least``.
 
-    The values are compared with their median, which one that is far off does not move.
-
-    >>> converged([10.0, 80.0, 99.0, 101.0, 100.0, 102.0])
-    [99.0, 101.0, 100.0, 102.0]
-    >>> converged([60.0, 80.0, 99.0, 101.0, 100.0]) is None
+    >>> converged([10.0, 80.0, 99.0, 101.0, 100.0, 102.0, 101.0])
+    [101.0, 100.0, 102.0, 101.0]
+    >>> converged([10.0, 80.0, 99.0, 101.0, 100.0]) is None
     True
     """
     if len(values) < last:
         return None
-    newest = list(values[-last:])
-    middle = median(newest)
-    agreeing = [value for value in newest if abs(value - middle) <= tolerance * middle]
+    # The very first value has none before it to agree with.
+    newest = range(max(1, len(values) - last), len(values))
+    agreeing = [values[i] for i in newest if abs(values[i] - values[i - 1]) <= tolerance * values[i - 1]]
     return agreeing if len(agreeing) >= least else None
