@@ -8,6 +8,7 @@ its blocks; one that has not left after ``drain_timeout_s`` is killed. Closing t
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,6 +32,10 @@ from headgate.engines.spark.sources import SourceOffsets
 
 if TYPE_CHECKING:
     from pyspark.streaming import StreamingContext
+
+
+FRESH_S = 0.5
+"""As long as this, what was seen of the executors is good enough to choose by."""
 
 
 class ReadingSource(Protocol):
@@ -75,6 +80,8 @@ class SparkEngine:
         self._requests = Requests(self._backend.request, confirmed=asked)
         self._slots = self._backend.slots_per_executor()
         self._executors = ExecutorHistory()
+        self._listed: list[Executor] = []
+        self._listed_s = -math.inf
         self._draining: dict[str, Instant] = {}
         self._owns_target = asked is not None
         """Until somebody asks for a number, executors may still be coming that the session was set up with."""
@@ -109,8 +116,8 @@ class SparkEngine:
         with self._lock:
             self._refuse_if_closed()
             self._backend.refuse_if_stopped()
-            executors = self._backend.executors()
-            now = self._now()
+            executors = self._listed = self._backend.executors()
+            now = self._listed_s = self._now()
             self._executors.see(now, now - time.time(), executors)
             self._adopt(executors)
             self._look(now, len(self._serving(executors)))
@@ -204,7 +211,8 @@ class SparkEngine:
             self._executors.requested(more, now)
             done.append(f"requested {target} executors")
         self._planned = target
-        executors = self._backend.executors()
+        # A decision follows an observation within milliseconds, and holds are applied too.
+        executors = self._listed if now - self._listed_s < FRESH_S else self._backend.executors()
         alive = {executor.id: executor for executor in executors if executor.is_active}
         self._draining = {name: since_s for name, since_s in self._draining.items() if name in alive}
         serving = self._serving(executors)

@@ -9,10 +9,11 @@ here, known by its path.
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 Partition: TypeAlias = tuple[str, ...]
@@ -26,24 +27,34 @@ _RECORD_BY_RECORD = frozenset({"kafka", "headgate-load", "rate"})
 _RATIOS_KEPT = 15
 
 
-def partitions_of(offset: str | None) -> dict[Partition, float] | None:
-    """The numbers in an offset; ``None`` where there is no offset, or it has no numbers."""
+@functools.lru_cache(maxsize=64)
+def partitions_of(offset: str | None) -> Offsets | None:
+    """The numbers in an offset as text; ``None`` where there is no offset, or it has no numbers.
+
+    The end of a batch is the start of the next one, and is looked at again and again while it runs.
+    """
     if not offset:
         return None
     try:
-        parsed = json.loads(offset)
+        return numbers_in(json.loads(offset))
     except ValueError:
         return None
-    return dict(_numbers(parsed, ())) or None
 
 
-def _numbers(part: object, path: Partition) -> Iterator[tuple[Partition, float]]:
-    if isinstance(part, Mapping):
+def numbers_in(offset: object) -> Offsets | None:
+    """The numbers in an offset that was parsed before; ``None`` where there are none."""
+    found: dict[Partition, float] = {}
+    _collect(offset, (), found)
+    return found or None
+
+
+def _collect(part: object, path: Partition, found: dict[Partition, float]) -> None:
+    if isinstance(part, dict):
         for key, value in part.items():
             if key not in _NOT_COUNTED:
-                yield from _numbers(value, (*path, str(key)))
-    elif isinstance(part, int | float) and not isinstance(part, bool):
-        yield path, float(part)
+                _collect(value, (*path, key), found)
+    elif type(part) is int or type(part) is float:  # Truth values are no numbers here.
+        found[path] = float(part)
 
 
 def distance(start: Offsets, end: Offsets) -> float:

@@ -7,7 +7,6 @@ between, records are taken to go on arriving at the rate that was seen, and the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.arrivals import ArrivalCurve
-from headgate.engines.spark.offsets import Offsets, Partition, RecordsPerOffset, distance, partitions_of
+from headgate.engines.spark.offsets import Offsets, Partition, RecordsPerOffset, distance, numbers_in, partitions_of
 from headgate.engines.spark.running import RunningBatch
 from headgate.engines.spark.snapshots import Asked, Job, Progress, Query, Source
 
@@ -333,7 +332,7 @@ class QueryReadings:
 
 def _offset(report: Mapping[str, Any], key: str) -> Offsets | None:
     offset = report.get(key)
-    return partitions_of(offset if isinstance(offset, str) or offset is None else json.dumps(offset))
+    return partitions_of(offset) if isinstance(offset, str) else numbers_in(offset)
 
 
 def _parsed(*choices: Iterable[str | None]) -> list[Offsets | None]:
