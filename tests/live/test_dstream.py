@@ -114,10 +114,12 @@ def test_batches_are_read_and_the_job_is_scaled_out_when_they_wait(
     assert all(sample.trigger_interval_s == BATCH_S for sample in settled)
     rates = [sample.input_rate_per_s for sample in settled if sample.input_rate_per_s is not None]
     assert max(rates) == pytest.approx(RATE_PER_S, rel=0.35)
-    for sample in settled:
-        assert sample.scheduling_delay_s is not None
-        assert sample.processing_time_s is not None
-        assert sample.latency_s == pytest.approx(sample.scheduling_delay_s + sample.processing_time_s)
+    batches = [batch for sample in samples for batch in sample.batches]
+    assert sum(batch.records for batch in batches) == pytest.approx(feed.sent, abs=2 * BATCH_S * RATE_PER_S)
+    for batch in batches:
+        # The oldest record of a batch came at the beginning of the interval that the batch is of.
+        waited_s = BATCH_S + batch.scheduling_delay_s + batch.processing_time_s
+        assert batch.latency_s == pytest.approx(waited_s, abs=0.1)
     assert any((sample.backlog or 0) > 0 for sample in settled)
     with closing(SqliteJournal.read(journal)) as reader:
         changes = [one.verdicts["job"] for one in reader.decisions() if not one.is_hold]

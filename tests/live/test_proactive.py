@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 import headgate
 from headgate.apps.steady_job import SteadyJob
 from headgate.journal.sqlite import SqliteJournal
+from headgate.runtime.learned import read_state
 from tests.live.support import eventually
 
 
@@ -53,9 +54,9 @@ def test_it_explores_a_real_job_and_takes_over(spark: SparkSession, tmp_path: Pa
         query.stop()
     assert modes.index("exploration") < modes.index("optimal-control")
     with closing(SqliteJournal.read(journal)) as reader:
-        events, state = reader.events(), reader.load_state("policy/proactive")
+        events = reader.events()
     switch = next(event for event in events if event.kind == "mode-switched")
     assert "exploration → optimal control; a model of degree" in switch.detail
-    assert state is not None
+    state = read_state(journal, "proactive")
     assert state["operators"]["job"]["model"] is not None
     assert job.check(spark).is_exact

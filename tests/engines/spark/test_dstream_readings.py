@@ -43,6 +43,7 @@ def test_a_batch_tells_records_delay_and_processing_time() -> None:
     assert (batch.records, batch.scheduling_delay_s, batch.processing_time_s) == (400, 3, 8)
     assert batch.latency_s == 21, "its oldest record came when the batch interval began"
     assert (sample.arrived, sample.done, sample.backlog, sample.latency_s) == (700, 700, 0, 0)
+    assert sample.input_rate_per_s == 40, "what arrives is known interval by interval, however often somebody looks"
 
 
 def test_batches_that_wait_or_run_are_the_backlog_and_the_oldest_sets_the_latency() -> None:

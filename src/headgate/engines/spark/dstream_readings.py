@@ -59,6 +59,8 @@ class DStreamReadings:
         self._excused_s = batch_interval_s if late_after_s is not None and batch_interval_s >= late_after_s else 0.0
         self._waiting: dict[int, Submitted] = {}
         self._running: Started | None = None
+        self._newest_records: int | None = None
+        """Of the batch that was formed last."""
         self._counts_records = False
         self._arrived = self._done = self._late = 0.0
         self._ended: list[Completed] = []
@@ -78,6 +80,7 @@ class DStreamReadings:
         match event:
             case Submitted():
                 self._waiting[event.batch_ms] = event
+                self._newest_records = event.records
                 self._arrived += event.records
                 self._counts_records |= event.records > 0
             case Started():
@@ -126,9 +129,15 @@ class DStreamReadings:
             latency_s=waited_s,
             running_s=None if self._running is None else now - self._running.at_s,
             batch_ended_s=self._ended_s,
+            input_rate_per_s=self._rate_per_s(),
             trigger_interval_s=self._interval_s,
             warming=self._warming,
         )
+
+    def _rate_per_s(self) -> float | None:
+        """Records that arrive per second, which is known interval by interval."""
+        known = self._counts_records and self._newest_records is not None
+        return (self._newest_records or 0) / self._interval_s if known else None
 
     def _batch(self, event: Completed) -> Batch:
         oldest_s = event.started_s - event.scheduling_delay_s - self._interval_s
