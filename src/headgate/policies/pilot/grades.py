@@ -1,0 +1,90 @@
+"""How well autopilot foretells: what it expected to wait a minute later, against what did.
+
+The stated interval is widened or narrowed after each answer, so that in the long run nine of ten answers lie within it,
+whatever the load (adaptive conformal inference).
+
+>>> grades = Grades()
+>>> interval = grades.expect(0.0, 80.0, 100.0, 120.0)
+>>> grades.grade(60.0, 110.0)
+>>> grades.coverage
+1.0
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headgate.core.types import JSON, Instant
+
+AHEAD_S = 60.0
+COVERAGE = 0.9
+STEP = 0.1
+NARROWEST, WIDEST = math.log(0.2), math.log(1000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What is expected, and within what it lies nine times out of ten."""
+
+    low: float
+    middle: float
+    high: float
+
+
+class Grades:
+    def __init__(self) -> None:
+        self._open: deque[tuple[Instant, float, float]] = deque()
+        self._width = 0.0
+        """The logarithm of the factor by which intervals are widened."""
+        self.answered = 0
+        self.covered = 0
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of answers that lay within the interval stated."""
+        return self.covered / self.answered if self.answered else None
+
+    def expect(self, now: Instant, low: float, middle: float, high: float) -> Interval:
+        """State an interval for what waits ``AHEAD_S`` from now, and remember it."""
+        factor = math.exp(self._width)
+        # Half a batch either way is chance.
+        slack = 0.02 * max(1.0, middle)
+        stated = Interval(
+            max(0.0, middle - factor * (middle - low + slack)), middle, middle + factor * (high - middle + slack)
+        )
+        self._open.append((now + AHEAD_S, stated.low, stated.high))
+        return stated
+
+    def grade(self, now: Instant, actual: float) -> None:
+        """Compare what was expected for now with what is."""
+        due: tuple[float, float] | None = None
+        while self._open and self._open[0][0] <= now + 1e-6:
+            at_s, low, high = self._open.popleft()
+            if now - at_s < AHEAD_S / 4:
+                due = (low, high)
+        if due is None:
+            return
+        inside = due[0] <= actual <= due[1]
+        self.answered += 1
+        self.covered += inside
+        moved = self._width - STEP * (1 - COVERAGE) if inside else self._width + STEP * COVERAGE
+        self._width = max(NARROWEST, min(WIDEST, moved))
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "open": [list(one) for one in self._open],
+            "width": self._width,
+            "answered": self.answered,
+            "covered": self.covered,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, JSON]) -> Grades:
+        made = cls()
+        made._open.extend((float(at_s), float(low), float(high)) for at_s, low, high in saved["open"])
+        made._width = float(saved["width"])
+        made.answered, made.covered = int(saved["answered"]), int(saved["covered"])
+        return made

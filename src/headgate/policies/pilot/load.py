@@ -1,0 +1,113 @@
+"""How many records arrived in each ten seconds, from counters that are read now and then.
+
+>>> load = LoadHistory()
+>>> load.add(0.0, 100.0), load.add(25.0, 600.0), load.add(40.0, 900.0)
+(0, 2, 2)
+>>> load.counts(4)
+array([200., 200., 200., 200.])
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+
+from headgate.core.types import JSON, Instant
+from headgate.forecast.contract import FloatArray
+
+BIN_S = 10.0
+BINS_PER_MINUTE = 6
+KEPT_BINS = 1080
+"""Three hours of bins; of what is older, only minutes are kept."""
+KEPT_MINUTES = 3 * 1440
+LONGEST_GAP_S = 600.0
+"""After a longer silence the record begins anew."""
+
+
+class LoadHistory:
+    """Arrivals in bins of ten seconds, aligned to the clock."""
+
+    def __init__(self) -> None:
+        self._edges: deque[float] = deque(maxlen=KEPT_BINS + 1)
+        """Records that had arrived by the end of each bin."""
+        self._newest_bin: int | None = None
+        self._last: tuple[Instant, float] | None = None
+        self._minutes: deque[float] = deque(maxlen=KEPT_MINUTES)
+        self.largest = 0.0
+        """The most that ever arrived in one bin."""
+
+    @property
+    def newest_bin(self) -> int:
+        """The number of the newest bin that is complete: it ended at ``newest_bin · BIN_S``."""
+        return self._newest_bin or 0
+
+    def __len__(self) -> int:
+        return max(0, len(self._edges) - 1)
+
+    def add(self, at_s: Instant, arrived: float) -> int:
+        """Take in a reading of the counter; gives how many bins became complete."""
+        last = self._last
+        self._last = (at_s, arrived)
+        if last is None or at_s - last[0] > LONGEST_GAP_S:
+            self._begin(at_s, arrived)
+            return 0
+        before_s, before = last
+        if at_s <= before_s:
+            self._last = last
+            return 0
+        if arrived < before:
+            # The counter began anew; what came meanwhile is not known, so the level is moved.
+            self._edges = deque((edge + arrived - before for edge in self._edges), maxlen=KEPT_BINS + 1)
+            before = arrived
+        done = 0
+        while (self.newest_bin + 1) * BIN_S <= at_s:
+            edge_s = (self.newest_bin + 1) * BIN_S
+            share = (edge_s - before_s) / (at_s - before_s)
+            self._close(before + max(0.0, share) * (arrived - before))
+            done += 1
+        return done
+
+    def _begin(self, at_s: Instant, arrived: float) -> None:
+        self._edges.clear()
+        self._newest_bin = math.floor(at_s / BIN_S)
+        self._edges.append(arrived)
+
+    def _close(self, reached: float) -> None:
+        self._newest_bin = self.newest_bin + 1
+        count = max(0.0, reached - self._edges[-1])
+        self._edges.append(self._edges[-1] + count)
+        self.largest = max(self.largest, count)
+        if self._newest_bin % BINS_PER_MINUTE == 0 and len(self._edges) > BINS_PER_MINUTE:
+            self._minutes.append(self._edges[-1] - self._edges[-1 - BINS_PER_MINUTE])
+
+    def counts(self, bins: int) -> FloatArray:
+        """The records of the newest bins, oldest first; fewer where there are not so many."""
+        edges = list(self._edges)[-(bins + 1) :]
+        return np.diff(np.array(edges, dtype=np.float64))
+
+    def minutes(self) -> FloatArray:
+        """The records of each minute, oldest first."""
+        return np.array(self._minutes, dtype=np.float64)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "edges": list(self._edges),
+            "newest_bin": self._newest_bin,
+            "last": list(self._last) if self._last else None,
+            "minutes": list(self._minutes),
+            "largest": self.largest,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, JSON]) -> LoadHistory:
+        made = cls()
+        made._edges.extend(float(edge) for edge in saved["edges"])
+        made._newest_bin = None if saved["newest_bin"] is None else int(saved["newest_bin"])
+        last = saved["last"]
+        made._last = None if last is None else (float(last[0]), float(last[1]))
+        made._minutes.extend(float(value) for value in saved["minutes"])
+        made.largest = float(saved["largest"])
+        return made

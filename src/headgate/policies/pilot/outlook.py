@@ -1,0 +1,261 @@
+"""What may arrive next: several simple forecasts, weighted by how they did, and how far reality was from them before.
+
+Instead of a distribution of a shape that somebody assumed, the future is a set of scenarios: the forecast times the
+course that actual over foretold took at some time in the past. The newest count, some from long ago, and the worst.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.core.types import JSON
+from headgate.forecast.contract import FloatArray
+from headgate.policies.pilot.load import BIN_S, BINS_PER_MINUTE, LoadHistory
+
+HORIZON_BINS = 30
+MEANS_BINS = (2, 6, 18)
+TRENDS_BINS = (6, 18, 60)
+EXPERTS = len(MEANS_BINS) + len(TRENDS_BINS) + 1
+EVERY_BINS = 9
+"""A course of actual over foretold is kept every so many bins."""
+NEWEST, SAMPLED, WORST = 24, 24, 12
+WORST_WEIGHT = 0.15
+ALIKE_WITHIN = 0.4
+"""A course counts for what it is when the load is at about the level at which it began; the logarithm of the ratio."""
+LEAST_ALIKE = 0.02
+ERROR_MEMORY = 0.99
+SHARPNESS = 4.0
+MOST_GROWTH = 1.2
+"""A rate is never assumed above so many times the largest seen, or the forecast."""
+UNKNOWN_SPREAD = 0.08
+"""Before anything is known: standard deviation of the logarithm of the load, per square root of a minute."""
+LEAST_CORRELATION = 0.5
+SHORTEST_SEASON_MINUTES = 30
+_SCORES = np.array([-1.6, -1.0, -0.6, -0.3, 0.0, 0.3, 0.6, 1.0, 1.6, 2.3])
+
+
+@dataclass(frozen=True, slots=True)
+class Scenarios:
+    """Records per bin that may arrive from now on, one row per scenario."""
+
+    counts: FloatArray
+    weights: FloatArray
+    """Add up to 1."""
+    forecast: FloatArray
+
+
+@dataclass(slots=True)
+class _Course:
+    ratios: FloatArray
+    level: float
+    badness: float
+
+
+class Outlook:
+    """Learns how the load goes on."""
+
+    def __init__(self, span_bins: tuple[int, int] = (3, 9)) -> None:
+        self.span_bins = span_bins
+        """The bins ahead over which forecasts are compared: from when a new instance would help."""
+        self._errors = np.full(EXPERTS, np.nan)
+        self._said: deque[tuple[int, FloatArray]] = deque()
+        self._open: deque[tuple[int, FloatArray, float]] = deque()
+        self._newest: deque[_Course] = deque(maxlen=NEWEST)
+        self._sampled: list[_Course] = []
+        self._worst: list[_Course] = []
+        self._seen = 0
+        self.season_minutes: int | None = None
+        """The period that the load repeats itself after; ``None`` where none shows."""
+        self._season_looked = 0
+
+    def observe(self, load: LoadHistory, bins: int) -> None:
+        """Take in that so many bins became complete; asked for once per reading."""
+        for left in range(bins - 1, -1, -1):
+            number = load.newest_bin - left
+            history = load.counts(max(TRENDS_BINS) + HORIZON_BINS + left)
+            history = history[: len(history) - left] if left else history
+            if len(history) < 2:
+                continue
+            self._score(number, history)
+            experts = self._experts(load, history, number)
+            first, last = self.span_bins
+            self._said.append((number, experts[:, first - 1 : last].mean(axis=1)))
+            if number % EVERY_BINS == 0:
+                self._open.append((number, self._combined(experts), _level(history)))
+            self._close(number, history)
+        if load.newest_bin - self._season_looked >= 10 * BINS_PER_MINUTE:
+            self._season_looked = load.newest_bin
+            self.season_minutes = _season(load.minutes())
+
+    def scenarios(self, load: LoadHistory) -> Scenarios:
+        """What may arrive in the next ``HORIZON_BINS``."""
+        history = load.counts(max(TRENDS_BINS))
+        experts = self._experts(load, history, load.newest_bin)
+        forecast = np.minimum(self._combined(experts), MOST_GROWTH * max(load.largest, 1.0))
+        courses = [*self._newest, *self._sampled]
+        level = _level(history)
+        if len(courses) < 4:
+            spread = UNKNOWN_SPREAD * np.sqrt(np.arange(1, HORIZON_BINS + 1) * BIN_S / 60)
+            noise = 1 / math.sqrt(max(1.0, level))
+            ratios = np.exp(_SCORES[:, None] * np.sqrt(spread**2 + noise**2))
+            weights = np.exp(-(_SCORES**2) / 2)
+        else:
+            ratios = np.array([course.ratios for course in (*courses, *self._worst)])
+            levels = np.array([course.level for course in (*courses, *self._worst)])
+            alike = LEAST_ALIKE + np.exp(-0.5 * (np.log((levels + 1) / (level + 1)) / ALIKE_WITHIN) ** 2)
+            weights = alike * np.array([1.0] * len(courses) + [WORST_WEIGHT] * len(self._worst))
+        most = MOST_GROWTH * np.maximum(load.largest, forecast)
+        counts = np.minimum(forecast * ratios, most)
+        return Scenarios(counts, weights / weights.sum(), forecast)
+
+    # ------------------------------------------------------------------------------------------------------ experts
+
+    def _experts(self, load: LoadHistory, history: FloatArray, number: int) -> FloatArray:
+        ahead = np.arange(1, HORIZON_BINS + 1)
+        rows = [np.full(HORIZON_BINS, history[-bins:].mean()) for bins in MEANS_BINS]
+        for bins in TRENDS_BINS:
+            recent = history[-bins:]
+            count = len(recent)
+            if count < 3:
+                rows.append(rows[0])
+                continue
+            offsets = np.arange(count) - (count - 1) / 2
+            slope = float(offsets @ recent) / float(offsets @ offsets)
+            # Only as far ahead as it is long.
+            rows.append(np.maximum(0.0, recent.mean() + slope * ((count - 1) / 2 + np.minimum(ahead, count))))
+        rows.append(self._last_season(load, history, number))
+        return np.array(rows)
+
+    def _last_season(self, load: LoadHistory, history: FloatArray, number: int) -> FloatArray:
+        nothing = np.full(HORIZON_BINS, np.nan)
+        minutes = load.minutes()
+        if self.season_minutes is None or len(minutes) <= self.season_minutes:
+            return nothing
+        now = len(minutes) - self.season_minutes
+        ahead = now + (np.arange(1, HORIZON_BINS + 1) - 1) // BINS_PER_MINUTE
+        past = minutes[np.minimum(ahead, len(minutes) - 1)] / BINS_PER_MINUTE
+        then = minutes[max(0, now - 3) : now].mean() / BINS_PER_MINUTE
+        recent = history[-3 * BINS_PER_MINUTE :].mean()
+        return np.asarray(past * (recent / then if then > 0 else 1.0))
+
+    def _combined(self, experts: FloatArray) -> FloatArray:
+        known = ~np.isnan(experts[:, 0])
+        errors = np.where(np.isnan(self._errors), np.nanmax(self._errors, initial=1.0), self._errors)
+        if np.isnan(self._errors).all():
+            weights = np.zeros(EXPERTS)
+            weights[1] = 1.0
+        else:
+            least = max(1e-9, float(np.nanmin(np.where(known, errors, np.nan))))
+            weights = np.where(known, (least / np.maximum(errors, least)) ** SHARPNESS, 0.0)
+        weights = weights / weights.sum()
+        return np.asarray(np.maximum(0.0, np.where(known[:, None], experts, 0.0).T @ weights))
+
+    def _score(self, number: int, history: FloatArray) -> None:
+        first, last = self.span_bins
+        while self._said and self._said[0][0] + last <= number:
+            said_at, said = self._said.popleft()
+            back = number - said_at
+            actual = history[len(history) - back + first - 1 : len(history) - back + last]
+            if back > len(history) or not len(actual):
+                continue
+            errors = np.abs(said - actual.mean())
+            followed = ERROR_MEMORY * self._errors + (1 - ERROR_MEMORY) * errors
+            self._errors = np.where(np.isnan(self._errors), errors, np.where(np.isnan(errors), self._errors, followed))
+
+    # ---------------------------------------------------------------------------------------- actual over foretold
+
+    def _close(self, number: int, history: FloatArray) -> None:
+        while self._open and self._open[0][0] + HORIZON_BINS <= number:
+            began, foretold, level = self._open.popleft()
+            back = number - began
+            if back > len(history):
+                continue
+            actual = history[len(history) - back : len(history) - back + HORIZON_BINS]
+            ratios = (actual + 0.5) / (foretold + 0.5)
+            self._keep(_Course(ratios, level, float(np.mean(ratios))))
+
+    def _keep(self, course: _Course) -> None:
+        self._newest.append(course)
+        self._seen += 1
+        if len(self._sampled) < SAMPLED:
+            self._sampled.append(course)
+        else:
+            # A reservoir without chance: the golden ratio spreads places evenly, so that runs can be repeated.
+            place = int((self._seen * 0.6180339887498949 % 1.0) * self._seen)
+            if place < SAMPLED:
+                self._sampled[place] = course
+        self._worst = sorted([*self._worst, course], key=lambda one: -one.badness)[:WORST]
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "errors": [None if math.isnan(error) else error for error in self._errors],
+            "said": [[number, [None if math.isnan(one) else one for one in said]] for number, said in self._said],
+            "open": [[number, path.tolist(), level] for number, path, level in self._open],
+            "newest": [_saved(course) for course in self._newest],
+            "sampled": [_saved(course) for course in self._sampled],
+            "worst": [_saved(course) for course in self._worst],
+            "seen": self._seen,
+            "season_minutes": self.season_minutes,
+            "season_looked": self._season_looked,
+            "span_bins": list(self.span_bins),
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, JSON]) -> Outlook:
+        first, last = saved["span_bins"]
+        made = cls((int(first), int(last)))
+        made._errors = np.array([math.nan if error is None else float(error) for error in saved["errors"]])
+        for number, said in saved["said"]:
+            made._said.append((int(number), np.array([math.nan if one is None else float(one) for one in said])))
+        for number, path, level in saved["open"]:
+            made._open.append((int(number), np.array(path, dtype=np.float64), float(level)))
+        made._newest.extend(_restored(one) for one in saved["newest"])
+        made._sampled = [_restored(one) for one in saved["sampled"]]
+        made._worst = [_restored(one) for one in saved["worst"]]
+        made._seen = int(saved["seen"])
+        made.season_minutes = None if saved["season_minutes"] is None else int(saved["season_minutes"])
+        made._season_looked = int(saved["season_looked"])
+        return made
+
+
+def _level(history: FloatArray) -> float:
+    return float(history[-6:].mean()) if len(history) else 0.0
+
+
+def _season(minutes: FloatArray) -> int | None:
+    """The period that the load repeats itself after, in minutes; ``None`` where none shows."""
+    if len(minutes) < 3 * SHORTEST_SEASON_MINUTES:
+        return None
+    centred = minutes - minutes.mean()
+    size = 1 << (2 * len(centred) - 1).bit_length()
+    spectrum = np.fft.rfft(centred, size)
+    overlap = np.arange(len(centred), 0, -1)
+    covariance = np.fft.irfft(spectrum * np.conj(spectrum), size)[: len(centred)] / overlap
+    if covariance[0] <= 0:
+        return None
+    correlation = covariance / covariance[0]
+    last = len(centred) // 2
+    inner = correlation[SHORTEST_SEASON_MINUTES:last]
+    # A lag counts only if the load has come back to it: near lag 0 everything correlates.
+    falls = np.flatnonzero(correlation[:last] < LEAST_CORRELATION / 2)
+    if not len(inner) or not len(falls):
+        return None
+    begin = max(SHORTEST_SEASON_MINUTES, int(falls[0]))
+    if begin >= last:
+        return None
+    best = begin + int(np.argmax(correlation[begin:last]))
+    return best if correlation[best] >= LEAST_CORRELATION else None
+
+
+def _saved(course: _Course) -> list[JSON]:
+    return [course.ratios.tolist(), course.level, course.badness]
+
+
+def _restored(saved: JSON) -> _Course:
+    ratios, level, badness = saved
+    return _Course(np.array(ratios, dtype=np.float64), float(level), float(badness))

@@ -1,0 +1,162 @@
+"""How long a batch takes: ``d = a + s · r / n^γ`` for r records on n instances, learned from batches and forgetting.
+
+One weighted least-squares fit per γ goes on side by side, and the one that has foretold best is believed: instances
+that get in each other's way make γ less than 1. How far batches were from what was foretold is kept as it is: the tail
+of that is what late records are made of.
+
+>>> service = ServiceModel()
+>>> for records in (100, 200, 300, 400, 300, 200):
+...     service.learn(records, 2, 1.0 + 0.01 * records / 2)
+>>> round(float(service.batch_s(1000.0, 4.0)), 1)
+3.5
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+
+from headgate.core.types import JSON
+from headgate.forecast.contract import FloatArray
+
+GAMMAS = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7])
+FORGETTING = 0.998
+"""What is left of a batch's weight after another one."""
+LEAST_S = 0.3
+"""Shorter batches than this count alike."""
+INCUMBENT = 0.95
+"""Another γ must foretell better by this factor."""
+KEPT_RATIOS = 400
+SLOW = 1.6
+"""A batch that takes so much longer than foretold is a slow one, unless several in a row are: then it is the truth."""
+SLOW_IN_A_ROW = 5
+FAST_FORGETTING = 0.7
+RELEARNED_FROM = 12
+"""Batches after which what records take now has replaced what they took before."""
+OVERHEAD_S = 0.25
+"""What a batch is taken to need whatever its records, before it is known."""
+
+
+class ServiceModel:
+    def __init__(self) -> None:
+        count = len(GAMMAS)
+        self._sums = np.zeros((5, count))
+        # One weak belief to begin with: an empty batch takes a little.
+        self._sums[0], self._sums[3] = 0.02, 0.02 * OVERHEAD_S
+        self._errors = np.zeros(count)
+        self._chosen = 0
+        self._ratios: deque[float] = deque(maxlen=KEPT_RATIOS)
+        self._slow_row = 0
+        self._relearning = 0
+        self._warm_factor = 1.3
+        self.batches = 0
+        """Batches learned from."""
+
+    @property
+    def is_known(self) -> bool:
+        return self.batches > 0
+
+    @property
+    def gamma(self) -> float:
+        return float(GAMMAS[self._chosen])
+
+    @property
+    def warm_factor(self) -> float:
+        """By how much the first batch after instances joined takes longer."""
+        return self._warm_factor
+
+    @property
+    def coefficients(self) -> tuple[float, float]:
+        """The fixed part in seconds, and the seconds per record on one instance."""
+        fixed, slope = self._solved()
+        return float(fixed[self._chosen]), float(slope[self._chosen])
+
+    def batch_s(self, records: FloatArray | float, instances: FloatArray | float) -> FloatArray:
+        """How long a batch is expected to take."""
+        fixed_s, each_s = self.coefficients
+        return np.asarray(fixed_s + each_s * np.asarray(records) / np.asarray(instances) ** self.gamma)
+
+    def ratios(self) -> FloatArray:
+        """How long batches took over what was foretold, newest last."""
+        return np.array(self._ratios, dtype=np.float64)
+
+    def learn(self, records: float, instances: int, took_s: float, *, cold: bool = False) -> None:
+        """Take in a batch that has ended; a ``cold`` one tells of warming up only."""
+        if records <= 0 or instances < 1 or took_s <= 0:
+            return
+        if self.batches:
+            ratio = took_s / max(1e-6, float(self.batch_s(records, instances)))
+            if cold:
+                self._warm_factor += 0.2 * (min(4.0, max(1.0, ratio)) - self._warm_factor)
+                return
+            self._slow_row = self._slow_row + 1 if ratio > SLOW else 0
+            self._ratios.append(ratio)
+            if ratio > SLOW and self._slow_row < SLOW_IN_A_ROW:
+                return
+        work = records / float(instances) ** GAMMAS
+        foretold = self._solved()
+        if self.batches:
+            expected = np.maximum(1e-6, foretold[0] + foretold[1] * work)
+            self._errors = FORGETTING * self._errors + np.log(took_s / expected) ** 2
+        if self._slow_row >= SLOW_IN_A_ROW:
+            self._relearning = RELEARNED_FROM
+        # Records that became heavier: the past is let go of faster, so that the truth is there soon.
+        forgetting = FAST_FORGETTING if self._relearning else FORGETTING
+        self._relearning = max(0, self._relearning - 1)
+        weight = 1 / max(took_s, LEAST_S) ** 2
+        self._sums = forgetting * self._sums + weight * np.array(
+            [np.ones_like(work), work, work * work, np.full_like(work, took_s), work * took_s]
+        )
+        best = int(np.argmin(self._errors))
+        if self._errors[best] < INCUMBENT * self._errors[self._chosen] - 1e-12:
+            self._chosen = best
+        self.batches += 1
+
+    def _solved(self) -> tuple[FloatArray, FloatArray]:
+        ones, x, xx, d, xd = self._sums
+        determinant = ones * xx - x * x
+        safe = np.where(determinant > 1e-12 * np.maximum(1e-12, ones * xx), determinant, np.inf)
+        slope = np.where(np.isfinite(safe), (ones * xd - x * d) / safe, 0.0)
+        fixed = np.where(ones > 0, (d - slope * x) / np.maximum(ones, 1e-12), 0.0)
+        # Neither can be negative; what is left is then fitted alone.
+        alone = np.where(xx > 0, xd / np.maximum(xx, 1e-12), 0.0)
+        slope = np.where(fixed < 0, alone, slope)
+        fixed = np.maximum(0.0, fixed)
+        flat = slope <= 0
+        slope = np.where(flat, np.where(x > 0, 0.5 * d / np.maximum(x, 1e-12), 0.0), slope)
+        fixed = np.where(flat, 0.5 * d / np.maximum(ones, 1e-12), fixed)
+        return fixed, slope
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "sums": self._sums.tolist(),
+            "errors": self._errors.tolist(),
+            "chosen": self._chosen,
+            "ratios": list(self._ratios),
+            "slow_row": self._slow_row,
+            "relearning": self._relearning,
+            "warm_factor": self._warm_factor,
+            "batches": self.batches,
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, JSON]) -> ServiceModel:
+        made = cls()
+        made._sums = np.array(saved["sums"], dtype=np.float64)
+        made._errors = np.array(saved["errors"], dtype=np.float64)
+        made._chosen = int(saved["chosen"])
+        made._ratios.extend(float(ratio) for ratio in saved["ratios"])
+        made._slow_row, made._relearning = int(saved["slow_row"]), int(saved["relearning"])
+        made._warm_factor = float(saved["warm_factor"])
+        made.batches = int(saved["batches"])
+        return made
+
+
+def instances_for(rate_per_s: float, service: ServiceModel, cycle_s: float) -> float:
+    """The size at which a batch of one cycle's records takes just one cycle."""
+    fixed_s, each_s = service.coefficients
+    spare_s = max(0.1 * cycle_s, cycle_s - fixed_s)
+    return math.pow(max(1e-9, each_s * rate_per_s * cycle_s / spare_s), 1 / service.gamma)

@@ -1,0 +1,67 @@
+"""autopilot keeps the contract of policies and acts before anything is violated, though it is not offered yet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headgate.core.objective import LatencySlo, Objective, SlowShareSlo, ThroughputSlo
+from headgate.core.types import Batch, Sample, Startup
+from headgate.policies import policy_names
+from headgate.policies.frame.base import Context
+from headgate.policies.pilot.autopilot import Autopilot, AutopilotSettings, asked
+from headgate.testing import check_policy
+from tests.core.building import JOB, history, propose
+
+
+def made(percentile: float = 95.0) -> Autopilot:
+    return Autopilot(AutopilotSettings(), Context(Objective(LatencySlo(10.0, percentile), 1, 24), JOB))
+
+
+def test_it_keeps_the_contract() -> None:
+    check_policy(lambda context: Autopilot(AutopilotSettings(), context))
+    assert "autopilot" not in policy_names()
+
+
+def test_the_objective_is_a_bound_and_a_share_that_may_be_later() -> None:
+    assert asked(LatencySlo(10.0, 95.0)) == pytest.approx((10.0, 0.05))
+    assert asked(LatencySlo(10.0, 100.0)) == (10.0, 1e-4)
+    assert asked(SlowShareSlo(0.05)) == (1.0, 0.05)
+    assert asked(ThroughputSlo(0.9)) == pytest.approx((60.0, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "instances", "code"), [(1.0, 2, "learning"), (8.0, 3, "cautious"), (None, 2, "learning")]
+)
+def test_before_anything_is_known_it_holds_or_grows_with_what_waits(
+    latency_s: float | None, instances: int, code: str
+) -> None:
+    target = propose(made(), history([Sample("job", 0.0, latency_s=latency_s)]))
+    assert (target.instances, target.code) == (instances, code)
+
+
+def restless(percentile: float) -> int:
+    """What it finds right after an hour of a restless load that has violated nothing yet; 12 are there."""
+    policy, random, arrived = made(percentile), np.random.default_rng(3), 0.0
+    window = history([Sample("job", 0.0, arrived=0.0, late=0.0, backlog=0.0, latency_s=0.0)], planned=12)
+    window.startup_times("job").add(Startup("1", 0.0, 30.0, 32.0, 40.0))
+    target = propose(policy, window)
+    for tick in range(1, 360):
+        at_s, records = 10.0 * tick, 2000.0 * float(random.lognormal(0, 0.25))
+        arrived += records
+        batch = Batch(at_s - 9, at_s - 8.5 + 0.02 * records / 12, records, at_s - 19, 0.0, 10.0, 12)
+        sample = Sample(
+            "job", at_s, arrived=arrived, late=0.0, batches=(batch,), backlog=50.0, latency_s=1.0,
+            batch_ended_s=batch.ended_s, trigger_interval_s=10.0,
+        )  # fmt: skip
+        window.observe(history([sample], planned=12).observations[0])
+        target = propose(policy, window)
+    chosen = target.numbers["chosen"]
+    assert isinstance(chosen, int)
+    return chosen
+
+
+def test_who_asks_for_more_gets_more() -> None:
+    sizes = [restless(percentile) for percentile in (50.0, 95.0, 99.9)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]

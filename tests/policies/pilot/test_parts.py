@@ -1,0 +1,257 @@
+"""The parts of autopilot, each against what it claims."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.policies.pilot.grades import AHEAD_S, Grades
+from headgate.policies.pilot.load import BIN_S, LoadHistory
+from headgate.policies.pilot.outlook import HORIZON_BINS, Outlook
+from headgate.policies.pilot.price import AIM, LatePrice
+from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
+from headgate.policies.pilot.service import ServiceModel, instances_for
+
+SERVICE = Service(fixed_s=0.5, each_s=0.02, gamma=1.0, warm_factor=1.5)
+
+
+def loaded(rates_per_s: list[float], every_s: float = 10.0) -> tuple[LoadHistory, Outlook]:
+    """A load that was followed from the start, with the rate of each bin."""
+    load, outlook, arrived = LoadHistory(), Outlook(), 0.0
+    load.add(0.0, 0.0)
+    for number, rate in enumerate(rates_per_s, start=1):
+        arrived += rate * every_s
+        outlook.observe(load, load.add(number * every_s, arrived))
+    return load, outlook
+
+
+# --------------------------------------------------------------------------------------------------------------- load
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 40), st.floats(0, 500)), min_size=3, max_size=30))
+def test_bins_add_up_to_what_the_counter_says_however_it_was_read(steps: list[tuple[float, float]]) -> None:
+    load, at_s, arrived = LoadHistory(), 0.0, 0.0
+    load.add(0.0, 0.0)
+    for gap_s, more in steps:
+        at_s, arrived = at_s + gap_s, arrived + more
+        load.add(at_s, arrived)
+    total = float(load.counts(1000).sum())
+    assert total <= arrived + 1e-6
+    assert load.newest_bin == int(at_s // BIN_S)
+
+
+def test_a_counter_that_begins_anew_and_a_long_silence_make_no_wild_load() -> None:
+    load = LoadHistory()
+    for at_s, arrived in ((0, 0), (10, 100), (20, 200), (30, 5), (40, 105)):
+        load.add(at_s, arrived)
+    assert load.counts(4).tolist() == [100, 100, 0, 100]
+    load.add(5000, 10_000)
+    assert len(load) == 0
+
+
+# ------------------------------------------------------------------------------------------------------------ service
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9, 0.7])
+def test_batch_times_are_learned_with_how_well_instances_add_up(gamma: float) -> None:
+    service, random = ServiceModel(), np.random.default_rng(3)
+    for _ in range(400):
+        records, instances = random.uniform(100, 3000), int(random.integers(1, 12))
+        service.learn(records, instances, (0.4 + 0.02 * records / instances**gamma) * random.lognormal(0, 0.05))
+    assert service.gamma == pytest.approx(gamma, abs=0.051)
+    assert float(service.batch_s(2000, 6)) == pytest.approx(0.4 + 0.02 * 2000 / 6**gamma, rel=0.06)
+
+
+def test_the_very_first_batch_tells_something() -> None:
+    service = ServiceModel()
+    service.learn(1000, 2, 10.0)
+    assert service.is_known
+    assert 4 < float(service.batch_s(1000, 4)) < 8
+
+
+def test_a_slow_batch_is_chance_but_five_in_a_row_are_the_truth() -> None:
+    service = ServiceModel()
+    for _ in range(50):
+        service.learn(1000, 2, 10.0)
+    service.learn(1000, 2, 30.0)
+    assert float(service.batch_s(1000, 2)) == pytest.approx(10, rel=0.05)
+    assert service.ratios().max() == pytest.approx(3, rel=0.1)
+    for _ in range(25):
+        service.learn(1000, 2, 30.0)
+    assert float(service.batch_s(1000, 2)) == pytest.approx(30, rel=0.15)
+
+
+def test_a_cold_batch_tells_of_warming_up_and_nothing_else() -> None:
+    service = ServiceModel()
+    for _ in range(20):
+        service.learn(1000, 2, 10.0)
+    for _ in range(30):
+        service.learn(1000, 2, 20.0, cold=True)
+    assert float(service.batch_s(1000, 2)) == pytest.approx(10, rel=0.05)
+    assert service.warm_factor == pytest.approx(2, rel=0.05)
+
+
+def test_what_is_needed_is_where_a_cycle_takes_a_cycle() -> None:
+    service = ServiceModel()
+    for records in range(100, 3000, 50):
+        service.learn(records, 2, 0.5 + 0.02 * records / 2)
+    need = instances_for(200.0, service, 5.0)
+    assert float(service.batch_s(1000, need)) == pytest.approx(5.0, rel=0.02)
+
+
+# ------------------------------------------------------------------------------------------------------------ outlook
+
+
+def test_a_steady_load_goes_on_and_scenarios_are_close() -> None:
+    load, outlook = loaded([50.0] * 120)
+    scenarios = outlook.scenarios(load)
+    assert scenarios.forecast == pytest.approx(np.full(HORIZON_BINS, 500.0), rel=0.01)
+    assert scenarios.counts.min() == pytest.approx(500, rel=0.02)
+    assert scenarios.weights.sum() == pytest.approx(1)
+
+
+def test_a_trend_is_followed_but_never_far_beyond_what_was_seen() -> None:
+    load, outlook = loaded([50.0 + number for number in range(200)])
+    forecast = outlook.scenarios(load).forecast
+    assert forecast[5] > 2500
+    assert forecast.max() <= 1.2 * load.largest + 1e-6
+
+
+def test_jumps_that_happened_may_happen_again() -> None:
+    quiet, _ = loaded([50.0] * 300)
+    jumps = [50.0 if number % 60 < 50 else 250.0 for number in range(300)]
+    jumping, outlook = loaded(jumps)
+    worst = outlook.scenarios(jumping).counts.max()
+    assert worst > 1.5 * 500
+    assert quiet.largest == 500
+
+
+def test_a_season_is_found_and_never_demanded() -> None:
+    day = [100 + 80 * np.sin(2 * np.pi * number / 720) for number in range(3 * 720)]
+    _, outlook = loaded(day)
+    assert outlook.season_minutes == pytest.approx(120, abs=3)
+    _, flat = loaded([100.0] * 2000)
+    assert flat.season_minutes is None
+
+
+# -------------------------------------------------------------------------------------------------------------- price
+
+
+@pytest.mark.parametrize(("late_share", "rises"), [(0.2, True), (0.0, False)])
+def test_the_price_rises_while_too_many_are_late_and_falls_while_too_few_are(late_share: float, rises: bool) -> None:
+    price = LatePrice(0.05)
+    for minute in range(240):
+        price.observe(60.0 * minute, 1000.0, 1000.0 * late_share)
+    assert (price.factor > 1.2) is rises
+    assert (price.factor < 0.8) is not rises
+    assert price.share == pytest.approx(late_share)
+
+
+def test_what_is_delivered_as_asked_leaves_the_price_alone() -> None:
+    price = LatePrice(0.05)
+    for minute in range(600):
+        price.observe(60.0 * minute, 1000.0, 1000.0 * 0.05 * AIM)
+    assert price.factor == pytest.approx(1, abs=0.01)
+
+
+# ------------------------------------------------------------------------------------------------------------ rollout
+
+
+def stand(**changes: object) -> Now:
+    known: dict[str, object] = {
+        "arrived": np.full(12, 1000.0),
+        "waiting": 0.0,
+        "batch_records": 0.0,
+        "batch_started_s": 0.0,
+        "ready": 4,
+        "planned": 4,
+        "pending_s": 30.0,
+        "trigger_s": 5.0,
+        "next_trigger_s": 0.0,
+        "bound_s": 10.0,
+    }
+    return Now(**{**known, **changes})  # type: ignore[arg-type]
+
+
+def future(rate_per_s: float, startup_s: float = 30.0) -> Future:
+    return Future(np.full((1, HORIZON_BINS), 10.0 * rate_per_s), np.ones((1, 8)), np.array([startup_s]))
+
+
+def late(now: Now, rate_per_s: float, *sizes: float, startup_s: float = 30.0) -> list[float]:
+    rolled = Rollout(now, SERVICE, future(rate_per_s, startup_s), np.array(sizes)).until(90.0)
+    return [float(value) for value in rolled.late[:, 0]]
+
+
+def test_a_size_that_keeps_up_makes_nothing_late_and_one_that_does_not_makes_all_late() -> None:
+    enough, too_few = late(stand(), 100.0, 4.0, 1.0)
+    assert enough == 0
+    assert too_few > 3000
+
+
+def test_late_records_are_counted_exactly() -> None:
+    """One batch of 1,000 that waits takes 0.5 + 20 s on one instance: those older than 10 s at its end are late."""
+    now = stand(waiting=1000.0, ready=1, planned=1)
+    rolled = Rollout(now, Service(0.5, 0.02, 1.0, 1.0), future(0.0), np.array([1.0])).until(5.0)
+    assert float(rolled.late[0, 0]) == pytest.approx(1000.0, rel=0.01)
+
+
+def test_instances_help_once_they_have_started() -> None:
+    soon, late_ones = (late(stand(), 400.0, 12.0, startup_s=startup_s)[0] for startup_s in (5.0, 60.0))
+    assert soon < late_ones
+
+
+def test_one_long_batch_does_not_hide_what_it_makes_late() -> None:
+    now = stand(batch_records=20_000.0, batch_started_s=-5.0, arrived=np.full(12, 20_000.0 / 6))
+    few, many = late(now, 100.0, 4.0, 16.0)
+    assert few > many > 0
+
+
+def test_what_still_waits_at_the_end_counts_at_the_rate_at_which_records_arrive() -> None:
+    now = stand(waiting=30_000.0, arrived=np.full(12, 3000.0))
+    giving_up, working_off = late(now, 190.0, 4.0, 12.0)
+    assert giving_up > working_off
+
+
+# ------------------------------------------------------------------------------------------------------------- grades
+
+
+@pytest.mark.parametrize("error", [0.02, 0.5, 3.0])
+def test_nine_of_ten_answers_lie_within_the_stated_interval_however_wrong_it_was(error: float) -> None:
+    random, grades = np.random.default_rng(5), Grades()
+    for tick in range(10_000):
+        now = 10.0 * tick
+        grades.grade(now, 1000.0 * float(random.lognormal(0, error)))
+        grades.expect(now, 900.0, 1000.0, 1100.0)
+    assert grades.coverage == pytest.approx(0.9, abs=0.02)
+
+
+def test_an_answer_that_comes_far_too_late_is_no_answer() -> None:
+    grades = Grades()
+    grades.expect(0.0, 1.0, 2.0, 3.0)
+    grades.grade(2 * AHEAD_S, 2.0)
+    assert grades.coverage is None
+
+
+# --------------------------------------------------------------------------------------------------------------- state
+
+
+def test_every_part_goes_on_from_what_was_saved() -> None:
+    load, outlook = loaded([50.0 + 10 * np.sin(number / 7) for number in range(200)])
+    service = ServiceModel()
+    for records in range(100, 3000, 50):
+        service.learn(records, 2, 0.5 + 0.02 * records / 2)
+
+    def again(saved: object) -> dict[str, object]:
+        found: dict[str, object] = json.loads(json.dumps(saved))
+        return found
+
+    load_again, outlook_again = (
+        LoadHistory.from_json(again(load.to_json())),
+        Outlook.from_json(again(outlook.to_json())),
+    )
+    assert outlook_again.scenarios(load_again).counts == pytest.approx(outlook.scenarios(load).counts)
+    assert ServiceModel.from_json(again(service.to_json())).coefficients == service.coefficients
