@@ -8,57 +8,14 @@ between, records are taken to go on arriving at the rate that was seen, and the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
-from headgate.engines.spark.arrivals import ArrivalCurve
-from headgate.engines.spark.offsets import Offsets, Partition, RecordsPerOffset, distance, numbers_in, partitions_of
+from headgate.engines.spark.offsets import Offsets, distance, numbers_in, partitions_of
 from headgate.engines.spark.running import RunningBatch
-from headgate.engines.spark.snapshots import Asked, Job, Progress, Query, Source
-
-RATE_OVER_S = 5.0
-"""The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
-GOES_ON_OVER_S = 30.0
-"""The rate at which records are taken to go on arriving is a steadier one."""
-
-
-@dataclass(slots=True)
-class _SourceState:
-    """One source: how far it has come, how far the batches have come, and what its offsets are worth."""
-
-    set_up: Source
-    worth: RecordsPerOffset
-    curve: ArrivalCurve = field(default_factory=ArrivalCurve)
-    done: dict[Partition, float] = field(default_factory=dict)
-    """Where the newest batch that was reported ends."""
-    planned: Offsets | None = None
-    """Where the batch after it ends, that runs or was not reported yet."""
-    share_done: float = 0.0
-    """Of the records of that batch."""
-    least_done: float = 0.0
-    """Of the records of the partition that is furthest behind."""
-
-    def backlog(self, reached: Offsets) -> float:
-        """Records from what was reported to be done up to an offset."""
-        return self.worth.value * distance(self.done, reached)
-
-    @property
-    def unreported(self) -> float:
-        """Records that are done and were not reported yet."""
-        return 0.0 if self.planned is None else self.share_done * self.backlog(self.planned)
-
-    @property
-    def through(self) -> Offsets:
-        """Up to here everything is done."""
-        if self.planned is None or self.least_done <= 0:
-            return self.done
-        return self.done | {
-            name: start + self.least_done * (end - start)
-            for name, end in self.planned.items()
-            for start in (self.done.get(name, 0.0),)
-        }
+from headgate.engines.spark.snapshots import Asked, Job, Progress, Query
+from headgate.engines.spark.source_state import SourceState
 
 
 class QueryReadings:
@@ -75,7 +32,7 @@ class QueryReadings:
         self._interval_s = query.trigger_interval_s
         self._late_after_s = late_after_s
         self._excused_s = excused_wait_s(self._interval_s, late_after_s)
-        self._sources = [_SourceState(source, RecordsPerOffset(source.kind)) for source in query.sources]
+        self._sources = [SourceState.of(source) for source in query.sources]
         self._running = RunningBatch()
         self._query = query
         self._looked_s: Instant | None = None
@@ -86,7 +43,6 @@ class QueryReadings:
         self._done = 0.0
         self._told_done = 0.0
         self._late = 0.0
-        self._counted: list[Offsets] = [{} for _ in self._sources]
         self._batches: list[Batch] = []
         self._ended_s: Instant | None = None
         self._planned_s: Instant | None = None
@@ -111,8 +67,7 @@ class QueryReadings:
         self._query = query
         starts = _parsed(query.start, query.committed)
         for source, start, end in zip(self._sources, starts, _parsed(query.end), strict=True):
-            if not source.done:
-                source.done = dict(start if start is not None else source.set_up.first_offsets(end))
+            source.begin(start, end)
         for source, one in zip(self._sources, asked, strict=False):
             source.curve.learn_past(one.past)
         ended = [batch for one in query.progresses if (batch := self._on_progress(one, now)) is not None]
@@ -127,21 +82,25 @@ class QueryReadings:
 
     def sample(self, now: Instant) -> Sample:
         """The state now."""
-        reached, age_s = self._reached(now)
-        self._count(reached)
+        # As long as a query without a trigger interval is idle, it has been found so only moments ago.
+        goes_on = self._is_running or self._interval_s > 0
+        looked = [source.reached(now, goes_on=goes_on) for source in self._sources]
+        reached, ages_s = [offsets for offsets, _ in looked], [age_s for _, age_s in looked]
+        self._arrived += sum(source.count(one) for source, one in zip(self._sources, reached, strict=True))
         waiting = sum(source.backlog(one) for source, one in zip(self._sources, reached, strict=True))
         unreported = sum(source.unreported for source in self._sources)
         waiting = max(0.0, waiting - unreported)
         # A batch with more jobs than the one before it turns out to be less far than it looked; a counter stays.
         self._told_done = max(self._told_done, self._done + unreported)
+        late_waiting = sum(self._late_records(one, one.done, one.curve.newest, now) for one in self._sources)
         oldest_s = self._oldest_s(now, waiting)
         return Sample(
             operator=self.name,
             at_s=now,
-            age_s=age_s,
+            age_s=max(ages_s, default=0.0),
             arrived=self._arrived,
             done=self._told_done,
-            late=None if self._late_after_s is None else self._late + self._late_waiting(now),
+            late=None if self._late_after_s is None else self._late + late_waiting,
             batches=tuple(self._batches),
             backlog=waiting,
             latency_s=0.0 if oldest_s is None else max(0.0, now - oldest_s - self._excused_s),
@@ -180,7 +139,7 @@ class QueryReadings:
             steps = distance(first, end)
             source.worth.learn(rows, steps)
             records += source.worth.value * steps
-            late += source.worth.value * self._late_steps(source, first, end, ended_s)
+            late += self._late_records(source, first, end, ended_s)
             if steps and (came_s := source.curve.oldest_after(first)) is not None:
                 oldest_s = came_s if oldest_s is None else min(oldest_s, came_s)
             source.done = {**source.done, **end}
@@ -201,20 +160,11 @@ class QueryReadings:
             query=self.name,
         )
 
-    def _late_steps(self, source: _SourceState, first: Offsets, end: Offsets, at_s: Instant) -> float:
+    def _late_records(self, source: SourceState, first: Offsets, end: Offsets, at_s: Instant) -> float:
         """Of the records from one offset to another, those that had waited too long by a time."""
         if self._late_after_s is None:
             return 0.0
-        overdue = source.curve.reached_by(at_s - self._late_after_s - self._excused_s)
-        return sum(
-            max(0.0, min(reached, overdue.get(name, 0.0)) - first.get(name, reached)) for name, reached in end.items()
-        )
-
-    def _late_waiting(self, now: Instant) -> float:
-        return sum(
-            source.worth.value * self._late_steps(source, source.done, source.curve.newest, now)
-            for source in self._sources
-        )
+        return source.came_before(at_s - self._late_after_s - self._excused_s, first, end)
 
     # ------------------------------------------------------------------------------------------ the batch that runs
 
@@ -267,47 +217,13 @@ class QueryReadings:
             source.curve.begin(now, planned[index] or source.done)
             if newest is not None:
                 source.curve.add(now, newest)
-            self._forget_arrivals(now, source)
-
-    def _forget_arrivals(self, now: Instant, source: _SourceState) -> None:
-        """Keep only what rates, and the age of records that are not done, are found by."""
-        looked_s = now if self._looked_s is None else self._looked_s
-        needed_s = [looked_s - (self._late_after_s or 0.0) - self._excused_s]
-        needed_s.extend(at_s - GOES_ON_OVER_S for at_s in (source.curve.newest_s,) if at_s is not None)
-        needed_s.extend(at_s for at_s in (source.curve.oldest_after(source.done),) if at_s is not None)
-        source.curve.forget_before(min(needed_s))
-
-    def _reached(self, now: Instant) -> tuple[list[Offsets], float]:
-        """How far each source has come by now, and how old the oldest of these news is."""
-        reached: list[Offsets] = []
-        age_s = 0.0
-        for source in self._sources:
-            newest_s, newest = source.curve.newest_s, source.curve.newest
-            old_s = 0.0 if newest_s is None else max(0.0, now - newest_s)
-            # As long as it has been found idle only moments ago, nothing is taken to have come since.
-            if old_s > 0 and (self._is_running or self._interval_s):
-                rates = source.curve.rate_per_s(GOES_ON_OVER_S)
-                newest = {name: value + rates.get(name, 0.0) * old_s for name, value in newest.items()}
-            reached.append(newest)
-            age_s = max(age_s, old_s)
-        return reached, age_s
+            looked_s = now if self._looked_s is None else self._looked_s
+            source.forget_arrivals(looked_s - (self._late_after_s or 0.0) - self._excused_s)
 
     def _rate_per_s(self) -> float | None:
-        """Records per second that arrive; ``None`` before two news of each source are there."""
-        total = 0.0
-        for source in self._sources:
-            rates = source.curve.rate_per_s(RATE_OVER_S)
-            if not rates:
-                return None
-            total += source.worth.value * sum(rates.values())
-        return total
-
-    def _count(self, reached: Sequence[Offsets]) -> None:
-        """Move the counter of arrivals on. It never goes back, though an estimate of what has come may."""
-        for index, (source, one) in enumerate(zip(self._sources, reached, strict=True)):
-            before = self._counted[index] or source.done
-            self._arrived += source.worth.value * distance({name: before.get(name, 0.0) for name in one}, one)
-            self._counted[index] = {name: max(value, before.get(name, value)) for name, value in one.items()}
+        """Records per second that arrive; ``None`` before that is known of each source."""
+        rates = [source.rate_per_s() for source in self._sources]
+        return None if None in rates else sum(rate for rate in rates if rate is not None)
 
     def _oldest_s(self, now: Instant, waiting: float) -> Instant | None:
         """When the oldest record that is not done arrived; ``None`` when none waits."""
