@@ -64,6 +64,12 @@ def master_process() -> psutil.Process:
     return process
 
 
+def broker_process() -> psutil.Process:
+    """The Kafka broker that this process has started."""
+    ((_, process),) = _java_processes("kafka.Kafka")
+    return process
+
+
 def _java_processes(main_class: str) -> Iterator[tuple[list[str], psutil.Process]]:
     for process in psutil.Process().children(recursive=True):
         try:

@@ -1,0 +1,62 @@
+"""What a Kafka source says of itself: since when records wait that were there before, and nothing while it is away."""
+
+from __future__ import annotations
+
+import signal
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headgate.core.types import Sample
+from headgate.engines.spark import SparkEngine
+from headgate.local.kafka import LocalKafka
+from tests.live.records import produce
+from tests.live.support import Watched, broker_process, eventually
+from tests.live.truth import create_topics, start_job
+
+RECORDS = 800
+COST_S = 0.2
+
+
+def test_records_that_were_there_before_have_waited_since_they_came_and_a_broker_that_hangs_holds_nothing_up(
+    spark: SparkSession, engine: SparkEngine, kafka: LocalKafka, tmp_path: Path
+) -> None:
+    """The first batch takes 160 s, and the records have been waiting for 6 s when the job starts."""
+    topic = f"in-{uuid.uuid4().hex}"
+    create_topics(kafka.bootstrap, topic, f"out-{topic}")
+    came_s = time.time()
+    produce(kafka, topic, range(RECORDS))
+    time.sleep(6)
+    query = start_job(spark, kafka.bootstrap, topic, f"out-{topic}", tmp_path, COST_S)
+    watched = Watched(engine)
+    broker = broker_process()
+    try:
+        eventually("a reading", lambda: watched.look() is not None, 20.0)
+        before = _looked(watched)
+        assert before.backlog == RECORDS
+        assert before.latency_s == pytest.approx(before.at_s - came_s, rel=0.1)
+        broker.send_signal(signal.SIGSTOP)
+        began_s = time.monotonic()
+        looks = 0
+        while time.monotonic() - began_s < 4:
+            without = _looked(watched)
+            looks += 1
+            time.sleep(0.2)
+        broker.send_signal(signal.SIGCONT)
+        assert looks > 8, "no look waits for it"
+        assert without.age_s == pytest.approx(without.at_s - before.at_s, abs=1.0)
+        assert without.backlog == RECORDS
+        assert without.latency_s == pytest.approx(without.at_s - came_s, rel=0.1)
+        eventually("an answer", lambda: _looked(watched).age_s == 0, 15.0)
+    finally:
+        broker.send_signal(signal.SIGCONT)
+        query.stop()
+
+
+def _looked(watched: Watched) -> Sample:
+    sample = watched.look()
+    assert sample is not None
+    return sample
