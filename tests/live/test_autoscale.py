@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import headgate
 from headgate.apps.steady_job import SteadyJob
 from headgate.journal.sqlite import SqliteJournal
+from headgate.runtime.learned import startup_key
 from tests.live.support import eventually, executor_processes
 
 
@@ -46,6 +47,7 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
             settings={"idle_for_s": 4.0, "drain_within_s": 15.0},
             interval=1.0,
             journal=journal,
+            job="follows",
             take_over=True,
         ) as autoscaler:
             autoscaler.watch(lambda seen, _: sizes.append(seen.instances["job"].ready) if seen else None)
@@ -60,6 +62,13 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
     with closing(SqliteJournal.read(journal)) as reader:
         changes = [one.verdicts["job"] for one in reader.decisions() if not one.is_hold]
         kinds = [event.kind for event in reader.events()]
+        startups = [one for seen in reader.observations() for one in seen.startups.get("job", ())]
+        learned = reader.load_state(startup_key("follows"))
+    assert startups, "how long a new executor took to be of use"
+    for one in startups:
+        assert 0 < one.registered_after_s <= (one.first_task_after_s or one.registered_after_s) < 60
+    assert learned is not None
+    assert learned["job"]["registered_s"] == pytest.approx([one.registered_after_s for one in startups])
     assert {"slo-violated", "idle"} <= {verdict.code for verdict in changes}
     assert all(verdict.reason and verdict.numbers and verdict.notes for verdict in changes)
     assert kinds[0] == "started"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from headgate.core.types import Sample
 from headgate.engines.spark.query import QueryReadings
-from headgate.engines.spark.snapshots import Source
+from headgate.engines.spark.snapshots import Inside, Source
 from tests.engines.spark.played import Arrivals, Played, even
 
 
@@ -252,6 +253,26 @@ def test_counters_never_go_back_and_readings_are_never_negative(
         assert all(b >= a - 1e-6 for a, b in pairwise(counted)), name
     assert all((sample.backlog or 0) >= 0 and (sample.latency_s or 0) >= 0 for sample in seen)
     assert sum(len(sample.batches) for sample in seen) == sum(0.3 <= one[1] <= seen[-1].at_s for one in played.batches)
+
+
+@pytest.mark.parametrize(
+    ("shares", "rows_at_once", "inside"),
+    [
+        ((1, 1, 1, 1), math.inf, Inside(times=False, rows=False)),
+        ((7, 1, 1, 1), math.inf, Inside(times=False, rows=True)),
+        ((7, 1, 1, 1), 1, Inside(times=True, rows=True)),
+        ((1, 1, 1, 1), 1, Inside(times=True, rows=False)),
+        ((1, 1, 0, 0), 10_000, Inside(times=False, rows=False)),
+    ],
+)
+def test_only_what_matters_is_asked_of_tasks(shares: tuple[int, ...], rows_at_once: float, inside: Inside) -> None:
+    played = Played(lambda at_s: [int(share * 10 * at_s) for share in shares], lambda number, records: 9.0).play(60.0)
+    readings = QueryReadings(played.query_at(0.3), 0.3, 10.0)
+    assert readings.inside == Inside()
+    for at_s in ticks(30.0):
+        query = replace(played.query_at(at_s), rows_at_once=rows_at_once)
+        readings.update(at_s, query, played.jobs_at(at_s), played.asked_at(at_s))
+    assert readings.inside == inside
 
 
 def test_the_fullest_partition_tells_of_skew() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 
 from headgate.core.errors import EngineError, EngineGoneError
 from headgate.core.types import Outcome
-from headgate.engines.spark.requests import Requests
+from headgate.engines.spark.requests import Kills, Requests
 
 
 def test_what_the_cluster_took_is_confirmed() -> None:
@@ -72,3 +73,34 @@ def test_a_cluster_that_hangs_does_not_hold_up_the_loop_and_is_not_asked_twice()
         pass
     assert requests.confirmed == 3
     assert asked == [3]
+
+
+def test_executors_are_killed_and_that_is_told() -> None:
+    killed: list[str] = []
+    assert Kills(killed.extend).end(["3", "4"]) == "killed executor 3, 4"
+    assert killed == ["3", "4"]
+
+
+def test_a_cluster_that_hangs_does_not_hold_up_a_kill_either() -> None:
+    answers, asked = threading.Event(), []
+
+    def hanging(executors: Sequence[str]) -> None:
+        asked.append(list(executors))
+        answers.wait(10)
+
+    kills = Kills(hanging, answer_within_s=0.01)
+    assert kills.end(["3"]) == "the cluster has not answered within 10ms that executor 3 is to be killed"
+    assert kills.end(["3"]) == "the cluster has not answered yet that executor 3 is to be killed"
+    assert asked == [["3"]]
+    answers.set()
+    while "has not answered yet" in (told := kills.end(["3"])):
+        pass
+    assert told == "killed executor 3"
+
+
+def test_a_kill_that_fails_is_told() -> None:
+    def failing(executors: Sequence[str]) -> None:
+        raise EngineError("the master is gone.")
+
+    with pytest.raises(EngineError, match="the master is gone"):
+        Kills(failing).end(["3"])

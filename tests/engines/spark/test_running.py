@@ -91,3 +91,16 @@ def test_tasks_that_were_not_looked_at_are_like_the_others() -> None:
     batch.follow(0, [replace(job(1, 0, tasks=100), active_tasks=50, running_s=(5.0,) * 10, mean_task_s=10.0)], 1e4, 1)
     assert batch.share_done == pytest.approx(25 / 100)
     assert batch.least_done == 0
+
+
+def test_tasks_of_uneven_partitions_count_by_their_rows() -> None:
+    """Seven of eight tasks are done, which have read 400 of 1,000 rows."""
+    batch = RunningBatch()
+    batch.follow(0, [job(1, 4)])
+    large = replace(job(2, 7), active_tasks=1, done_rows=400.0)
+    batch.follow(1, [large], 1000.0)
+    assert batch.share_done == pytest.approx(0.4)
+    # Those took 4 s for 57 rows each; the large one has been running for half of what its 600 rows take.
+    batch.follow(1, [replace(large, running_s=(21.0,), mean_task_s=4.0)], 1000.0, 1)
+    assert batch.share_done == pytest.approx(0.7)
+    assert batch.least_done == pytest.approx(0.5)

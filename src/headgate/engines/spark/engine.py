@@ -26,7 +26,7 @@ from headgate.engines.spark.executors import ExecutorHistory, least_useful
 from headgate.engines.spark.metrics import SparkMetrics
 from headgate.engines.spark.queries import SparkQueries
 from headgate.engines.spark.readings import Readings
-from headgate.engines.spark.requests import Requests
+from headgate.engines.spark.requests import Kills, Requests
 from headgate.engines.spark.snapshots import Executor
 from headgate.engines.spark.sources import SourceOffsets
 
@@ -78,6 +78,7 @@ class SparkEngine:
         self._backend = SparkBackend(spark, take_over=take_over)
         asked = self._backend.requested()
         self._requests = Requests(self._backend.request, confirmed=asked)
+        self._kills = Kills(self._backend.kill)
         self._slots = self._backend.slots_per_executor()
         self._executors = ExecutorHistory()
         self._listed: list[Executor] = []
@@ -162,7 +163,7 @@ class SparkEngine:
         """Bring the readings up to date."""
         readings = self._query_readings
         queries = self._queries.look(readings.counts)
-        jobs = self._queries.jobs(readings.looks_inside_tasks) if queries else []
+        jobs = self._queries.jobs(readings.inside) if queries else []
         asked = {query.run_id: self._sources.ask(query) for query in queries}
         self._sources.forget_all_but({query.run_id for query in queries})
         readings.update(self._now(), queries, jobs, asked, self._executors, ready)
@@ -222,8 +223,7 @@ class SparkEngine:
             drained = self._backend.drains_gracefully and self._backend.drain(executor.id)
             done.append(f"{'decommissioned' if drained else 'is to remove'} executor {executor.id}")
         if leaving := [name for name, since_s in self._draining.items() if self._must_go(now, since_s, alive[name])]:
-            self._backend.kill(leaving)
-            done.append(f"killed executor {', '.join(leaving)}")
+            done.append(self._kills.end(leaving))
         return Answer(Outcome.ACCEPTED if done else Outcome.UNCHANGED, target, "; ".join(done))
 
     def _must_go(self, now: Instant, since_s: Instant, executor: Executor) -> bool:

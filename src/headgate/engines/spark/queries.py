@@ -7,7 +7,7 @@ Spark keeps the newest hundred progress events of each query, of which those are
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +17,10 @@ from pyspark.sql import SparkSession
 from headgate.core.types import Instant
 from headgate.engines.spark.backend import SparkBackend, spark_errors
 from headgate.engines.spark.query_handle import QueryHandle
-from headgate.engines.spark.snapshots import Job, Query
+from headgate.engines.spark.snapshots import Inside, Job, Query
 
+STAGES_KEPT = 20
+"""Stages of which it is remembered what their tasks have read."""
 MOST_TASKS = 32
 """Of a stage that runs more tasks at once, only so many are looked at: a tenth of a millisecond for each."""
 
@@ -40,8 +42,11 @@ class SparkQueries:
         self._none = backend.none
         self._running_jobs = jvm.java.util.ArrayList()
         self._running_jobs.add(jvm.org.apache.spark.JobExecutionStatus.RUNNING)
-        self._running_tasks = jvm.java.util.ArrayList()
-        self._running_tasks.add(jvm.org.apache.spark.status.api.v1.TaskStatus.RUNNING)
+        task_status = jvm.org.apache.spark.status.api.v1.TaskStatus
+        self._running_tasks, self._done_ones = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
+        self._running_tasks.add(task_status.RUNNING)
+        self._done_ones.add(task_status.SUCCESS)
+        self._rows: dict[tuple[int, int], dict[int, int]] = {}
         self._known: dict[str, QueryHandle] = {}
         self._told = ""
 
@@ -69,19 +74,19 @@ class SparkQueries:
                 found[run_id] = handle
         return found
 
-    def jobs(self, looks_inside: Callable[[str], bool]) -> list[Job]:
-        """The jobs that run now, with the times of their tasks for groups whose tasks are to be looked into."""
+    def jobs(self, inside: Callable[[str], Inside]) -> list[Job]:
+        """The jobs that run now; ``inside`` says what is worth asking of the tasks of a group."""
         with spark_errors("looking at the running jobs"):
             active = {stage["stageId"]: stage for stage in self._backend.parsed(self._store.activeStages())}
             # A job without any stage that runs is between two of them, or about to end.
             jobs = self._backend.parsed(self._store.jobsList(self._running_jobs)) if active else []
-            return [self._job(job, active, looks_inside) for job in jobs]
+            return [self._job(job, active, inside) for job in jobs]
 
     def _job(
         self,
         job: Mapping[str, Any],
         active: Mapping[int, Mapping[str, Any]],
-        looks_inside: Callable[[str], bool],
+        inside: Callable[[str], Inside],
     ) -> Job:
         own = [active[stage] for stage in job["stageIds"] if stage in active]
         last = active.get(max(job["stageIds"], default=-1))
@@ -98,14 +103,18 @@ class SparkQueries:
         )
         if last is None:
             return found
-        timed = last["numCompleteTasks"]
+        asked, timed = inside(group), last["numCompleteTasks"]
+        done = max(timed, self._done_tasks(last))
+        # Only a job of one stage reads what it puts out.
+        asks_rows = asked.rows and len(job["stageIds"]) == 1 and done <= MOST_TASKS
         return replace(
             found,
             tasks=last["numTasks"],
-            done_tasks=max(timed, self._done_tasks(last)),
+            done_tasks=done,
             active_tasks=last["numActiveTasks"],
-            running_s=self._running_s(last) if looks_inside(group) else (),
+            running_s=self._running_s(last) if asked.times else (),
             mean_task_s=last["executorRunTime"] / 1000 / timed if timed else None,
+            done_rows=self._done_rows(last) if asks_rows else None,
         )
 
     def _done_tasks(self, stage: Mapping[str, Any]) -> int:
@@ -119,12 +128,25 @@ class SparkQueries:
 
     def _running_s(self, stage: Mapping[str, Any]) -> tuple[float, ...]:
         """How long the tasks of a stage have been running."""
-        tasks = self._store.taskList(
-            stage["stageId"], stage["attemptId"], 0, MOST_TASKS, self._none, True, self._running_tasks
-        )
         now_s = time.time()
-        launched_s = (tasks.apply(index).launchTime().getTime() / 1000 for index in range(tasks.size()))
+        launched_s = (task.launchTime().getTime() / 1000 for task in self._listed(stage, self._running_tasks))
         return tuple(max(0.0, now_s - at_s) for at_s in launched_s)
+
+    def _done_rows(self, stage: Mapping[str, Any]) -> float:
+        """Rows that the tasks of a stage that are done have read."""
+        key = (stage["stageId"], stage["attemptId"])
+        known = self._rows.get(key, {})
+        for task in self._listed(stage, self._done_ones):
+            task_id = int(task.taskId())
+            if task_id not in known:
+                known[task_id] = int(task.taskMetrics().get().inputMetrics().recordsRead())
+        self._rows = {**{one: rows for one, rows in self._rows.items() if one[0] > key[0] - STAGES_KEPT}, key: known}
+        return float(sum(known.values()))
+
+    def _listed(self, stage: Mapping[str, Any], statuses: Any) -> Iterator[Any]:
+        tasks = self._store.taskList(stage["stageId"], stage["attemptId"], 0, MOST_TASKS, self._none, True, statuses)
+        for index in range(tasks.size()):
+            yield tasks.apply(index)
 
     def width(self, run_id: str) -> int:
         """The tasks of the widest stage of a query's newest job; 0 where Spark does not know any more."""

@@ -14,8 +14,11 @@ from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.offsets import Offsets, distance, numbers_in, partitions_of
 from headgate.engines.spark.running import RunningBatch
-from headgate.engines.spark.snapshots import Asked, Job, Progress, Query
+from headgate.engines.spark.snapshots import Asked, Inside, Job, Progress, Query
 from headgate.engines.spark.source_state import SourceState
+
+UNEVEN = 1.2
+"""Where the largest part of a batch is larger than a mean one by more than this, tasks are not counted as if alike."""
 
 
 class QueryReadings:
@@ -55,9 +58,10 @@ class QueryReadings:
         return self._is_running
 
     @property
-    def looks_inside_tasks(self) -> bool:
-        """Whether its tasks put out their rows while they run, as far as the newest batch tells."""
-        return self._running.rows_per_task > self._query.rows_at_once
+    def inside(self) -> Inside:
+        """What is worth asking of its tasks, as far as the newest batch tells."""
+        uneven = len(self._sources) == 1 and self._sources[0].planned_skew > UNEVEN
+        return Inside(self._running.rows_per_task > self._query.rows_at_once, uneven)
 
     def update(self, now: Instant, query: Query, jobs: Sequence[Job] = (), asked: Sequence[Asked] = ()) -> list[Batch]:
         """Bring everything up to date; gives the batches that ended since the last time.

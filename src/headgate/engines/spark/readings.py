@@ -16,7 +16,7 @@ from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.executors import ExecutorHistory
 from headgate.engines.spark.metrics import observed_in
 from headgate.engines.spark.query import QueryReadings
-from headgate.engines.spark.snapshots import Asked, Job, Query
+from headgate.engines.spark.snapshots import Asked, Inside, Job, Query
 
 WIDTH_OVER_S = 600.0
 """How much can be done side by side is what the widest stage of about the last so many seconds had."""
@@ -51,10 +51,10 @@ class Readings:
         """Whether a query of this name is among those that count."""
         return self._counts(name)
 
-    def looks_inside_tasks(self, run_id: str) -> bool:
-        """Whether a query's tasks put out their rows while they run, so that it matters since when they do."""
+    def inside(self, run_id: str) -> Inside:
+        """What is worth asking of a query's tasks."""
         followed = self._queries.get(run_id)
-        return followed is not None and followed.readings.looks_inside_tasks
+        return Inside() if followed is None else followed.readings.inside
 
     def observed(self, now: Instant) -> dict[tuple[str, str], float]:
         """The newest numbers of ``df.observe`` that are not too old, by observation and column."""

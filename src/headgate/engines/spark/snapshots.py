@@ -96,6 +96,18 @@ class Job:
     """How long each of these, or of the first few of them, has been running; empty where that was not asked for."""
     mean_task_s: float | None = None
     """How long those that are done took."""
+    done_rows: float | None = None
+    """Rows that those that are done have read; ``None`` where that was not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What is worth asking of the tasks of a query's jobs, where each question has its price."""
+
+    times: bool = False
+    """Since when they run: they put out their rows while they do."""
+    rows: bool = False
+    """How many rows they have read: their partitions are uneven."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,13 @@ class SourceState:
         return self.worth.value * distance(self.done, reached)
 
     @property
+    def planned_skew(self) -> float:
+        """Records of the largest partition of the planned batch over those of a mean one that has any."""
+        planned = self.planned or {}
+        steps = [end - self.done.get(name, 0.0) for name, end in planned.items() if end > self.done.get(name, 0.0)]
+        return max(steps) * len(steps) / sum(steps) if steps else 1.0
+
+    @property
     def unreported(self) -> float:
         """Records that are done and were not reported yet."""
         return 0.0 if self.planned is None else self.share_done * self.backlog(self.planned)
