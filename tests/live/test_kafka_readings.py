@@ -40,7 +40,7 @@ def test_records_that_were_there_before_have_waited_since_they_came_and_a_broker
         assert before.latency_s == pytest.approx(before.at_s - came_s, rel=0.1)
         broker.send_signal(signal.SIGSTOP)
         began_s = time.monotonic()
-        looks = 0
+        looks, without = 0, before
         while time.monotonic() - began_s < 4:
             without = _looked(watched)
             looks += 1

@@ -88,8 +88,9 @@ def test_the_first_tasks_of_a_batch_take_as_long_as_those_of_the_batch_before() 
 
 def test_tasks_that_were_not_looked_at_are_like_the_others() -> None:
     batch = RunningBatch()
-    batch.follow(0, [replace(job(1, 0, tasks=100), active_tasks=50, running_s=(5.0,) * 10, mean_task_s=10.0)], 1e4, 1)
-    assert batch.share_done == pytest.approx(25 / 100)
+    many = replace(job(1, 20, tasks=100), active_tasks=50, running_s=(5.0,) * 10, mean_task_s=10.0)
+    batch.follow(0, [many], 10_000.0, 1)
+    assert batch.share_done == pytest.approx((20 + 50 / 2) / 100)
     assert batch.least_done == 0
 
 

@@ -68,7 +68,7 @@ class RunningBatch:
         if not self._row_s or rows <= rows_at_once:
             return []
         shares = [min(ALMOST, elapsed_s / (self._row_s * rows)) for elapsed_s in job.running_s]
-        seen = [math.floor(share * rows / rows_at_once) * rows_at_once / rows for share in shares]
+        seen = [math.floor(share * rows / rows_at_once + 1e-9) * rows_at_once / rows for share in shares]
         # Where there are more than were looked at, the others are taken to be like them.
         more = max(0, job.active_tasks - len(seen)) if seen else 0
         return seen + [sum(seen) / len(seen)] * more if more else seen
