@@ -39,6 +39,12 @@ def test_the_json_has_summary_series_and_decisions() -> None:
     [
         ([], {"policy": "reactive", "objective": "latency p95 < 10s", "interval_s": 5, "start": 1, "model": "queue"}),
         (["--min", "2", "--max", "7"], {"min_instances": 2, "max_instances": 7, "start": 2}),
+        (["--model", "micro-batch"], {"readings": "spark"}),
+        (["--model", "micro-batch", "--readings", "perfect"], {"readings": "perfect"}),
+        (
+            ["--startup", "30s", "--startup-spread", "0.3", "--drain", "4s"],
+            {"startup_s": 30, "startup_spread": 0.3, "drain_s": 4},
+        ),
         (["--start", "3", "--startup", "1.5m"], {"start": 3, "startup_s": 90}),
         (["--interval", "250ms", "--seconds", "1h"], {"interval_s": 0.25, "seconds": 3600}),
         (["--seconds", "90"], {"seconds": 90}),

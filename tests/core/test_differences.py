@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,6 +40,31 @@ def test_between_two_batches_the_newest_one_is_still_the_newest_that_is_known() 
     assert told == [50, 6, 1, 1]
     later = completed(Sample("job", 15.0, batch_ended_s=8.0), ended)
     assert (later.processed_rate_per_s, later.processing_time_s, later.measured_s) == (50, 6, 8)
+
+
+QUIET = Sample("job", 20.0, arrived=300, done=300, backlog=0.0, batch_ended_s=8.0)
+
+
+def test_a_job_that_has_nothing_to_do_is_measured_now_and_would_be_through_at_once() -> None:
+    """Otherwise the last batch of a job whose source went quiet would keep it at its size for ever."""
+    ended = completed(Sample("job", 10.0, arrived=300, done=300, batches=(Batch(2.0, 8.0, 300, 0.0),)), None)
+    quiet = completed(QUIET, ended)
+    assert quiet.is_idle
+    assert (quiet.measured_s, quiet.processing_time_s, quiet.scheduling_delay_s) == (20, 0, 0)
+    assert quiet.processed_rate_per_s is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"running_s": 3.0}, {"backlog": 1.0}, {"arrived": 301}, {"batches": (Batch(9.0, 10.0, 5),)}],
+    ids=["a batch runs", "a record waits", "a record came", "a batch has ended"],
+)
+def test_a_job_that_has_something_to_do_is_not_idle(changes: dict[str, Any]) -> None:
+    ended = completed(Sample("job", 10.0, arrived=300, done=300, batches=(Batch(2.0, 8.0, 300, 0.0),)), None)
+    busy = completed(dataclasses.replace(QUIET, **changes), ended)
+    assert not busy.is_idle
+    assert busy.measured_s == 8
+    assert (busy.processing_time_s or 0.0) > 0
 
 
 def test_queries_that_run_side_by_side_share_the_slots() -> None:

@@ -212,6 +212,19 @@ def test_what_made_latency_worse_is_not_answered_with_less(
     assert left == (current + change if passes else current)
 
 
+def test_monotonicity_goes_by_batches_and_not_by_the_moment_within_one() -> None:
+    def reading(at_s: float, latency_s: float, processing_time_s: float) -> Sample:
+        delay_s = 0.0
+        return Sample("job", at_s, latency_s=latency_s, processing_time_s=processing_time_s, scheduling_delay_s=delay_s)
+
+    window = History(JOB)
+    window.observe(observation(0, 5, sample=reading(0, 1.0, 8.0)))
+    window.record(decision(0, 5, 6))
+    # A batch is about to end, so that its records have waited long; but it is faster than those before.
+    window.observe(observation(10, 6, sample=reading(10, 9.0, 6.0)))
+    assert guarded(Monotonicity(), 6, 5, window, now=10) == (5, "")
+
+
 def test_without_an_earlier_decision_monotonicity_lets_everything_pass() -> None:
     assert guarded(Monotonicity(), 5, 4) == (4, "")
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from headgate.core.types import METRIC_FIELDS, Decision, Instances, Sample, Verdict
+from headgate.core.types import METRIC_FIELDS, Batch, Decision, Instances, Sample, Verdict
 from tests.core.building import decision
 
 
@@ -48,3 +48,23 @@ def test_values_cannot_be_changed() -> None:
     sample = Sample("job", 0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         sample.latency_s = 1.0  # type: ignore[misc]
+
+
+def test_the_latency_by_name_is_the_worst_since_the_reading_before() -> None:
+    batches = (Batch(0, 8, 10, oldest_s=-4), Batch(8, 9, 0, oldest_s=-90))
+    sample = Sample("job", 10, latency_s=2.0, batches=batches)
+    assert (sample.worst_latency_s, sample.metric("latency_s"), sample.latency_s) == (12, 12, 2)
+
+
+@pytest.mark.parametrize(
+    ("sample", "total_s"),
+    [
+        (Sample("job", 0, scheduling_delay_s=4, processing_time_s=6, latency_s=25), 10),
+        (Sample("job", 0, scheduling_delay_s=4, processing_time_s=6, running_s=15), 15),
+        (Sample("job", 0, processing_time_s=6, latency_s=25), 25),
+        (Sample("job", 0), None),
+    ],
+    ids=["of the newest batch", "of one that runs longer already", "not known", "nothing known"],
+)
+def test_the_total_latency_leaves_out_the_wait_for_the_trigger(sample: Sample, total_s: float | None) -> None:
+    assert sample.total_latency_s == total_s

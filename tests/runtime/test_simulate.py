@@ -102,6 +102,14 @@ def test_what_is_paid_for_includes_starting_and_leaving() -> None:
     assert (shrinking.summary.instance_seconds, shrinking.summary.mean_instances) == (60 + 30, 1)
 
 
+@pytest.mark.parametrize("policy", ["reactive", "threshold", "hpa", "spark-streaming-dra"])
+def test_a_job_whose_source_went_quiet_shrinks_to_its_smallest_size(policy: str) -> None:
+    """No batch ends any more, so that what the last one told must not stand for ever."""
+    quiet = "spike:base=0,peak=40,at=0s,width=300s"
+    result = run(policy, quiet, service_rate_per_s=10.0, model="micro-batch", start=6, seconds=4 * 3600.0)
+    assert result.record.series()[-1]["planned"] == 1
+
+
 def test_start_up_times_reach_the_policies() -> None:
     result = run(settings={"instances": 3}, startup_s=20.0, startup_spread=0.2, seconds=120.0, seed=3)
     told = [startup for seen in result.observations for startup in seen.startups.get("job", ())]

@@ -70,8 +70,17 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         typer.Option(metavar="N", help="Instances at the start; the minimum where not given.", show_default=False),
     ] = None,
     startup: Annotated[str, typer.Option(metavar="DURATION", help="Time until a new instance can work.")] = "0s",
+    startup_spread: Annotated[
+        float, typer.Option(metavar="SIGMA", help="How much start-up times differ: the deviation of their logarithm.")
+    ] = 0.0,
+    drain: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time until an instance that has nothing more to do is gone.")
+    ] = "0s",
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two decisions.")] = "5s",
     model: Annotated[str, typer.Option(metavar="MODEL", help="How the job works: queue or micro-batch.")] = "queue",
+    readings: Annotated[
+        str, typer.Option(metavar="HOW", help="What is seen of micro-batches: spark, kafka or perfect.")
+    ] = "spark",
     seed: Annotated[int, typer.Option(metavar="K", help="Makes noise and randomness repeatable.")] = 0,
     journal: Annotated[
         Path | None,
@@ -129,7 +138,10 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     options: dict[str, Any] = {
         "service_rate_per_s": service_rate,
         "model": model,
+        "readings": readings,
         "startup_s": duration_s("--startup", startup),
+        "startup_spread": startup_spread,
+        "drain_s": duration_s("--drain", drain),
         "interval_s": duration_s("--interval", interval),
         "seconds": duration_s("--seconds", seconds),
         "seed": seed,
@@ -183,6 +195,7 @@ def _write_report(
     from headgate.lab.report import write_report
 
     run = result.run
+    seen = f", seen as {run['readings']}" if run["readings"] else ""
     write_report(
         path,
         title=f"{run['policy']} on a simulated job",
@@ -194,8 +207,9 @@ def _write_report(
         notes=[
             f"Load: {workload}; one instance processes {run['service_rate_per_s']:g} records/s "
             f"and takes {format_duration(run['startup_s'])} to start.",
-            f"Model: {run['model']}, {run['min_instances']} to {run['max_instances']} instances, "
+            f"Model: {run['model']}{seen}, {run['min_instances']} to {run['max_instances']} instances, "
             f"a decision every {format_duration(run['interval_s'])}, seed {run['seed']}.",
+            "Figures are of what truly happened; plots are of what was read.",
         ],
     )
 

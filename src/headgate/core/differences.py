@@ -41,7 +41,8 @@ def completed(sample: Sample, before: Sample | None) -> Sample:
         # No batch has ended since: what the newest one told is still the newest that is known.
         found |= {name: getattr(before, name) for name in _OF_NEWEST_BATCH}
     made = _with(sample, found)
-    return made if sample.batches or not made.is_idle else _with(sample, {**found, **_OF_NO_BATCH})
+    is_idle = sample.batch_ended_s is not None and not sample.batches and made.is_idle
+    return _with(sample, {**found, **_OF_NO_BATCH}) if is_idle else made
 
 
 def _with(sample: Sample, found: Mapping[str, float | None]) -> Sample:

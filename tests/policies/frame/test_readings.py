@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.objective import parse_objective
-from headgate.core.types import Sample
+from headgate.core.types import Batch, Sample
 from headgate.core.window import History
-from headgate.policies.frame.readings import busy_share, is_steady, plain, reading_of, readings_over, told_by
+from headgate.policies.frame.readings import (
+    busy_share,
+    is_steady,
+    plain,
+    reading_of,
+    readings_over,
+    told_by,
+    work_pressure,
+)
 from tests.core.building import JOB, decision, history, observation
 
 
@@ -97,6 +105,32 @@ def test_a_reading_is_told_against_the_objective(objective: str, sample: Sample,
     assert all(number is None or abs(float(number)) < float("inf") for number in numbers.values())
 
 
+def test_what_is_told_of_the_latency_is_what_it_was_judged_by() -> None:
+    sample = Sample("job", 10, latency_s=2, batches=(Batch(0, 9, 10, oldest_s=-4),))
+    words, numbers = told_by(parse_objective("latency < 10s").slo, sample)
+    assert words == "latency 13 s is over the 10s bound"
+    assert numbers["latency_s"] == 13
+
+
+@pytest.mark.parametrize(
+    ("objective", "sample", "pressure"),
+    [
+        ("latency < 10s", Sample("job", 0, latency_s=7, trigger_interval_s=5), 0.4),
+        ("latency < 10s", Sample("job", 0, latency_s=10, trigger_interval_s=5), 1.0),
+        ("latency < 10s", Sample("job", 0, latency_s=3, trigger_interval_s=5), 0.0),
+        ("latency < 10s", Sample("job", 0, latency_s=7), 0.7),
+        # A trigger that is longer than the bound is not in the latency.
+        ("latency < 10s", Sample("job", 0, latency_s=7, trigger_interval_s=60), 0.7),
+        ("latency < 10s", Sample("job", 0, trigger_interval_s=5), None),
+        ("slow < 5%", Sample("job", 0, input_rate_per_s=100, backlog=4, trigger_interval_s=5), 0.8),
+    ],
+)
+def test_the_wait_for_a_trigger_says_nothing_of_the_work(
+    objective: str, sample: Sample, pressure: float | None
+) -> None:
+    assert work_pressure(parse_objective(objective).slo, sample) == pytest.approx(pressure)
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [(0, "0"), (410, "410"), (88.14, "88.1"), (0.5, "0.5"), (1234567.8, "1234568"), (1e-9, "0"), (-2.5, "-2.5")],
@@ -143,3 +177,26 @@ def test_a_reading_is_steady_once_the_job_has_recovered_from_a_change_of_size(
     for reading in readings:
         seen.observe(observation(reading.at_s, 3, sample=reading))
     assert is_steady(seen, "job", readings[-1]) is steady
+
+
+@pytest.mark.parametrize(
+    ("ended_s", "latency_s", "steady"),
+    [(17.0, 3.0, False), (19.0, 3.0, True), (19.0, 15.0, False)],
+    ids=["records of the batch came before the change", "all came after it", "records wait that came before it"],
+)
+def test_a_batch_takes_records_from_the_trigger_before_it_on(ended_s: float, latency_s: float, steady: bool) -> None:
+    seen = History(JOB)
+    seen.observe(observation(0, 2))
+    seen.record(decision(9, 2, 3))
+    seen.observe(observation(10, 3))
+    sample = Sample(
+        "job",
+        20,
+        latency_s=latency_s,
+        batch_ended_s=ended_s,
+        processing_time_s=3,
+        scheduling_delay_s=0,
+        trigger_interval_s=5,
+    )
+    seen.observe(observation(20, 3, sample=sample))
+    assert is_steady(seen, "job", sample) is steady
