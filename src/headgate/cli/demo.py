@@ -111,12 +111,12 @@ def _notes(result: DemoResult) -> list[str]:
         "several executors can share a few cores.",
         f"Output: {output['records']} records, {output['missing']} missing, {output['doubled']} doubled.",
     ]
-    if result.service is not None:
-        service = result.service
+    if result.times is not None:
+        times = result.times
         notes.append(
             "Fixed sizes are simulated under the measured load, with the service measured in this run: "
-            f"{service.overhead_s:.2f} s per batch and {service.rate_per_s:.1f} records/s per executor "
-            f"({service.batches} batches)."
+            f"{times.overhead_s:.2f} s per batch and {times.rate_per_s:.1f} records/s per executor "
+            f"({times.batches} batches)."
         )
     return notes
 

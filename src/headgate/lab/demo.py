@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from headgate._version import __version__
 from headgate.core.errors import EngineError, InputError
 from headgate.core.objective import Objective, parse_objective
-from headgate.core.types import JSON, Observation, Sample
+from headgate.core.types import JSON
+from headgate.lab.batch_times import BatchTimes, fit_batch_times
 from headgate.runtime.autoscaler import DEFAULT_POLICY, autoscale, preview_policy
 from headgate.runtime.loop import Watcher
 from headgate.runtime.simulate import fixed_size_comparison
@@ -61,6 +60,10 @@ class DemoPlan:
             raise InputError(f"{self.seconds:g} seconds are too few for the demo; it needs at least {LEAST_SECONDS:g}.")
 
     @property
+    def partitions(self) -> int:
+        return 2 * self.max_executors
+
+    @property
     def workload(self) -> str:
         center_s, sigma_s = 0.36 * self.seconds, 0.11 * self.seconds
         shape = f"base={self.base_rate_per_s:g},peak={self.peak_rate_per_s:g}"
@@ -76,22 +79,13 @@ class DemoPlan:
 
 
 @dataclass(frozen=True)
-class Service:
-    """How long a batch takes: a fixed part and a part per record and executor, fitted to the measured batches."""
-
-    overhead_s: float
-    rate_per_s: float
-    """Records that one executor serves per second, the fixed part aside."""
-    batches: int
-
-
-@dataclass(frozen=True)
 class DemoResult:
     plan: DemoPlan
     record: RunRecord
-    service: Service | None
+    times: BatchTimes | None
+    """How long its batches took."""
     comparison: Mapping[int, Summary]
-    """The same load on fixed sizes, simulated with the measured service."""
+    """The same load on fixed sizes, simulated with these times."""
     output: Mapping[str, int]
     """Records in the sink: how many, how many distinct, missing, doubled."""
     journal: Path
@@ -139,7 +133,7 @@ def run_demo(
                 plan.seconds,
                 cost_s=plan.cost_s,
                 trigger_interval_s=plan.trigger_interval_s,
-                partitions=2 * plan.max_executors,
+                partitions=plan.partitions,
                 max_rows_per_batch=plan.max_rows_per_batch,
             )
             stage("warming up: a first batch loads classes and Python workers")
@@ -165,12 +159,13 @@ def run_demo(
             output = job.check(spark)
             stage("stopping the job and the cluster")
     stage("comparing with fixed sizes")
-    service = measured_service(record.observations)
+    samples = (seen.samples[record.operator] for seen in record.observations if record.operator in seen.samples)
+    times = fit_batch_times([batch for sample in samples for batch in sample.batches], tasks=plan.partitions)
     return DemoResult(
         plan=plan,
         record=record,
-        service=service,
-        comparison=_compare(plan, record, service),
+        times=times,
+        comparison=_compare(plan, record, times),
         output={
             "records": output.records,
             "distinct": output.distinct,
@@ -190,38 +185,22 @@ def _ends_within(query: StreamingQuery, seconds: float) -> bool:
     return False
 
 
-def measured_service(observations: list[Observation], operator: str = "job") -> Service | None:
-    """What the batches of a run say about the job: a line through (records per executor, processing time)."""
-    points: dict[float, tuple[float, float]] = {}
-    for observation in observations:
-        sample, instances = observation.samples.get(operator), observation.instances[operator]
-        if sample is not None and instances.pending == 0 and (point := _point(sample, instances.ready)):
-            points[sample.at_s] = point
-    if len(points) < 3:
-        return None
-    shares, times_s = np.array(list(points.values())).T
-    slope_s, overhead_s = np.polyfit(shares, times_s, 1) if np.ptp(shares) > 0 else (0.0, 0.0)
-    if not slope_s > 0:
-        return None
-    return Service(overhead_s=max(0.0, float(overhead_s)), rate_per_s=1 / float(slope_s), batches=len(points))
-
-
-def _point(sample: Sample, ready: int) -> tuple[float, float] | None:
-    if sample.warming or not sample.processed_rate_per_s or not sample.processing_time_s or not ready:
-        return None
-    return sample.processed_rate_per_s * sample.processing_time_s / ready, sample.processing_time_s
-
-
-def _compare(plan: DemoPlan, record: RunRecord, service: Service | None) -> Mapping[int, Summary]:
+def _compare(plan: DemoPlan, record: RunRecord, times: BatchTimes | None) -> Mapping[int, Summary]:
     readings = [(point["t"], point["input_rate"]) for point in record.series() if point["input_rate"] is not None]
-    if service is None or not any(at_s > 0 for at_s, _ in readings):
+    if times is None or not any(at_s > 0 for at_s, _ in readings):
         return {}
-    model = MicroBatch(plan.trigger_interval_s, service.overhead_s, plan.max_rows_per_batch)
+    model = MicroBatch(
+        plan.trigger_interval_s,
+        times.overhead_s,
+        plan.max_rows_per_batch,
+        partitions=plan.partitions,
+        noise=times.noise,
+    )
     return fixed_size_comparison(
         readings,
         range(1, plan.max_executors + 1),
         objective=plan.goal,
-        service_rate_per_s=service.rate_per_s,
+        service_rate_per_s=times.rate_per_s,
         model=model,
         interval_s=plan.interval_s,
     )
