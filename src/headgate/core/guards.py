@@ -33,7 +33,7 @@ class EachOperator:
 
     def __call__(self, window: Window, decision: Decision) -> Decision:
         verdicts = {name: self._noted(window, decision.at_s, verdict) for name, verdict in decision.verdicts.items()}
-        return replace(decision, verdicts=verdicts)
+        return Decision(decision.at_s, decision.policy, verdicts, decision.role)
 
     def _noted(self, window: Window, now: Instant, verdict: Verdict) -> Verdict:
         target, why = self.limit(window, now, verdict)

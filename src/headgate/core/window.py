@@ -172,7 +172,7 @@ class History(Window):
             stale = {name: replace(before.instances[name], stale=True) for name in missing}
             observation = replace(observation, instances={**stale, **observation.instances})
         samples = {name: completed(one, self.sample(name)) for name, one in observation.samples.items()}
-        observation = replace(observation, samples=samples)
+        observation = Observation(observation.at_s, samples, observation.instances, observation.startups)
         self._observations.append(observation)
         for name, instances in observation.instances.items():
             self._follow_size(name, observation.at_s, before.instances.get(name) if before else None, instances)

@@ -52,6 +52,7 @@ class ControlLoop:
     ) -> None:
         self.engine = engine
         self.policy = policy
+        self._reporter = _reporter(policy)
         self.guards = tuple(guards)
         self.clock = clock
         self.job = job
@@ -120,6 +121,7 @@ class ControlLoop:
         learned = self.policy.snapshot() if policy.name == self.policy.name else None
         self._collector.subscribe(policy.subscriptions)
         self.policy, self.guards = policy, guards
+        self._reporter = _reporter(policy)
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
         self.note("policy-changed", told or f"policy {policy.name}")
         if learned is not None:
@@ -148,7 +150,7 @@ class ControlLoop:
     def _decide(self, now: Instant, observation: Observation) -> Decision:
         try:
             decision = self._resumed(step(self.policy, self.guards, now, self.history))
-            events = self.policy.take_events() if isinstance(self.policy, ReportsEvents) else ()
+            events = self._reporter.take_events() if self._reporter is not None else ()
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             logger.exception("policy %s failed; holding", self.policy.name)
@@ -192,6 +194,8 @@ class ControlLoop:
     def save_state(self) -> None:
         """Put what the policy has learned, and how long instances take to start, into the journal."""
         self._saved_s = self.clock.now()
+        if self._journal is None:
+            return
         key = state_key(self.job, self.history.operators, self.policy)
         self._write(lambda journal: journal.save_state(key, self.policy.snapshot()))
         times = {name: self.history.startup_times(name) for name in self.history.operators}
@@ -219,6 +223,11 @@ def _taken(decision: Decision, receipt: Receipt) -> Decision:
     if not refused:
         return decision
     return replace(decision, verdicts={name: one for name, one in decision.verdicts.items() if name not in refused})
+
+
+def _reporter(policy: Policy) -> ReportsEvents | None:
+    """The policy, if it has events to tell; found out once, because asking a protocol takes its time."""
+    return policy if isinstance(policy, ReportsEvents) else None
 
 
 def _told(error: Exception) -> str:
