@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from headgate.core.contracts import Engine, Guard, Policy, ReportsEvents
+from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
@@ -52,7 +52,6 @@ class ControlLoop:
     ) -> None:
         self.engine = engine
         self.policy = policy
-        self._reporter = _reporter(policy)
         self.guards = tuple(guards)
         self.clock = clock
         self.job = job
@@ -121,7 +120,6 @@ class ControlLoop:
         learned = self.policy.snapshot() if policy.name == self.policy.name else None
         self._collector.subscribe(policy.subscriptions)
         self.policy, self.guards = policy, guards
-        self._reporter = _reporter(policy)
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
         self.note("policy-changed", told or f"policy {policy.name}")
         if learned is not None:
@@ -150,7 +148,7 @@ class ControlLoop:
     def _decide(self, now: Instant, observation: Observation) -> Decision:
         try:
             decision = self._resumed(step(self.policy, self.guards, now, self.history))
-            events = self._reporter.take_events() if self._reporter is not None else ()
+            events = _take_events(self.policy)
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             logger.exception("policy %s failed; holding", self.policy.name)
@@ -225,9 +223,10 @@ def _taken(decision: Decision, receipt: Receipt) -> Decision:
     return replace(decision, verdicts={name: one for name, one in decision.verdicts.items() if name not in refused})
 
 
-def _reporter(policy: Policy) -> ReportsEvents | None:
-    """The policy, if it has events to tell; found out once, because asking a protocol takes its time."""
-    return policy if isinstance(policy, ReportsEvents) else None
+def _take_events(policy: Policy) -> Sequence[Event]:
+    """What a policy that ``ReportsEvents`` has to tell; by its method, because asking a protocol takes its time."""
+    take_events: Callable[[], Sequence[Event]] | None = getattr(policy, "take_events", None)
+    return () if take_events is None else take_events()
 
 
 def _told(error: Exception) -> str:
