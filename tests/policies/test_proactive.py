@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headgate.core.errors import UnknownNameError
 from headgate.core.objective import parse_objective
-from headgate.core.types import Decision, Event, Sample
+from headgate.core.types import Decision, Event, Sample, Startup
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.proactive import Mode, Proactive
+from headgate.policies.capacity.explored import Mode
+from headgate.policies.proactive import Proactive
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
@@ -96,12 +98,24 @@ def test_what_was_learned_in_one_run_is_used_from_the_start_of_the_next(learned:
 
 
 def test_it_grows_before_the_objective_breaks(learned: Run) -> None:
-    pretrained, reactive = run(state=learned.result.state), run(name="reactive")
+    """As the document has it, it shrinks to what the newest plan says, and costs no more than reactive."""
+    at_once = {"scale_in_window_s": 0}
+    pretrained, reactive = run(state=learned.result.state, settings=at_once), run(name="reactive")
     grown = [one.verdicts["job"] for one in pretrained.decisions if one.verdicts["job"].change > 0]
     ahead = [verdict for verdict in grown if verdict.code == "ahead-of-load"]
     assert len(ahead) >= 0.8 * len(grown) > 0
     assert pretrained.violations(0, 2 * HOUR_S) < reactive.violations(0, 2 * HOUR_S)
     assert pretrained.result.summary.mean_instances <= reactive.result.summary.mean_instances
+
+
+def test_what_was_needed_lately_is_kept_for_a_while(learned: Run) -> None:
+    """A load that jumps up and down every three minutes."""
+    jumping = "periodic:base=30,peak=60,high=3m,low=3m"
+    kept, at_once = (
+        run(jumping, state=learned.result.state, settings={"scale_in_window_s": window_s}) for window_s in (300, 0)
+    )
+    assert kept.result.summary.rescales < 0.7 * at_once.result.summary.rescales
+    assert any(one.verdicts["job"].code == "needed-lately" for one in kept.decisions)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +199,47 @@ def test_a_rising_load_is_sized_for_where_it_will_be(learned: Run) -> None:
     assert target.numbers["highest_rate_ahead_per_s"] == pytest.approx(20 + (195 + 60) / 6, abs=0.5)
 
 
+def test_the_load_is_predicted_until_an_instance_would_be_ready(learned: Run) -> None:
+    made = restored(learned)
+    rising = [reading(at_s, 20 + at_s / 6, 0.2 + 5 * (20 + at_s / 6) / 80) for at_s in range(0, 200, 5)]
+    slow = (Startup("1", 0.0, registered_after_s=80.0, first_task_after_s=85.0, warm_after_s=115.0),)
+    seen = history(rising[:1], planned=4)
+    for sample in rising[1:]:
+        seen.observe(replace(observation(sample.at_s, 4, sample=sample), startups={"job": slow}))
+        target = propose(made, seen)
+        if sample is rising[-1]:
+            assert target.numbers["highest_rate_ahead_per_s"] == pytest.approx(20 + (195 + 120) / 6, abs=0.5)
+            assert "within 2m need" in target.reason
+
+
+@pytest.mark.parametrize(
+    ("backlog", "queued_per_s", "instances"),
+    [
+        # Ten records a second that wait for their trigger and are worked on are no queue.
+        (40.0 * (5.0 + 2.7), 0.0, 4),
+        # 1,800 more are 30/s for a minute: 70/s in all, of 15/s each.
+        (40.0 * (5.0 + 2.7) + 1800.0, 30.0, 5),
+    ],
+)
+def test_what_has_piled_up_is_sized_for(learned: Run, backlog: float, queued_per_s: float, instances: int) -> None:
+    readings = [replace(reading(at_s, 40.0, 2.7), backlog=backlog) for at_s in range(0, 60, 5)]
+    target = propose(restored(learned), history(readings, planned=4))
+    assert target.numbers["queued_per_s"] == pytest.approx(queued_per_s)
+    assert target.instances == instances
+
+
+def test_a_size_must_carry_the_load_whatever_its_model_says(learned: Run) -> None:
+    """A model that was made to promise that any load is kept at any size."""
+    state = json.loads(json.dumps(dict(learned.result.state)))
+    model = state["operators"]["job"]["model"]
+    for curve in (*model["curves"].values(), model["shared"]):
+        curve["values"] = [0.1 for _ in curve["values"]]
+    made = policy("proactive", parse_objective("latency p95 < 9s").within(1, 24))
+    made.restore(state)
+    target = propose(made, history([reading(at_s, 50.0, 3.3) for at_s in range(0, 60, 5)], planned=4))
+    assert target.numbers["needed"] == 4
+
+
 def test_nothing_is_removed_while_a_queue_is_worked_off(learned: Run) -> None:
     draining = [reading(at_s, 20.0, 0.9, delay_s=3.0 - at_s / 10) for at_s in range(0, 15, 5)]
     target = propose(restored(learned), history(draining, planned=4))
@@ -196,6 +251,20 @@ def test_a_violation_that_the_model_did_not_foresee_is_answered_as_reactive_woul
     target = propose(restored(learned), late)
     assert target.code == "slo-violated"
     assert target.instances >= 5
+
+
+def test_a_violation_that_the_model_tells_too_is_answered(learned: Run) -> None:
+    """Four of six planned instances are ready for 75 records/s, which six keep; but meanwhile a queue has grown."""
+    late = [
+        replace(reading(at_s, 75.0, 4.9, delay_s=at_s / 2), backlog=100.0 * at_s, warming=True)
+        for at_s in range(0, 35, 5)
+    ]
+    made = restored(learned)
+    model = made.model("job")
+    assert model is not None
+    assert float(model.predict([75.0], 4)[0]) >= 1
+    target = propose(made, history(late, planned=6, ready=4))
+    assert target.instances > 6
 
 
 def test_readings_of_another_size_are_not_learned_from() -> None:

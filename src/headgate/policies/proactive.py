@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Annotated
 
@@ -19,10 +17,11 @@ from headgate.core.window import Window
 from headgate.forecast.base import AnyForecaster, make_forecaster
 from headgate.forecast.grid import EvenGrid
 from headgate.policies.capacity.change_detection import ChangeDetector
+from headgate.policies.capacity.explored import Explored, Mode
 from headgate.policies.capacity.performance import FloatArray, PerformanceModel, Point, fit_performance
 from headgate.policies.capacity.stability import check_stability
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import is_queueing, is_steady, plain, told_by, work_pressure
+from headgate.policies.frame.readings import is_queueing, is_steady, plain, startup_s, told_by, work_pressure
 from headgate.policies.frame.settings import Seconds
 from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.reactive import Reactive, ReactiveSettings
@@ -31,11 +30,8 @@ Level = Annotated[float, Field(gt=0, lt=1)]
 Pressure = Annotated[float, Field(gt=0)]
 Period = Annotated[Seconds, Field(gt=0)]
 
-_MOST_READINGS = 3000
 _SCATTER = 3.0
 """Errors of the model that a single reading may be off by without telling anything."""
-_LONGEST_AHEAD = 4
-"""A forecast from readings that are late reaches further, but at most so many times the horizon."""
 
 
 class ProactiveSettings(ReactiveSettings):
@@ -51,7 +47,7 @@ class ProactiveSettings(ReactiveSettings):
     forecaster: str = "linear-trend"
     """Who predicts the load."""
     horizon_s: Period = 60.0
-    """How far ahead the load is predicted; not less than an instance takes to start."""
+    """How far ahead the load is predicted; further where instances were seen to take longer than that to start."""
     forecast_step_s: Period = 5.0
     """Time between two predicted loads."""
     certainty: Level = 0.98
@@ -62,36 +58,11 @@ class ProactiveSettings(ReactiveSettings):
     0.1)."""
     gradual_threshold: Pressure = 30.0
     """How far predictions may be off in sum, in errors of the model, before that shows a slow change."""
+    scale_in_window_s: Seconds = 300.0
+    """In optimal control it shrinks to the largest size that was needed within this time; 0, as in the document, to the
+    newest."""
     standby: Annotated[int, Field(ge=0)] = 0
     """Instances beyond the fewest that hold, as a reserve that is already warm."""
-
-
-class Mode(StrEnum):
-    EXPLORATION = "exploration"
-    OPTIMAL_CONTROL = "optimal-control"
-
-
-@dataclass(slots=True)
-class _Operator:
-    """What is known about one operator; with a model it is in optimal control, without one in exploration."""
-
-    grid: EvenGrid
-    forecaster: AnyForecaster
-    checked_s: Instant
-    """When stability was last checked, or exploration began."""
-    seen_s: Instant | None = None
-    """The newest reading that was taken in."""
-    learned_s: Instant | None = None
-    """The newest measurement that was learned from: of a batch there may be many readings."""
-    points: deque[Point] = field(default_factory=lambda: deque(maxlen=_MOST_READINGS))
-    violated: bool = False
-    """Whether the objective was violated in this exploration, so that what an instance carries is known."""
-    model: PerformanceModel | None = None
-    detector: ChangeDetector | None = None
-
-    @property
-    def mode(self) -> Mode:
-        return Mode.EXPLORATION if self.model is None else Mode.OPTIMAL_CONTROL
 
 
 @register
@@ -101,8 +72,9 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
     - Exploration: every steady reading is kept. Now and then a performance model is fitted; when its predictions are
       stable, at the readings and up to what the present size can carry, optimal control begins.
     - Optimal control: the fewest instances whose predicted pressure, with the model's error on top, stays within the
-      objective for the present load and every predicted one. A violation that is more than scatter is answered as
-      ``reactive`` would, and nothing is removed while a queue is being worked off.
+      objective for the present load and every predicted one, and that carry these loads with what has piled up. A
+      violation that is more than scatter, or that the model tells too, is answered as ``reactive`` would. Nothing is
+      removed while a queue is being worked off, or that was needed within ``scale_in_window_s``.
     - A prediction that is suddenly far off, or has come to be off a little all the time, means that the job has
       changed: back to exploration, with a fresh data set.
 
@@ -121,6 +93,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
     name = "proactive"
     summary = "Learns how load and size make the objective, then sizes ahead of the load."
     Settings = ProactiveSettings
+    state_version = 2
     # The gains are the document's α and β; it plans once a minute, so it removes no more often than that.
     guards = GuardSettings(gain_out=0.9, gain_in=0.4, in_after_out_s=60.0, in_after_in_s=60.0)
 
@@ -128,7 +101,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         super().__init__(settings, context)
         self._reactive = Reactive(settings, context)
         self.lookback_s = self._reactive.lookback_s
-        self._operators: dict[str, _Operator] = {}
+        self._operators: dict[str, Explored] = {}
         self._events: list[Event] = []
         self._margins = NormalDist().inv_cdf(settings.certainty)
         make_forecaster(settings.forecaster)  # A name that does not exist is told at once.
@@ -162,10 +135,10 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
 
     # ------------------------------------------------------------------------------------------------------- readings
 
-    def _known(self, operator: str, now: Instant) -> _Operator:
+    def _known(self, operator: str, now: Instant) -> Explored:
         known = self._operators.get(operator)
         if known is None:
-            known = self._operators[operator] = _Operator(*self._fresh_forecaster(), checked_s=now)
+            known = self._operators[operator] = Explored(*self._fresh_forecaster(), checked_s=now)
         elif max(known.checked_s, known.seen_s or now) > now:
             # What was learned comes from a run with another clock: the past of its load is not the past of this one.
             known.grid, known.forecaster = self._fresh_forecaster()
@@ -289,98 +262,83 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         violated = self.objective.slo.violated_by(sample)
         if rate is None or violated is None:
             return hold(instances, "no-data", f"{told}, or the rate of arrivals is not: holding", numbers)
-        ahead = self._loads_ahead(now, known)
+        horizon_s = max(settings.horizon_s, startup_s(window, operator, 0.0) + settings.forecast_step_s)
+        ahead = known.loads_ahead(now, horizon_s, settings.certainty)
         loads = np.append(ahead, rate)
-        fewest = self._fewest(known.model, loads)
+        queued_per_s = self._queued_per_s(sample)
+        fewest = self._fewest(operator, known.model, loads, queued_per_s)
         target = fewest + settings.standby
         expected = float(known.model.predict(loads, fewest).max())
         numbers |= {
             "rate_per_s": rate,
             "highest_rate_ahead_per_s": float(ahead.max()) if len(ahead) else None,
+            "queued_per_s": queued_per_s,
             "needed": fewest,
             "predicted_pressure": expected,
             "residual": None if known.detector is None else known.detector.last,
         }
+        queue = f" and {plain(queued_per_s)}/s of a queue" if queued_per_s else ""
         reason = (
-            f"up to {plain(float(loads.max()))} records/s within {format_duration(settings.horizon_s)} need {fewest}, "
+            f"up to {plain(float(loads.max()))} records/s within {format_duration(horizon_s)}{queue} need {fewest}, "
             f"which would use up {plain(100 * expected)}% of the objective"
         )
         if settings.standby:
             reason = f"{reason}, and {settings.standby} stand by"
-        if violated and self._is_unforeseen(known.model, instances, sample):
+        lately = known.needed.largest(now, settings.scale_in_window_s, target, instances.planned)
+        if violated and self._is_to_be_answered(known.model, instances, sample):
             answer = self._reactive.size(now, window, operator, instances, sample)
             if answer.instances > target:
                 return replace(answer, reason=f"{answer.reason}; {reason}", numbers={**numbers, **answer.numbers})
-        if target < instances.planned and (violated or not is_steady(window, operator, sample)):
-            return hold(instances, "recovering", f"{reason}; none is removed before the job has recovered", numbers)
         if target == instances.planned:
             return hold(instances, "as-planned", reason, numbers)
-        return Target(target, "ahead-of-load" if target > instances.planned else "fewer-hold", reason, numbers)
+        if target > instances.planned:
+            return Target(target, "ahead-of-load", reason, numbers)
+        if violated or not is_steady(window, operator, sample):
+            return hold(instances, "recovering", f"{reason}; none is removed before the job has recovered", numbers)
+        if lately > target:
+            reason = f"{reason}; {lately} were needed within the last {format_duration(settings.scale_in_window_s)}"
+        if lately >= instances.planned:
+            return hold(instances, "needed-lately", reason, numbers)
+        return Target(lately, "fewer-hold", reason, numbers)
 
-    def _is_unforeseen(self, model: PerformanceModel, instances: Instances, sample: Sample) -> bool:
-        """Whether a violation is more than the scatter about what the model says of this load and size."""
+    def _is_to_be_answered(self, model: PerformanceModel, instances: Instances, sample: Sample) -> bool:
+        """Whether a violation is more than scatter about a load that this size keeps, by what the model says of it."""
         pressure, rate = work_pressure(self.objective.slo, sample), sample.input_rate_per_s
         if pressure is None or rate is None or instances.ready < 1:
             return True
-        return pressure - float(model.predict([rate], instances.ready)[0]) > _SCATTER * model.error
+        foretold = float(model.predict([rate], instances.ready)[0])
+        return foretold >= 1 or pressure - foretold > _SCATTER * model.error
 
-    def _loads_ahead(self, now: Instant, known: _Operator) -> FloatArray:
-        """The loads from now on to the horizon; none as long as too little is known to predict any."""
-        step_s, completed = self.settings.forecast_step_s, known.grid.completed
-        if completed is None:
-            return np.empty(0)
-        passed = max(0, round((now - completed * step_s) / step_s))
-        ahead = math.ceil(self.settings.horizon_s / step_s)
-        forecast = known.forecaster.forecast(min(passed, _LONGEST_AHEAD * ahead) + ahead)
-        if forecast is None:
-            return np.empty(0)
-        loads: FloatArray = np.maximum(0.0, forecast.quantile(self.settings.certainty)[-ahead:])
-        return loads
+    def _queued_per_s(self, sample: Sample) -> float:
+        """What has to be got through on top to work off a queue in time; what its batch would hold anyway is none."""
+        if not self.settings.drain_within_s or not sample.backlog or sample.input_rate_per_s is None:
+            return 0.0
+        in_batches_s = (sample.trigger_interval_s or 0.0) + (sample.processing_time_s or 0.0)
+        queue = sample.backlog - sample.input_rate_per_s * in_batches_s
+        return max(0.0, float(queue)) / self.settings.drain_within_s
 
-    def _fewest(self, model: PerformanceModel, loads: FloatArray) -> int:
+    def _fewest(self, operator: str, model: PerformanceModel, loads: FloatArray, queued_per_s: float) -> int:
+        """The least size that keeps the objective, by the model, and carries all there is, by what an instance does."""
         allowed = 1 - self._margins * model.error
-        for size in range(self.objective.min_instances, self.objective.max_instances):
+        lowest, highest = self.objective.bounds_of(operator, self.topology)
+        carried = math.ceil(round((float(loads.max()) + queued_per_s) / model.capacity_per_s, 9))
+        for size in range(max(1, lowest, carried), highest):
             if bool(np.all(model.predict(loads, size) < allowed)):
                 return size
-        return self.objective.max_instances
+        return highest
 
     # ---------------------------------------------------------------------------------------------------- saved state
 
     def _state(self) -> dict[str, JSON]:
         return {
             "reactive": dict(self._reactive.snapshot()),
-            "operators": {
-                name: {
-                    "grid": known.grid.snapshot(),
-                    "forecaster": dict(known.forecaster.snapshot()),
-                    "checked_s": known.checked_s,
-                    "seen_s": known.seen_s,
-                    "learned_s": known.learned_s,
-                    "points": [list(point) for point in known.points],
-                    "violated": known.violated,
-                    "model": None if known.model is None else known.model.to_json(),
-                    "detector": None if known.detector is None else known.detector.snapshot(),
-                }
-                for name, known in self._operators.items()
-            },
+            "operators": {name: known.to_json() for name, known in self._operators.items()},
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        operators = {str(name): self._restored(part) for name, part in state["operators"].items()}
+        operators = {}
+        for name, saved in state["operators"].items():
+            operators[str(name)] = Explored(*self._fresh_forecaster(), checked_s=0.0)
+            operators[str(name)].restore(saved, self._detector)
         self._reactive.restore(state["reactive"])
         self._operators = operators
-
-    def _restored(self, state: Mapping[str, JSON]) -> _Operator:
-        grid, forecaster = self._fresh_forecaster()
-        grid.restore(state["grid"])
-        forecaster.restore(state["forecaster"])
-        known = _Operator(grid, forecaster, checked_s=float(state["checked_s"]))
-        known.seen_s = None if state["seen_s"] is None else float(state["seen_s"])
-        known.learned_s = None if state["learned_s"] is None else float(state["learned_s"])
-        known.points.extend(Point(float(rate), int(size), float(pressure)) for rate, size, pressure in state["points"])
-        known.violated = bool(state["violated"])
-        if state["model"] is not None:
-            known.model = PerformanceModel.from_json(state["model"])
-            known.detector = self._detector(known.model)
-            known.detector.restore(state["detector"])
-        return known

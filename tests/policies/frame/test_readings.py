@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from headgate.core.objective import parse_objective
@@ -139,9 +141,18 @@ def test_numbers_are_written_plainly(number: float, text: str) -> None:
     assert plain(number) == text
 
 
-def waiting(at_s: float, delay_s: float, *, latency_s: float | None = None, warming: bool = False) -> Sample:
+def waiting(
+    at_s: float,
+    delay_s: float,
+    *,
+    latency_s: float | None = None,
+    warming: bool = False,
+    offered: float | None = None,
+) -> Sample:
+    """What is got through is 100/s, where it is known what is offered."""
     spent_s = delay_s + 1 if latency_s is None else latency_s
-    return Sample("job", at_s, latency_s=spent_s, scheduling_delay_s=delay_s, warming=warming)
+    sample = Sample("job", at_s, latency_s=spent_s, scheduling_delay_s=delay_s, warming=warming)
+    return sample if offered is None else replace(sample, input_rate_per_s=offered, processed_rate_per_s=100.0)
 
 
 @pytest.mark.parametrize(
@@ -152,6 +163,8 @@ def waiting(at_s: float, delay_s: float, *, latency_s: float | None = None, warm
         ([waiting(11, 0, latency_s=2)], False),
         ([waiting(20, 9), waiting(25, 4)], False),
         ([waiting(20, 4), waiting(25, 9)], True),
+        ([waiting(20, 4, offered=90), waiting(25, 9, offered=110)], True),
+        ([waiting(20, 4, offered=90), waiting(25, 9, offered=90)], False),
         ([waiting(20, 9), waiting(25, 0)], True),
         ([Sample("job", 20, backlog=90), Sample("job", 25, backlog=40)], False),
         ([Sample("job", 20, backlog=90), Sample("job", 25, backlog=0)], True),
@@ -161,7 +174,9 @@ def waiting(at_s: float, delay_s: float, *, latency_s: float | None = None, warm
         "one made while warming",
         "one of records that came in before the change",
         "one while a queue shrinks",
-        "one while a queue grows",
+        "one while a queue grows, and what is got through is not known",
+        "one while a queue grows because more arrives than is got through",
+        "one while a queue grows although less arrives than is got through",
         "one when the queue is gone",
         "one while a backlog shrinks, where delays are not known",
         "one when that backlog is gone",

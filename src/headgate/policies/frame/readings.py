@@ -95,14 +95,23 @@ def is_steady(window: Window, operator: str, sample: Sample) -> bool:
     """Whether a newest reading is typical of the present size: the operator has recovered from what was before.
 
     It has not while instances come, go or warm up, not while records come out or wait that came in before, and not
-    while it works off a queue that an earlier time left behind. A queue that grows is what this size makes of its load.
+    while it works off a queue that an earlier time left behind. A queue that grows is what this size makes of its load
+    where more arrives than it gets through; otherwise it is an accident, and how long it is says nothing of the size.
     """
     settled_s = window.settled_since_s(operator)
     if sample.warming or (settled_s is not None and _came_s(sample) <= settled_s):
         return False
     before = window.sample_at(operator, math.nextafter(sample.at_s, -math.inf))
     is_waiting = _waiting(sample) > _NO_WAIT * (sample.total_latency_s or 0.0)
-    return before is None or not is_waiting or _waiting(sample) >= _waiting(before)
+    if before is None or not is_waiting:
+        return True
+    return _waiting(sample) >= _waiting(before) and _is_overloaded(sample)
+
+
+def _is_overloaded(sample: Sample) -> bool:
+    offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
+    # Where it is not known what is got through, a queue that grows is all there is to go by.
+    return offered is None or processed is None or bool(offered >= processed)
 
 
 def _came_s(sample: Sample) -> float:
