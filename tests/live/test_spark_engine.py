@@ -36,9 +36,19 @@ def running_executors(engine: SparkEngine) -> list[Executor]:
     return [one for one in engine._backend.executors() if one.is_active]
 
 
-def test_it_keeps_the_engine_contract(spark: SparkSession, engine: SparkEngine) -> None:
+def test_it_keeps_the_engine_contract(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
     engine.close()
-    check_engine(lambda: SparkEngine(spark, take_over=True), settle)
+
+    def at_work() -> SparkEngine:
+        made = SparkEngine(spark, take_over=True)
+        eventually("a reading", lambda: "job" in made.observe().samples)
+        return made
+
+    query = steady_job(tmp_path, seconds=600.0, rate=20.0).start(spark)
+    try:
+        check_engine(at_work, settle)
+    finally:
+        query.stop()
 
 
 def test_scaling_out_and_in_loses_and_doubles_nothing(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:

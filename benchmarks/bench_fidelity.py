@@ -1,0 +1,80 @@
+"""How close the calibrated simulator comes to live runs: latency, backlog and executor-seconds for three load shapes.
+
+A job on a local cluster is scaled by the reactive policy while its load follows a shape. The simulator is calibrated on
+a run of another shape, and replays load and sizes of each. What the live runs came to is taken from outside: from the
+files of the sink and the processes of the machine (``headgate.lab.observed_run``).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.common import Row, report
+
+from headgate.core.objective import parse_objective
+from headgate.lab.fidelity import COMPARED, Calibration, calibrate, replay
+from headgate.lab.observed_run import ObservedRun, RunPlan, observe_run
+from headgate.local.cluster import LocalCluster
+
+OBJECTIVE = parse_objective("latency p95 < 8s").within(1, 3)
+CALIBRATION = ("ramp", "ramp:from=8,to=50,over=90s", 120.0)
+SHOWN = (
+    ("steps", "periodic:base=10,peak=40,high=45s,low=35s", 150.0),
+    ("sine", "sine:mean=28,amplitude=20,period=90s", 150.0),
+    ("spike", "spike:base=12,peak=45,at=30s,width=40s", 120.0),
+)
+SEEDS = range(10)
+UNITS = {"latency_p50_s": "s", "latency_p95_s": "s", "max_backlog": "records", "instance_seconds": "s"}
+
+
+def run(cluster: LocalCluster, workload: str, seconds: float) -> ObservedRun:
+    """One live run, in a session of its own."""
+    spark = cluster.session("fidelity", executors=1)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return observe_run(spark, RunPlan(workload, seconds, OBJECTIVE), Path(folder))
+    finally:
+        spark.stop()
+
+
+def simulated(observed: ObservedRun, calibration: Calibration) -> Mapping[str, float]:
+    """What replays of a run come to, on average over start-ups and noise."""
+    replays = [replay(observed.recording, calibration, OBJECTIVE, seed=seed) for seed in SEEDS]
+    return {name: fmean(getattr(one, name) for one in replays) for name in COMPARED}
+
+
+def rows_of(shape: str, observed: ObservedRun, calibration: Calibration) -> list[Row]:
+    found = simulated(observed, calibration)
+    measured = {name: float(getattr(observed.measured, name)) for name in COMPARED}
+    return [
+        {
+            "load": shape,
+            "figure": name,
+            "unit": UNITS[name],
+            "live": measured[name],
+            "simulated": found[name],
+            "off by %": 100 * (found[name] / measured[name] - 1),
+        }
+        for name in COMPARED
+    ]
+
+
+def bench_fidelity() -> None:
+    with LocalCluster(slots=4) as cluster:
+        told, workload, seconds = CALIBRATION
+        calibrating = run(cluster, workload, seconds)
+        calibration = calibrate(calibrating.recording)
+        print(f"calibrated on a {told}: {calibration}")
+        rows: list[Row] = []
+        for shape, workload, seconds in SHOWN:
+            observed = run(cluster, workload, seconds)
+            print(f"{shape}: {observed.missing} missing, {observed.doubled} doubled, {observed.measured}")
+            rows += rows_of(shape, observed, calibration)
+            report("fidelity", rows)
+
+
+if __name__ == "__main__":
+    bench_fidelity()
