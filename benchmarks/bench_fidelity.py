@@ -12,21 +12,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 from benchmarks.common import Row, report
 
+from headgate.core.course import Course
 from headgate.core.objective import parse_objective
-from headgate.lab.fidelity import COMPARED, Calibration, calibrate, replay
+from headgate.lab.fidelity import COMPARED, Calibration, calibrate, replay, replay_course
 from headgate.lab.observed_run import ObservedRun, RunPlan, observe_run
 from headgate.local.cluster import LocalCluster
 
-OBJECTIVE = parse_objective("latency p95 < 8s").within(1, 3)
-CALIBRATION = ("ramp", "ramp:from=8,to=50,over=90s", 120.0)
+OBJECTIVE = parse_objective("latency p95 < 5s").within(1, 2)
+CALIBRATION = ("steps", "periodic:base=8,peak=26,high=35s,low=30s", 140.0)
 SHOWN = (
-    ("steps", "periodic:base=10,peak=40,high=45s,low=35s", 150.0),
-    ("sine", "sine:mean=28,amplitude=20,period=90s", 150.0),
-    ("spike", "spike:base=12,peak=45,at=30s,width=40s", 120.0),
+    ("ramp", "ramp:from=8,to=28,over=90s", 120.0),
+    ("sine", "sine:mean=17,amplitude=10,period=70s", 150.0),
+    ("spike", "spike:base=10,peak=28,at=30s,width=45s", 120.0),
 )
 SEEDS = range(10)
+DRAWN_EVERY_S = 0.5
 UNITS = {"latency_p50_s": "s", "latency_p95_s": "s", "max_backlog": "records", "instance_seconds": "s"}
 
 
@@ -62,6 +65,21 @@ def rows_of(shape: str, observed: ObservedRun, calibration: Calibration) -> list
     ]
 
 
+def drawn(course: Course) -> dict[str, list[float]]:
+    """Backlog and executors every few seconds, for a plot."""
+    times_s = np.arange(0.0, course.to_s, DRAWN_EVERY_S)
+    loads = course.loads()
+    assert loads is not None
+    # A hair apart, so that what jumps at one time has a value before and one after.
+    at_s = np.column_stack([loads[:, 0], loads[:, 1] - 1e-6]).ravel()
+    sizes = course.sizes[np.minimum(np.searchsorted(course.sizes[:, 1], times_s, side="right"), len(course.sizes) - 1)]
+    return {
+        "t": times_s.tolist(),
+        "backlog": np.interp(times_s, at_s, loads[:, 2:4].ravel()).round(1).tolist(),
+        "executors": sizes[:, 2].tolist(),
+    }
+
+
 def bench_fidelity() -> None:
     with LocalCluster(slots=4) as cluster:
         told, workload, seconds = CALIBRATION
@@ -69,11 +87,14 @@ def bench_fidelity() -> None:
         calibration = calibrate(calibrating.recording)
         print(f"calibrated on a {told}: {calibration}")
         rows: list[Row] = []
+        plots: dict[str, object] = {}
         for shape, workload, seconds in SHOWN:
             observed = run(cluster, workload, seconds)
             print(f"{shape}: {observed.missing} missing, {observed.doubled} doubled, {observed.measured}")
             rows += rows_of(shape, observed, calibration)
-            report("fidelity", rows)
+            again, _ = replay_course(observed.recording, calibration, OBJECTIVE)
+            plots[shape] = {"live": drawn(observed.course), "simulated": drawn(again)}
+            report("fidelity", rows, series=plots)
 
 
 if __name__ == "__main__":

@@ -53,10 +53,10 @@ class RunPlan:
 @dataclass(frozen=True)
 class ObservedRun:
     recording: Recording
+    course: Course
+    """What truly became of its records and executors."""
     measured: Summary
-    """What it truly came to."""
-    series: list[dict[str, Any]]
-    """Once per cycle: time, records per second, backlog, executors."""
+    """What that comes to."""
     missing: int
     doubled: int
 
@@ -111,8 +111,8 @@ def observe_run(spark: SparkSession, plan: RunPlan, directory: Path) -> Observed
     return ObservedRun(
         # The soonest was idle: the others had something to finish first, which a simulation has them do too.
         recording=Recording.of(record, load, drain_s=min(left_s, default=0.0), **about),
+        course=course,
         measured=summarise(course, record.decisions, plan.objective),
-        series=record.series(),
         missing=output.missing,
         doubled=output.doubled,
     )
@@ -128,7 +128,10 @@ def _course(output: Path, load: Placed, start_s: float, to_s: float, executors: 
     committed_s, written_s = sink.committed_s - start_s, np.sort(sink.written_s) - start_s
     latency_s = committed_s - arrived_s
     # Just before a task's records are written, all of them are still there.
-    backlogs = np.searchsorted(arrived_s, written_s, side="right") - np.searchsorted(written_s, written_s)
+    turns_s = np.unique(np.concatenate([[0.0], written_s, [to_s]]))
+    arrived = np.searchsorted(arrived_s, turns_s, side="right")
+    before = arrived - np.searchsorted(written_s, turns_s)
+    after = arrived - np.searchsorted(written_s, turns_s, side="right")
     oldest = [(float(arrived_s[committed_s == end_s].min()), float(end_s)) for end_s in np.unique(committed_s)]
     sizes = [
         (before[0] - start_s, after[0] - start_s, after[1], after[2]) for before, after in pairwise(executors.seen)
@@ -139,7 +142,8 @@ def _course(output: Path, load: Placed, start_s: float, to_s: float, executors: 
         waits=rows(((came_s, end_s, 0.0, end_s - came_s) for came_s, end_s in oldest), 4),
         results=np.column_stack([np.ones(records), latency_s, latency_s]),
         sizes=rows(sizes, 4),
-        max_backlog=float(backlogs.max()),
+        loads=lambda: np.column_stack([turns_s[:-1], turns_s[1:], after[:-1], before[1:], np.diff(arrived)]),
+        max_backlog=float(before.max()),
     )
 
 
