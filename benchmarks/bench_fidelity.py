@@ -29,7 +29,7 @@ SHOWN = (
     ("spike", "spike:base=10,peak=28,at=30s,width=45s", 120.0),
 )
 SEEDS = range(10)
-DRAWN_EVERY_S = 0.5
+DRAWN_EVERY_S = 1.0
 UNITS = {"latency_p50_s": "s", "latency_p95_s": "s", "max_backlog": "records", "instance_seconds": "s"}
 
 

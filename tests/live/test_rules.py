@@ -50,7 +50,7 @@ def test_5_2_3_a_long_queue_is_emptied_by_two_more_executors(spark: SparkSession
     job = SteadyJob(
         tmp_path,
         workload="constant:15",
-        seconds=40.0,
+        seconds=25.0,
         cost_s=0.1,
         trigger_interval_s=1.0,
         partitions=6,

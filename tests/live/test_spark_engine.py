@@ -78,7 +78,7 @@ def test_arrivals_and_lag_come_from_offsets_not_from_what_was_admitted(
     spark: SparkSession, engine: SparkEngine, tmp_path: Path
 ) -> None:
     """100 records/s arrive, one executor can do 50: what is admitted is half of what arrives."""
-    job = steady_job(tmp_path, seconds=20.0, rate=100.0)
+    job = steady_job(tmp_path, seconds=90.0, rate=100.0)
     query = job.start(spark)
     watched = Watched(engine)
     settled: list[Sample] = []

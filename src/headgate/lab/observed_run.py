@@ -65,18 +65,18 @@ class _Executors:
     """A watcher that counts the executors' processes beside what was requested."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[float, int, int]] = []
-        """When, how many processes, how many executors were to be paid for."""
+        self.seen: list[tuple[float, int, int, int]] = []
+        """When, how many processes there were, how many could work, and how many were to be paid for."""
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is not None:
-            running = _executor_processes()
-            self.seen.append((observation.at_s, running, max(running, observation.instances["job"].requested)))
+            running, size = len(_executors_running()), observation.instances["job"]
+            self.seen.append((observation.at_s, running, size.ready, max(running, size.requested)))
 
     def gone_after_s(self, decided_s: float, target: int) -> float | None:
         """How long after a decision there were no more than it wanted."""
         return next(
-            (at_s - decided_s for at_s, running, _ in self.seen if at_s > decided_s and running <= target), None
+            (at_s - decided_s for at_s, running, *_ in self.seen if at_s > decided_s and running <= target), None
         )
 
 
@@ -128,13 +128,13 @@ def _course(output: Path, load: Placed, start_s: float, to_s: float, executors: 
     committed_s, written_s = sink.committed_s - start_s, np.sort(sink.written_s) - start_s
     latency_s = committed_s - arrived_s
     # Just before a task's records are written, all of them are still there.
-    turns_s = np.unique(np.concatenate([[0.0], written_s, [to_s]]))
+    turns_s = np.unique(np.concatenate([[0.0, load.begins_s], written_s, [to_s]]))
     arrived = np.searchsorted(arrived_s, turns_s, side="right")
     before = arrived - np.searchsorted(written_s, turns_s)
     after = arrived - np.searchsorted(written_s, turns_s, side="right")
     oldest = [(float(arrived_s[committed_s == end_s].min()), float(end_s)) for end_s in np.unique(committed_s)]
     sizes = [
-        (before[0] - start_s, after[0] - start_s, after[1], after[2]) for before, after in pairwise(executors.seen)
+        (before[0] - start_s, after[0] - start_s, after[2], after[3]) for before, after in pairwise(executors.seen)
     ]
     return Course(
         0.0,
@@ -147,12 +147,14 @@ def _course(output: Path, load: Placed, start_s: float, to_s: float, executors: 
     )
 
 
-def _executor_processes() -> int:
-    """How many executors run on this machine below this process."""
-    count = 0
+def _executors_running() -> set[str]:
+    """The ids of the executors that run on this machine below this process; one that forks is there twice for a moment."""
+    found = set()
     for process in psutil.Process().children(recursive=True):
         try:
-            count += EXECUTOR in process.cmdline()
+            command = process.cmdline()
         except psutil.Error:
             continue
-    return count
+        if EXECUTOR in command:
+            found.add(command[command.index("--executor-id") + 1])
+    return found
