@@ -61,7 +61,7 @@ class ObservedRun:
     doubled: int
 
 
-class _Executors:
+class Executors:
     """A watcher that counts the executors' processes beside what was requested."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class _Executors:
 
 def observe_run(spark: SparkSession, plan: RunPlan, directory: Path) -> ObservedRun:
     """Run a plan in a session that has one executor."""
-    record, executors = RunRecord(plan.objective), _Executors()
+    record, executors = RunRecord(plan.objective), Executors()
     about: dict[str, Any] = {"trigger_interval_s": plan.trigger_interval_s, "partitions": plan.partitions}
     job = SteadyJob(directory, plan.workload, plan.seconds, plan.cost_s, **about)
     job.warm_up(spark)
@@ -107,7 +107,7 @@ def observe_run(spark: SparkSession, plan: RunPlan, directory: Path) -> Observed
         if (verdict := decision.verdicts["job"]).change < 0
         and (gone_s := executors.gone_after_s(decision.at_s, verdict.target)) is not None
     ]
-    course = _course(Path(job.output), load, start_s, record.observations[-1].at_s - start_s, executors)
+    course = course_of_files(Path(job.output), load, start_s, record.observations[-1].at_s - start_s, executors)
     return ObservedRun(
         # The soonest was idle: the others had something to finish first, which a simulation has them do too.
         recording=Recording.of(record, load, drain_s=min(left_s, default=0.0), **about),
@@ -118,7 +118,7 @@ def observe_run(spark: SparkSession, plan: RunPlan, directory: Path) -> Observed
     )
 
 
-def _course(output: Path, load: Placed, start_s: float, to_s: float, executors: _Executors) -> Course:
+def course_of_files(output: Path, load: Placed, start_s: float, to_s: float, executors: Executors) -> Course:
     """What truly became of the records and the executors; times from the start of the run."""
     grid_s = np.arange(load.begins_s, load.ends_s + 2 * _GRID_S, _GRID_S)
     arrivals = np.array([load.arrivals(0.0, at_s) for at_s in grid_s])
@@ -148,7 +148,7 @@ def _course(output: Path, load: Placed, start_s: float, to_s: float, executors: 
 
 
 def _executors_running() -> set[str]:
-    """The ids of the executors that run on this machine below this process; one that forks is there twice for a moment."""
+    """The ids of the executors below this process. One that starts a worker is there twice for a moment."""
     found = set()
     for process in psutil.Process().children(recursive=True):
         try:
