@@ -1,8 +1,8 @@
 """How close the calibrated simulator comes to live runs: latency, backlog and executor-seconds for three load shapes.
 
 A job on a local cluster is scaled by the reactive policy while its load follows a shape. The simulator is calibrated on
-a run of another shape, and replays load and sizes of each. What the live runs came to is taken from outside: from the
-files of the sink and the processes of the machine (``headgate.lab.observed_run``).
+two runs of another shape, before and after these, and replays load and sizes of each. What the live runs came to is
+taken from outside: from the files of the sink and the processes of the machine (``headgate.lab.observed_run``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headgate.lab.observed_run import ObservedRun, RunPlan, observe_run
 from headgate.local.cluster import LocalCluster
 
 OBJECTIVE = parse_objective("latency p95 < 5s").within(1, 2)
-CALIBRATION = ("steps", "periodic:base=8,peak=26,high=35s,low=30s", 140.0)
+CALIBRATION = ("periodic:base=8,peak=26,high=35s,low=30s", 140.0)
 SHOWN = (
     ("ramp", "ramp:from=8,to=28,over=90s", 120.0),
     ("sine", "sine:mean=17,amplitude=10,period=70s", 150.0),
@@ -82,19 +82,19 @@ def drawn(course: Course) -> dict[str, list[float]]:
 
 def bench_fidelity() -> None:
     with LocalCluster(slots=4) as cluster:
-        told, workload, seconds = CALIBRATION
-        calibrating = run(cluster, workload, seconds)
-        calibration = calibrate(calibrating.recording)
-        print(f"calibrated on a {told}: {calibration}")
-        rows: list[Row] = []
-        plots: dict[str, object] = {}
-        for shape, workload, seconds in SHOWN:
-            observed = run(cluster, workload, seconds)
-            print(f"{shape}: {observed.missing} missing, {observed.doubled} doubled, {observed.measured}")
-            rows += rows_of(shape, observed, calibration)
-            again, _ = replay_course(observed.recording, calibration, OBJECTIVE)
-            plots[shape] = {"live": drawn(observed.course), "simulated": drawn(again)}
-            report("fidelity", rows, series=plots)
+        before = run(cluster, *CALIBRATION)
+        shown = {shape: run(cluster, workload, seconds) for shape, workload, seconds in SHOWN}
+        after = run(cluster, *CALIBRATION)
+    calibration = calibrate(before.recording, after.recording)
+    print(calibration)
+    rows: list[Row] = []
+    plots: dict[str, object] = {}
+    for shape, observed in shown.items():
+        print(f"{shape}: {observed.missing} missing, {observed.doubled} doubled")
+        rows += rows_of(shape, observed, calibration)
+        again, _ = replay_course(observed.recording, calibration, OBJECTIVE)
+        plots[shape] = {"live": drawn(observed.course), "simulated": drawn(again)}
+    report("fidelity", rows, series=plots)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,18 @@ def test_replays_come_within_15_percent_of_what_truly_happened(
     assert {one.rescales for one in replays} == {result.summary.rescales}
 
 
+def test_further_runs_add_what_they_tell() -> None:
+    """Each of these has batches of one size only, which is not enough."""
+    load = parse_workload("constant:1")
+    few = Recording(load, 60.0, 1, [], [Batch(10 * n, 10 * n + 2.0, 10, instances=1) for n in range(5)], partitions=1)
+    many = Recording(load, 60.0, 1, [], [Batch(10 * n, 10 * n + 3.0, 20, instances=1) for n in range(5)], partitions=1)
+    for one in (few, many):
+        with pytest.raises(InputError):
+            calibrate(one)
+    times = calibrate(few, many).times
+    assert [times.expected_s(records, 1) for records in (10, 20, 40)] == pytest.approx([2.0, 3.0, 5.0], rel=1e-3)
+
+
 def test_what_the_engine_counted_comes_to_what_truly_happened(
     run: tuple[str, SimulationResult, Calibration],
 ) -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,16 @@ class Recording:
             **about,
         )
 
+    def shifted(self, by_s: float) -> Recording:
+        """The same batches and start-ups at a later time."""
+        return replace(
+            self,
+            batches=[
+                replace(batch, started_s=batch.started_s + by_s, ended_s=batch.ended_s + by_s) for batch in self.batches
+            ],
+            startups=[replace(startup, requested_s=startup.requested_s + by_s) for startup in self.startups],
+        )
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -106,16 +118,23 @@ class Calibration:
         }
 
 
-def calibrate(recording: Recording) -> Calibration:
-    """A simulated job that takes as long for its batches, its start-ups and its leaving as the recorded one."""
-    batches, tasks = recording.batches, recording.partitions
-    times = fit_batch_times(without_first_tasks(recording.startups, batches), cores=recording.cores, tasks=tasks)
+def calibrate(recording: Recording, *others: Recording) -> Calibration:
+    """A simulated job that takes as long for its batches, its start-ups and its leaving as the recorded one.
+
+    ``others`` are further runs of the same job: the more start-ups were seen, the better it is known what they cost.
+    """
+    # As if one had run after the other; a minute apart, so that a start-up finds no batch of another run.
+    ends_s = accumulate(one.seconds + 60.0 for one in (recording, *others))
+    parts = [recording, *(one.shifted(by_s) for one, by_s in zip(others, ends_s, strict=False))]
+    batches, tasks = [batch for part in parts for batch in part.batches], recording.partitions
+    startups = [startup for part in parts for startup in part.startups]
+    times = fit_batch_times(without_first_tasks(startups, batches), cores=recording.cores, tasks=tasks)
     if times is None:
         raise InputError(
-            f"{len(recording.batches)} batches do not tell how long batches take; some of different sizes are needed, "
+            f"{len(batches)} batches do not tell how long batches take; some of different sizes are needed, "
             "made while no instance came or went."
         )
-    registered_s = (startup.registered_after_s for startup in recording.startups)
+    registered_s = (startup.registered_after_s for startup in startups)
     startups_s = np.array([startup_s for startup_s in registered_s if startup_s > 0])
     return Calibration(
         times=times,
@@ -128,13 +147,13 @@ def calibrate(recording: Recording) -> Calibration:
             partitions=recording.partitions,
             # Where tasks are known, all that new instances cost is told by their first ones.
             cold_factor=times.cold_factor if tasks is None else 1.0,
-            cold_task_s=cold_task_s(recording.startups, batches, times),
+            cold_task_s=cold_task_s(startups, batches, times),
             task_overhead_s=times.task_overhead_s,
             noise=times.noise,
         ),
         startup_s=float(np.median(startups_s)) if len(startups_s) else 0.0,
         startup_spread=float(np.std(np.log(startups_s))) if len(startups_s) else 0.0,
-        drain_s=recording.drain_s,
+        drain_s=median(part.drain_s for part in parts),
     )
 
 
