@@ -17,6 +17,7 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.core.errors import InputError
+from headgate.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +30,7 @@ def demo(
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "140s",
     policy: Annotated[
         str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
-    ] = "reactive",
+    ] = DEFAULT_POLICY,
     setting: Annotated[
         list[str] | None,
         typer.Option(

@@ -20,12 +20,12 @@ from headgate.cli.common import (
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.units import format_duration
+from headgate.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from headgate.runtime.simulate import SimulationResult
     from headgate.runtime.summary import Summary
 
-DEFAULT_POLICY = "reactive"
 COMPARED_SIZES = 10
 
 
@@ -40,7 +40,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the run is, in simulated time.")],
     policy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default="reactive"),
+        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default=DEFAULT_POLICY),
     ] = None,
     rules: Annotated[
         Path | None,

@@ -23,6 +23,7 @@ from headgate.core.topology import Topology
 from headgate.core.units import parse_duration_s
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
+from headgate.policies import DEFAULT_POLICY
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headgate")
 
-DEFAULT_POLICY = "reactive"
 DEFAULT_INTERVAL_S = 5.0
 
 
