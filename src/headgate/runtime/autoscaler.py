@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 
 from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.metrics import MetricSource, Observed
-from headgate.core.objective import LatencySlo, Objective, parse_objective
+from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective_form import objective_from
 from headgate.core.topology import Topology
+from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
@@ -32,6 +34,7 @@ from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop, Watcher
 from headgate.runtime.metrics import require_metrics
 from headgate.runtime.model_file import policy_with_files
+from headgate.runtime.objective_file import read_objective
 from headgate.runtime.switch import PolicySwitch, RuleFileWatch
 from headgate.runtime.wiring import wire
 
@@ -146,10 +149,11 @@ class Autoscaler:
 
 def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     spark: SparkSession | StreamingContext,
-    objective: str | Objective = "latency p95 < 10s",
+    objective: str | Objective | Mapping[str, JSON] | Path = "latency p95 < 10s",
     policy: str | PolicyMaker = DEFAULT_POLICY,
     executors: tuple[int, int] | None = None,
     *,
+    price: float | None = None,
     job: str | None = None,
     queries: Sequence[str] | None = None,
     settings: Mapping[str, object] | None = None,
@@ -167,7 +171,10 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
 
     Starts at once and goes on until ``stop()``; as a context manager, until the block ends.
 
-    - ``objective``: ``"latency p95 < 10s"``, ``"slow records < 5%"``, ``"throughput >= 95%"``, or an ``Objective``
+    - ``objective``: ``"latency p95 < 10s"``, ``"slow records < 5%"``, ``"throughput >= 95%"``, an ``Objective``, the
+      same as a mapping, or the path of a YAML file with it; ``"latency p95 < 10s per 6h, cost < 12 per day"`` says over
+      how long it holds, a day where nothing is said, and what all executors may cost
+    - ``price``: what an executor costs for an hour, in the unit of that cost
     - ``policy``: a name from ``headgate policies`` or a policy that is set up, such as ``Rules.from_file(…)``;
       ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
     - ``constraints``: a rule file of constraints, which hold whatever the policy decides
@@ -185,7 +192,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     """
     from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
 
-    goal = _goal(objective, executors)
+    goal = _goal(objective, executors, price)
     clock = SystemClock()
     # Everything that can be wrong with the arguments is found out before the session is touched.
     chosen = preview_policy(policy, goal, settings, seed)
@@ -237,8 +244,11 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     return running.start()
 
 
-def _goal(objective: str | Objective, executors: tuple[int, int] | None) -> Objective:
-    goal = parse_objective(objective) if isinstance(objective, str) else objective
+def _goal(
+    objective: str | Objective | Mapping[str, JSON] | Path, executors: tuple[int, int] | None, price: float | None
+) -> Objective:
+    goal = (read_objective(objective) if isinstance(objective, Path) else objective_from(objective)).priced(price)
+    goal.prices(Topology.single())
     if executors is None:
         return goal
     try:
