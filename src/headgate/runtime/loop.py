@@ -17,13 +17,14 @@ from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
+from headgate.core.objective import Objective
 from headgate.core.step import hold, step
 from headgate.core.types import JSON, Answer, Decision, Event, Instant, Observation, Outcome, Receipt
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.clock import Clock
-from headgate.runtime.learned import startup_key, state_key
+from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.metrics import MetricCollector
 
 logger = logging.getLogger("headgate")
@@ -38,7 +39,7 @@ Watcher = Callable[[Observation | None, Decision | None], None]
 class ControlLoop:
     """Owns the history and makes one cycle at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per part of a loop
         self,
         engine: Engine,
         policy: Policy,
@@ -49,6 +50,7 @@ class ControlLoop:
         journal: Journal | None = None,
         retention_s: float = DEFAULT_RETENTION_S,
         metrics: Mapping[str, MetricSource] | None = None,
+        objective: Objective | None = None,
     ) -> None:
         self.engine = engine
         self.policy = policy
@@ -56,7 +58,7 @@ class ControlLoop:
         self.clock = clock
         self.job = job
         """The name by which a later run of the same job finds what this one has seen and learned."""
-        self.history = History(engine.topology(), retention_s)
+        self.history = History(engine.topology(), retention_s, objective)
         self.watchers: list[Watcher] = []
         self.chores: list[Callable[[], None]] = []
         """Is done before each tick: looking whether a rule file has changed."""
@@ -190,7 +192,7 @@ class ControlLoop:
             return Receipt(now, dict.fromkeys(decision.verdicts, answer))
 
     def save_state(self) -> None:
-        """Put what the policy has learned, and how long instances take to start, into the journal."""
+        """Put what the policy has learned, how long instances take to start and how budgets stand into the journal."""
         self._saved_s = self.clock.now()
         if self._journal is None:
             return
@@ -200,6 +202,7 @@ class ControlLoop:
         if any(times.values()):
             saved = {name: one.to_json() for name, one in times.items()}
             self._write(lambda journal: journal.save_state(startup_key(self.job), saved))
+        self._write(lambda journal: journal.save_state(budget_key(self.job), self.history.saved_budgets()))
 
     def _write(self, write: Callable[[Journal], None]) -> None:
         if self._journal is None:

@@ -13,7 +13,7 @@ from headgate.policies.frame.base import AnyPolicy, guards_for
 from headgate.rules.constraints import constrained
 from headgate.rules.model import Constraint
 from headgate.runtime.clock import Clock
-from headgate.runtime.learned import startup_key, state_key
+from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.loop import ControlLoop
 
 LONGEST_BREAK_S = 60.0
@@ -37,8 +37,8 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
 
     - ``guards``: what the user set instead of what suits the policy
     - ``resumes``: go on where an earlier run of the same job in this journal stopped. The policy begins with what it
-      had learned, if that still fits, and so do start-up times; after a short break the loop also recalls what was seen
-      and decided, and after any break the job gets back the size it had.
+      had learned, if that still fits; start-up times and error budgets go on. After a short break the loop also recalls
+      what was seen and decided, and after any break the job gets back the size it had.
     """
     loop = ControlLoop(
         engine,
@@ -49,15 +49,19 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         journal=journal,
         retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
         metrics=metrics,
+        objective=policy.objective,
     )
     if journal is None:
         return loop
     operators = engine.topology().operators
     learned = journal.load_state(state_key(job, operators, policy)) if resumes else None
     sizes: Mapping[str, int] = {}
+    refused: Sequence[str] = ()
     if resumes:
         loop.history.restore_startup_times(journal.load_state(startup_key(job)) or {})
         sizes = journal.last_sizes(job)
+        # Before what was seen is recalled: of that only what came after it is still to be counted.
+        refused = loop.history.restore_budgets(journal.load_state(budget_key(job)) or {})
         _recall(loop, journal, engine_name)
     journal.begin(
         Run(
@@ -71,6 +75,8 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
             job=job,
         )
     )
+    for why in refused:
+        loop.note("budget-anew", f"{why} It is counted anew.")
     if learned is not None:
         loop.restore(learned)
     if sizes:
