@@ -14,7 +14,7 @@ from headgate.cli import explain
 from headgate.core.startup import StartupTimes
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Sample, Startup
 from headgate.journal.sqlite import SqliteJournal
-from headgate.runtime.learned import startup_key
+from headgate.runtime.learned import budget_key, startup_key
 from tests.cli.commands import SIMULATE, headgate, refused
 from tests.journal.entries import RUN, decision, event, observation, receipt
 
@@ -348,3 +348,56 @@ def test_a_report_is_made_from_a_journal(path: Path, tmp_path: Path) -> None:
     page = target.read_text()
     for told in ("reactive on job", "Run 1 of journal run.sqlite, engine simulated", "observe-failed", "1 → 3"):
         assert told in page
+
+
+PRICED = ("--objective", "latency p95 < 10s per 1h, cost < 12 per day", "--price", "0.25", "--startup", "30s")
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path) -> Path:
+    """A run that grew too late, and one under a lighter load."""
+    path = tmp_path / "run.sqlite"
+    for workload in ("spike:base=10,peak=70,at=300s,width=300s", "constant:5"):
+        arguments = ("--workload", workload, "--service-rate", "10", "--seconds", "1h", *PRICED)
+        headgate("simulate", *arguments, "--journal", str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--run", "1"), "at most 5 % of the records of 1h later than 10s; so far 13.4 % of 54,000 records, over 1h."),
+        (("--run", "1"), "Error budget: 268 % of that of 1h spent, 4,533 records too many; burning at 0 ×"),
+        (("--run", "1"), "Cost: 0.93 so far; 22.32 per day at this pace, at most 12 is asked for."),
+        ((), "so far 0 % of 18,000 records, over 1h."),
+        ((), "Error budget: 0 % of that of 1h spent, 900 records left"),
+        ((), "Cost: 0.25 so far; 6 per day at this pace"),
+    ],
+)
+def test_what_was_asked_delivered_spent_and_paid_is_told(two_runs: Path, arguments: tuple[str, ...], told: str) -> None:
+    assert told in " ".join(headgate("explain", str(two_runs), *arguments).stdout.split())
+
+
+def test_the_json_has_the_budget_and_the_money(two_runs: Path) -> None:
+    data = json.loads(headgate("explain", str(two_runs), "--json").stdout)
+    assert data["version"] == 2
+    assert data["budgets"]["job"]["asked"] == "latency p95 < 10s per 1h"
+    assert data["budgets"]["job"]["left"] == pytest.approx(900)
+    assert data["spending"]["left"] == pytest.approx(11.75)
+
+
+def test_a_budget_that_was_saved_and_one_that_is_counted_again_are_the_same(two_runs: Path) -> None:
+    saved = json.loads(headgate("explain", str(two_runs), "--json").stdout)
+    headgate(*SIMULATE, "--journal", str(two_runs))
+    replayed = json.loads(headgate("explain", str(two_runs), "--run", "2", "--json").stdout)
+    for part in ("budgets", "spending"):
+        assert replayed[part] == saved[part]
+
+
+def test_a_damaged_budget_is_told_in_one_sentence(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.save_state(budget_key("job"), {"budgets": {"job": {"slo": "latency p95 < 10s"}}})
+    journal.close()
+    result = headgate("explain", str(path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("headgate: the budget in the journal is damaged")

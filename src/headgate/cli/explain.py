@@ -16,16 +16,20 @@ from headgate.cli.journal_run import (
     RunOption,
     newest_parts,
     pick_run,
+    standing_of,
     startups_of,
 )
 from headgate.core.types import Event, Observation, Receipt, Sample
 
 if TYPE_CHECKING:
     from headgate.core.startup import StartupSummary
+    from headgate.journal.budgets import Standing
     from headgate.journal.reader import JournalReader
     from headgate.journal.retention import Thinned
     from headgate.journal.story import Item
 
+FORMAT_VERSION = 2
+"""Of the explanation as plain data. 2: it has a version, and tells how the error budget stands and what was spent."""
 FIRST_LOOK = 1000
 """Decisions read at first; four times as many at a time if they do not hold enough changes."""
 
@@ -37,6 +41,7 @@ class Explanation:
     picked: JournalRun
     items: Sequence[Item]
     thinned: Thinned
+    standing: Standing
     startups: Mapping[str, StartupSummary]
     parts: Mapping[str, Mapping[str, Sample]]
 
@@ -53,9 +58,9 @@ def explain(
 ) -> None:
     """Tell what was decided, when, and why.
 
-    Each change of size comes with its reason, the numbers behind it, what each guard did and what became of it; changes
-    that a guard stopped and the holds in between are told too. The journal may be one that is being written, and may
-    hold several jobs.
+    First comes what was asked, what was delivered, and what of the error budget is spent. Each change of size comes
+    with its reason, the numbers behind it, what each guard did and what became of it; changes that a guard stopped and
+    the holds in between are told too. The journal may be one that is being written, and may hold several jobs.
 
     [bold]Examples[/bold]
       [cyan]headgate simulate --workload constant:25 --service-rate 10 --seconds 10m --journal run.sqlite[/cyan]
@@ -84,6 +89,7 @@ def _read(reader: JournalReader, picked: JournalRun, last: int | None) -> Explan
         picked,
         items,
         reader.thinned(run=picked.number),
+        standing_of(reader, picked),
         startups_of(reader, picked.run, observations),
         newest_parts(observations),
     )
@@ -118,9 +124,11 @@ def _as_data(explanation: Explanation) -> dict[str, Any]:
 
     picked = explanation.picked
     return {
+        "version": FORMAT_VERSION,
         "run": {"number": picked.number, **codec.run_to_dict(picked.run)},
         "other_jobs": list(picked.other_jobs),
         "thinned": asdict(explanation.thinned),
+        **explanation.standing.to_json(),
         "startups": {operator: asdict(summary) for operator, summary in explanation.startups.items()},
         "parts": {
             operator: {name: codec.sample_to_dict(sample) for name, sample in samples.items()}

@@ -18,6 +18,7 @@ from headgate.cli.journal_run import (
 )
 from headgate.core.types import Event, Instant, Receipt, Verdict
 from headgate.core.units import format_duration
+from headgate.journal.budgets import standing_in_words
 from headgate.journal.story import (
     Hold,
     Item,
@@ -44,6 +45,7 @@ def print_explanation(explanation: Explanation) -> None:
     console.print(Text(f"Run {picked.number}", style="bold"), Text(picked.in_words, style="dim"))
     console.print(_about(picked))
     for told in (
+        *standing_in_words(explanation.standing),
         *startups_in_words(explanation.startups),
         *parts_in_words(picked, explanation.parts),
         *thinned_in_words(picked, explanation.thinned),

@@ -16,6 +16,7 @@ from headgate.core.units import format_duration
 
 if TYPE_CHECKING:
     from headgate.core.startup import StartupSummary
+    from headgate.journal.budgets import Standing
     from headgate.journal.reader import JournalReader
     from headgate.journal.retention import Thinned
 
@@ -111,6 +112,20 @@ def startups_in_words(startups: Mapping[str, StartupSummary]) -> list[str]:
         f"Start-up{f' of {operator}' if named else ''}, {startup_in_words(summary)}."
         for operator, summary in startups.items()
     ]
+
+
+def standing_of(reader: JournalReader, picked: JournalRun) -> Standing:
+    """Where the job stood at the end of a run: as its loop saved it, or for an earlier run as its observations tell."""
+    from headgate.core.objective import parse_objective
+    from headgate.journal.budgets import replayed_standing, saved_standing
+    from headgate.runtime.learned import budget_key
+
+    objective = parse_objective(picked.run.objective)
+    newest = reader.newest_run(picked.run.job)
+    saved = reader.load_state(budget_key(picked.run.job))
+    if saved is not None and newest is not None and newest[0] == picked.number:
+        return saved_standing(saved, objective)
+    return replayed_standing(reader.observations(run=picked.number), objective, picked.run.operators)
 
 
 def thinned_in_words(picked: JournalRun, thinned: Thinned) -> list[str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from headgate.journal.budgets import Standing
     from headgate.runtime.summary import Summary
 
 SHOWN_CHANGES = 20
@@ -65,7 +66,7 @@ def figures(summary: Summary, objective: Objective) -> Table:
         ("instance hours", _told(summary.instance_seconds / 3600)),
         ("changes of size", str(summary.rescales)),
         ("bounds", bounds),
-        ("", ""),
+        ("", "") if summary.cost is None else ("cost", _told(summary.cost)),
     ]
     for left, right in zip(told, size, strict=True):
         table.add_row(*left, *right)
@@ -93,6 +94,19 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
             style="bold" if index == 0 else "",
         )
     return table
+
+
+def print_standing(standing: Standing, console: Console) -> None:
+    """What was asked and delivered, and what of the error budget and the money is spent, by what was read."""
+    from rich.text import Text
+
+    from headgate.journal.budgets import standing_in_words
+
+    told = standing_in_words(standing)
+    if told:
+        console.print()
+    for line in told:
+        console.print(Text(line))
 
 
 def print_changes(decisions: Sequence[Decision], observations: Sequence[Observation], console: Console) -> None:

@@ -237,7 +237,7 @@ def _write_report(
 def _print(result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import figures, plots, print_changes
+    from headgate.cli.run_view import figures, plots, print_changes, print_standing
 
     console = make_console()
     run = result.run
@@ -246,6 +246,7 @@ def _print(result: SimulationResult, objective: Objective, report: Path | None, 
     console.print(plots(result.record.series(), console))
     console.print()
     console.print(figures(result.summary, objective))
+    print_standing(result.record.standing(), console)
     print_changes(result.decisions, result.observations, console)
     if report is not None:
         console.print(Text(f"\nreport: {report}", style="dim"), soft_wrap=True)

@@ -104,7 +104,12 @@ class SpendingKeeper:
         return Spending(money, known_s, self._sums.period_s, self._per_hour, self.limit)
 
     def to_json(self) -> dict[str, JSON]:
-        return {"period_s": self._sums.period_s, "until_s": self._until_s, "buckets": self._sums.to_json()}
+        return {
+            "period_s": self._sums.period_s,
+            "until_s": self._until_s,
+            "per_hour": self._per_hour,
+            "buckets": self._sums.to_json(),
+        }
 
     def restore(self, saved: Mapping[str, JSON]) -> None:
         """Go on with what was counted before; for another period, or if it is damaged, a ``StateError``."""
@@ -113,8 +118,8 @@ class SpendingKeeper:
                 raise StateError(
                     f"what was spent is kept over {saved['period_s']:g} s; {self._sums.period_s:g} s are asked for now."
                 )
-            until_s = float(saved["until_s"])
+            until_s, per_hour = float(saved["until_s"]), float(saved["per_hour"])
             self._sums.restore(saved["buckets"])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"what is kept of the money spent is damaged: {error!r}.") from error
-        self._until_s, self._before_s = until_s, None
+        self._until_s, self._per_hour, self._before_s = until_s, per_hour, None
