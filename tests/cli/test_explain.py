@@ -378,6 +378,16 @@ def test_what_was_asked_delivered_spent_and_paid_is_told(two_runs: Path, argumen
     assert told in " ".join(headgate("explain", str(two_runs), *arguments).stdout.split())
 
 
+def test_that_objective_and_money_do_not_go_together_is_told_first(tmp_path: Path) -> None:
+    path = str(tmp_path / "run.sqlite")
+    arguments = ("--workload", "constant:70", "--service-rate", "10", "--seconds", "8h", "--interval", "30s", *PRICED)
+    headgate("simulate", *arguments, "--journal", path)
+    printed = " ".join(headgate("explain", path, "--last", "1").stdout.split())
+    told = printed[: printed.index("affordable made it")]
+    assert "Now objective and 'cost < 12 per day' cannot both be had: 10 instances cost 60 per day" in told
+    assert "pays for 1 (6 per day), with at least 86 % of the records late at this load." in told
+
+
 def test_the_json_has_the_budget_and_the_money(two_runs: Path) -> None:
     data = json.loads(headgate("explain", str(two_runs), "--json").stdout)
     assert data["version"] == 2

@@ -6,11 +6,12 @@ import pytest
 
 from headgate.core.budget import Budget
 from headgate.core.objective import Objective, parse_objective
-from headgate.core.spending import Spending
+from headgate.core.spending import Spending, SpendingKeeper
 from headgate.journal.contract import Journal
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context, make_policy
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.simulate import simulate
 from headgate.runtime.wiring import wire
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
@@ -97,3 +98,28 @@ def test_another_objective_starts_another_budget_and_that_is_said() -> None:
     budget, spending = stand(loop)
     assert budget.covered_s == pytest.approx(100.0)
     assert spending.covered_s == pytest.approx(1090.0)
+
+
+@pytest.mark.parametrize("workload", ["constant:70", "spike:base=10,peak=95,at=10h,width=8h"])
+def test_a_run_costs_no_more_in_any_day_than_it_may_and_says_why(workload: str) -> None:
+    asked = parse_objective("latency p95 < 10s, cost < 12 per day, price 0.25").within(1, 10)
+    result = simulate(
+        "reactive",
+        parse_workload(workload),
+        objective=asked,
+        service_rate_per_s=10.0,
+        startup_s=30.0,
+        interval_s=30.0,
+        seconds=1.5 * 86400,
+    )
+    assert result.summary.cost is not None
+    purse, most = SpendingKeeper({"job": 0.25}, asked.cost), 0.0
+    for observation in result.observations:
+        purse.observe(observation)
+        most = max(most, purse.spending(observation.at_s).spent)
+    # What ten instances cost between two decisions is what it may be off by.
+    assert 11.5 < most < 12 + 0.25 * 10 * 30 / 3600
+    notes = [note for decision in result.decisions for note in decision.verdicts["job"].notes]
+    told = [note.why for note in notes if note.guard == "affordable" and note.before != note.after]
+    assert told
+    assert all(why.startswith("objective and 'cost < 12 per day' cannot both be had") for why in told)

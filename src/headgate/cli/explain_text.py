@@ -29,6 +29,7 @@ from headgate.journal.story import (
     note_in_words,
     numbers_in_words,
     silence_in_words,
+    unaffordable,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def print_explanation(explanation: Explanation) -> None:
     console.print(_about(picked))
     for told in (
         *standing_in_words(explanation.standing),
+        *(f"Now {why}." for why in unaffordable(items).values()),
         *startups_in_words(explanation.startups),
         *parts_in_words(picked, explanation.parts),
         *thinned_in_words(picked, explanation.thinned),

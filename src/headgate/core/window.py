@@ -107,6 +107,12 @@ class Window:
             return None
         return self._spending.spending(self._observations[-1].at_s)
 
+    def spent(self, span_s: float) -> tuple[float, float]:
+        """What was spent in the last ``span_s`` seconds, and how many of these are known; at most a period."""
+        if self._spending is None or not self._observations:
+            return 0.0, 0.0
+        return self._spending.spent(span_s, self._observations[-1].at_s)
+
     def sample(self, operator: str) -> Sample | None:
         """The newest reading of an operator, however old."""
         samples = self._samples[operator]

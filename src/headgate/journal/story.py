@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from headgate.core.affordable import Affordable
 from headgate.core.types import (
     Decision,
     Event,
@@ -108,6 +109,17 @@ def latest(items: Sequence[Item], count: int) -> list[Item]:
 def acting_notes(verdict: Verdict) -> list[GuardNote]:
     """What the guards had to say; those that let the target pass without a word are left out."""
     return [note for note in verdict.notes if note.before != note.after or note.why]
+
+
+def unaffordable(items: Sequence[Item]) -> dict[str, str]:
+    """Why the objective and the limit on the cost cannot both be had, by operator, as of the newest of some items."""
+    newest = {item.verdict.operator: item.verdict for item in items if isinstance(item, Resize | Hold)}
+    return {
+        operator: note.why
+        for operator, verdict in newest.items()
+        for note in verdict.notes
+        if note.guard == Affordable.name and note.before != note.after
+    }
 
 
 def note_in_words(note: GuardNote) -> str:
