@@ -411,3 +411,39 @@ def test_a_damaged_budget_is_told_in_one_sentence(path: Path) -> None:
     result = headgate("explain", str(path))
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("headgate: the budget in the journal is damaged")
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> str:
+    path = str(tmp_path / "watched.sqlite")
+    headgate(*SIMULATE, "--shadow", "static", "--shadow", "hpa", "--journal", path)
+    return path
+
+
+def test_where_shadows_differed_is_told_when_asked_for(watched: str) -> None:
+    assert "Shadow" not in headgate("explain", watched).stdout
+    printed = " ".join(headgate("explain", watched, "--shadows").stdout.split())
+    assert "Shadow static would have decided otherwise in" in printed
+    assert "Shadow hpa would have decided otherwise in" in printed
+    assert "wanted 1 where 3 was decided" in printed
+    data = json.loads(headgate("explain", watched, "--shadows", "--json").stdout)
+    assert set(data["shadows"]) == {"static", "hpa"}
+    assert data["shadows"]["static"]["differences"][0]["decided"] > 1
+
+
+def test_a_run_without_shadows_says_so_when_asked(path: Path) -> None:
+    assert "No shadow policy decided in this run." in headgate("explain", str(path), "--shadows").stdout
+
+
+def test_what_was_only_recommended_is_told_as_such(tmp_path: Path) -> None:
+    path, page = str(tmp_path / "run.sqlite"), tmp_path / "run.html"
+    printed = headgate(*SIMULATE, "--mode", "recommend", "--journal", path).stdout
+    assert "4 recommended" in printed
+    told = headgate("explain", path).stdout
+    assert "recommended" in told
+    assert "→" not in told
+    data = json.loads(headgate("explain", path, "--json").stdout)
+    assert "recommended" in {item["kind"] for item in data["story"]}
+    assert "resize" not in {item["kind"] for item in data["story"]}
+    headgate("report", path, "--html", str(page))
+    assert "recommended" in page.read_text(encoding="utf-8")

@@ -247,6 +247,7 @@ def test_a_report_counts_time_from_the_start_and_is_valid_json() -> None:
     assert report["decisions"] == [
         {
             "t": 0,
+            "role": "acting",
             "operator": "job",
             "from": 1,
             "to": 2,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headgate.journal.budgets import Standing
     from headgate.journal.reader import JournalReader
     from headgate.journal.retention import Thinned
+    from headgate.journal.shadows import ShadowStory
     from headgate.journal.story import Item
 
 FORMAT_VERSION = 2
@@ -44,6 +45,10 @@ class Explanation:
     standing: Standing
     startups: Mapping[str, StartupSummary]
     parts: Mapping[str, Mapping[str, Sample]]
+    last: int | None
+    """How many changes are told; ``None``: all."""
+    shadows: Mapping[str, ShadowStory] | None
+    """What shadows would have done; ``None`` where nobody asked."""
 
 
 def explain(
@@ -54,6 +59,7 @@ def explain(
     run: RunOption = None,
     job: JobOption = None,
     tell_all: Annotated[bool, typer.Option("--all", help="Tell the whole run.")] = False,
+    shadows: Annotated[bool, typer.Option("--shadows", help="Tell where shadow policies differed.")] = False,
     json_file: JsonOption = None,
 ) -> None:
     """Tell what was decided, when, and why.
@@ -68,6 +74,7 @@ def explain(
       [cyan]headgate explain run.sqlite --last 3[/cyan]
       [cyan]headgate explain run.sqlite --run 1 --all --json story.json[/cyan]
       [cyan]headgate explain shared.sqlite --job enrich[/cyan]
+      [cyan]headgate explain run.sqlite --shadows[/cyan]
     """
     from contextlib import closing
 
@@ -76,14 +83,16 @@ def explain(
 
     check_target(json_file, journal=journal)
     with closing(SqliteJournal.read(journal)) as reader:
-        explanation = _read(reader, pick_run(reader, run, job), None if tell_all else last)
+        explanation = _read(reader, pick_run(reader, run, job), None if tell_all else last, shadows=shadows)
     if json_file is not None:
         write_json(_as_data(explanation), json_file)
     else:
         print_explanation(explanation)
 
 
-def _read(reader: JournalReader, picked: JournalRun, last: int | None) -> Explanation:
+def _read(reader: JournalReader, picked: JournalRun, last: int | None, *, shadows: bool) -> Explanation:
+    from headgate.journal.shadows import shadow_stories
+
     items, observations = _read_story(reader, picked.number, last)
     return Explanation(
         picked,
@@ -92,6 +101,8 @@ def _read(reader: JournalReader, picked: JournalRun, last: int | None) -> Explan
         standing_of(reader, picked),
         startups_of(reader, picked.run, observations),
         newest_parts(observations),
+        last,
+        shadow_stories(reader.decisions(run=picked.number)) if shadows else None,
     )
 
 
@@ -134,13 +145,18 @@ def _as_data(explanation: Explanation) -> dict[str, Any]:
             operator: {name: codec.sample_to_dict(sample) for name, sample in samples.items()}
             for operator, samples in explanation.parts.items()
         },
+        **(
+            {"shadows": {name: story.to_json() for name, story in explanation.shadows.items()}}
+            if explanation.shadows is not None
+            else {}
+        ),
         "story": [{"t": item.at_s - picked.run.started_s, **_item_as_data(item)} for item in explanation.items],
     }
 
 
 def _item_as_data(item: Item) -> dict[str, Any]:
     from headgate.journal import codec
-    from headgate.journal.story import Hold, Resize, Silence
+    from headgate.journal.story import Advice, Hold, Resize, Silence
 
     match item:
         case Resize():
@@ -151,6 +167,9 @@ def _item_as_data(item: Item) -> dict[str, Any]:
             kind = "stopped" if item.is_stopped else "hold"
             span = {"at_s": item.at_s, "last_s": item.last_s, "count": item.count}
             return {"kind": kind, **span, **codec.verdict_to_dict(item.verdict)}
+        case Advice():
+            span = {"at_s": item.at_s, "last_s": item.last_s, "count": item.count}
+            return {"kind": "recommended", **span, **codec.verdict_to_dict(item.verdict)}
         case Silence():
             return {"kind": "silence", **asdict(item)}
         case Receipt():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from headgate.journal.budgets import Standing
+    from headgate.journal.story import Advice, Resize
     from headgate.runtime.summary import Summary
 
 SHOWN_CHANGES = 20
@@ -114,9 +115,9 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
     from rich.table import Table
     from rich.text import Text
 
-    from headgate.journal.story import Resize, note_in_words, tell
+    from headgate.journal.story import Advice, Resize, note_in_words, tell
 
-    changes = [item for item in tell(decisions, observations) if isinstance(item, Resize)]
+    changes = [item for item in tell(decisions, observations) if isinstance(item, Resize | Advice)]
     if not changes:
         console.print("\nThe size was never changed.")
         return
@@ -127,7 +128,7 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
         altered = [f"\n{note_in_words(note)}" for note in verdict.notes if note.before != note.after]
         table.add_row(
             Text(f"+{format_duration(max(0.0, change.at_s - start_s))}", style="dim"),
-            Text(f"{verdict.current} → {verdict.target}", style="bold green" if verdict.change > 0 else "bold yellow"),
+            Text(_change(change), style="bold green" if verdict.change > 0 else "bold yellow"),
             Text.assemble(verdict.reason, ("".join(altered), "magenta")),
         )
     console.print("\n[bold]Changes of size[/bold]")
@@ -135,6 +136,15 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
     if len(changes) > SHOWN_CHANGES:
         more = len(changes) - SHOWN_CHANGES
         console.print(f"[dim]and {more} more; headgate explain tells them all from a journal.[/dim]")
+
+
+def _change(change: Resize | Advice) -> str:
+    from headgate.journal.story import Advice
+
+    verdict = change.verdict
+    if isinstance(change, Advice):
+        return f"{verdict.current}, {verdict.target} recommended"
+    return f"{verdict.current} → {verdict.target}"
 
 
 def _told(value: float | None, unit: str = "") -> str:

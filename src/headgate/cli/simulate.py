@@ -94,6 +94,15 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         str, typer.Option(metavar="HOW", help="What is seen of micro-batches: spark, kafka or perfect.")
     ] = "spark",
     seed: Annotated[int, typer.Option(metavar="K", help="Makes noise and randomness repeatable.")] = 0,
+    shadow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A policy that decides too and never acts; may be repeated.", show_default=False
+        ),
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(metavar="MODE", help="act, or recommend: everything is decided, and nothing is changed.")
+    ] = "act",
     journal: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep everything in a journal, for headgate explain.", show_default=False),
@@ -172,6 +181,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             constraints=constraints,
             start=asked.min_instances if start is None else start,
             state=learned,
+            shadows=shadow or (),
+            mode=mode,
             journal=open_journal,
             progress=progress,
             **options,
@@ -238,6 +249,7 @@ def _print(result: SimulationResult, objective: Objective, report: Path | None, 
     from rich.text import Text
 
     from headgate.cli.run_view import figures, plots, print_changes, print_standing
+    from headgate.journal.shadows import story_in_words
 
     console = make_console()
     run = result.run
@@ -248,6 +260,8 @@ def _print(result: SimulationResult, objective: Objective, report: Path | None, 
     console.print(figures(result.summary, objective))
     print_standing(result.record.standing(), console)
     print_changes(result.decisions, result.observations, console)
+    for name, story in result.shadows.items():
+        console.print(Text(f"\nShadow {story_in_words(name, story)}."))
     if report is not None:
         console.print(Text(f"\nreport: {report}", style="dim"), soft_wrap=True)
     if journal is not None:

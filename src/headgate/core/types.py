@@ -290,6 +290,8 @@ class Role(StrEnum):
     """What a decision is for."""
 
     ACTING = "acting"
+    RECOMMENDED = "recommended"
+    """Not applied, because nobody but the user acts."""
     SHADOW = "shadow"
     """Never applied: what another policy would have done."""
 

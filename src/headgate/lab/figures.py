@@ -14,7 +14,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration
 from headgate.journal.budgets import budget_course
-from headgate.journal.story import Hold, Item, Resize, acting_notes, note_in_words
+from headgate.journal.story import Advice, Hold, Item, Resize, acting_notes, note_in_words
 
 MAX_POINTS = 4000
 """A line of more points than a screen has pixels is thinned to its peaks."""
@@ -154,10 +154,12 @@ def _markers(axis: _Axis, items: Sequence[Item], operator: str) -> Iterator[JSON
     stopped = [
         item for item in items if isinstance(item, Hold) and item.is_stopped and item.verdict.operator == operator
     ]
-    groups: list[tuple[str, str, str, Sequence[Resize | Hold]]] = [
+    advised = [item for item in items if isinstance(item, Advice) and item.verdict.operator == operator]
+    groups: list[tuple[str, str, str, Sequence[Resize | Hold | Advice]]] = [
         ("scale out", OUT, "triangle-up", [item for item in resizes if item.verdict.change > 0]),
         ("scale in", IN, "triangle-down", [item for item in resizes if item.verdict.change < 0]),
         ("stopped by a guard", STOPPED, "circle-open", stopped),
+        ("recommended", RATE, "diamond-open", advised),
     ]
     for name, colour, symbol, found in groups:
         if found:
@@ -174,7 +176,7 @@ def _markers(axis: _Axis, items: Sequence[Item], operator: str) -> Iterator[JSON
             }
 
 
-def _hover(item: Resize | Hold) -> str:
+def _hover(item: Resize | Hold | Advice) -> str:
     from html import escape
     from textwrap import wrap
 

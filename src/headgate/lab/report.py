@@ -20,6 +20,7 @@ from headgate.core.units import format_duration
 from headgate.journal.budgets import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
 from headgate.journal.codec import to_json
 from headgate.journal.story import (
+    Advice,
     Hold,
     Item,
     Resize,
@@ -281,6 +282,9 @@ def _cells(item: Item) -> tuple[str, str, list[str]]:
         case Hold(verdict=verdict, count=count):
             times = f" ×{count}" if count > 1 else ""
             return "stopped", f"{verdict.current}, not {verdict.proposed}{times}", list(_why(verdict))
+        case Advice(verdict=verdict, count=count):
+            times = f" ×{count}" if count > 1 else ""
+            return "advice", f"{verdict.current}, {verdict.target} recommended{times}", list(_why(verdict))
         case Silence(operator=operator):
             return "failed", "silent", [_line("", f"{operator}: {silence_in_words(item)}")]
         case Receipt():

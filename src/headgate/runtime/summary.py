@@ -16,7 +16,7 @@ import numpy as np
 from headgate.core.budget import BudgetKeeper
 from headgate.core.course import Course, Rows, above
 from headgate.core.objective import HOUR_S, LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo
-from headgate.core.types import JSON, Decision, Instances, Observation, Sample, Verdict
+from headgate.core.types import JSON, Decision, Instances, Observation, Role, Sample, Verdict
 from headgate.journal.budgets import Standing, purse_of
 from headgate.runtime.counted import course_of
 
@@ -73,7 +73,9 @@ def summarise(course: Course, decisions: Sequence[Decision], objective: Objectiv
         mean_instances=course.mean_ready(),
         instance_seconds=paid_s,
         rescales=sum(
-            decision.verdicts[operator].change != 0 for decision in decisions if operator in decision.verdicts
+            decision.verdicts[operator].change != 0
+            for decision in decisions
+            if decision.role is Role.ACTING and operator in decision.verdicts
         ),
         max_backlog=course.max_backlog,
         latency_p50_s=p50_s,
@@ -104,8 +106,8 @@ class RunRecord:
 
     ``truth`` is what truly happened, where that is known.
 
-    Of the decisions it keeps those that changed a size, and the first of each row of equal ones in which a guard
-    stopped or altered what the policy proposed. A journal keeps them all.
+    Of the decisions it keeps those that changed a size, and the first of each row of equal ones that recommended one,
+    or in which a guard stopped or altered what the policy proposed. A journal keeps them all.
     """
 
     def __init__(self, objective: Objective, operator: str = "job") -> None:
@@ -129,10 +131,12 @@ class RunRecord:
         if decision is None or verdict is None:
             return
         altered = None
-        if verdict.proposed != verdict.target:
+        is_advice = verdict.change != 0 and decision.role is not Role.ACTING
+        if verdict.proposed != verdict.target or is_advice:
             guards = [note.guard for note in verdict.notes if note.before != note.after]
-            altered = (verdict.proposed, verdict.target, guards[0] if guards else "")
-        if verdict.change != 0 or altered not in (None, self._altered):
+            wanted = verdict.target if is_advice else verdict.proposed
+            altered = (wanted, verdict.target, guards[0] if guards else "")
+        if (verdict.change != 0 and not is_advice) or altered not in (None, self._altered):
             self.decisions.append(decision)
         self._altered = altered
 
@@ -174,7 +178,11 @@ class RunRecord:
     def decision_rows(self) -> list[dict[str, JSON]]:
         """The decisions that were kept, with why."""
         return [
-            {"t": _rounded(decision.at_s - self.start_s), **_verdict_row(decision.verdicts[self.operator])}
+            {
+                "t": _rounded(decision.at_s - self.start_s),
+                "role": str(decision.role),
+                **_verdict_row(decision.verdicts[self.operator]),
+            }
             for decision in self.decisions
         ]
 

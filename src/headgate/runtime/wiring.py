@@ -15,6 +15,8 @@ from headgate.rules.model import Constraint
 from headgate.runtime.clock import Clock
 from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.mode import Mode
+from headgate.runtime.shadows import Shadow, refuse_alike
 
 LONGEST_BREAK_S = 60.0
 """A loop that comes back within this time goes on as if it had not been away."""
@@ -32,6 +34,8 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     metrics: Mapping[str, MetricSource] | None = None,
     journal: Journal | None = None,
     resumes: bool = True,
+    mode: Mode = Mode.ACT,
+    shadows: Sequence[AnyPolicy] = (),
 ) -> ControlLoop:
     """A loop over an engine, with a new run of the job in its journal.
 
@@ -39,7 +43,10 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     - ``resumes``: go on where an earlier run of the same job in this journal stopped. The policy begins with what it
       had learned, if that still fits; start-up times and error budgets go on. After a short break the loop also recalls
       what was seen and decided, and after any break the job gets back the size it had.
+    - ``mode``: whether to act on what is decided
+    - ``shadows``: policies that decide beside it and never act
     """
+    refuse_alike(policy.name, [shadow.name for shadow in shadows])
     loop = ControlLoop(
         engine,
         policy,
@@ -47,9 +54,11 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         clock,
         job=job,
         journal=journal,
-        retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
+        retention_s=max(DEFAULT_RETENTION_S, *(one.lookback_s for one in (policy, *shadows))),
         metrics=metrics,
         objective=policy.objective,
+        mode=mode,
+        shadows=[Shadow(shadow, guards_around(shadow, guards, constraints)) for shadow in shadows],
     )
     if journal is None:
         return loop
@@ -79,7 +88,9 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         loop.note("budget-anew", f"{why} It is counted anew.")
     if learned is not None:
         loop.restore(learned)
-    if sizes:
+    if resumes:
+        _restore_shadows(loop, journal)
+    if sizes and mode is Mode.ACT:
         loop.resume(sizes)
     return loop
 
@@ -92,6 +103,14 @@ def guards_around(
     settings = guards_for(policy, changes)
     built = policy.guarded(settings.build(policy.objective, policy.topology))
     return constrained(built, constraints, policy.objective)
+
+
+def _restore_shadows(loop: ControlLoop, journal: Journal) -> None:
+    """Let each shadow go on with what it had learned, as a shadow or when it acted."""
+    for shadow in loop.shadows:
+        learned = journal.load_state(state_key(loop.job, loop.history.operators, shadow.policy))
+        if learned is not None and (why := shadow.restore(learned)):
+            loop.note("state-refused", f"{why} Shadow {shadow.policy.name} starts without it.")
 
 
 def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
