@@ -182,7 +182,7 @@ def future(rate_per_s: float, startup_s: float = 30.0) -> Future:
 
 
 def late(now: Now, rate_per_s: float, *sizes: float, startup_s: float = 30.0) -> list[float]:
-    rolled = Rollout(now, SERVICE, future(rate_per_s, startup_s), np.array(sizes)).until(90.0)
+    rolled = Rollout(now, SERVICE, future(rate_per_s, startup_s), np.array(sizes), 90.0).rolled()
     return [float(value) for value in rolled.late[:, 0]]
 
 
@@ -195,7 +195,7 @@ def test_a_size_that_keeps_up_makes_nothing_late_and_one_that_does_not_makes_all
 def test_late_records_are_counted_exactly() -> None:
     """One batch of 1,000 that waits takes 0.5 + 20 s on one instance: those older than 10 s at its end are late."""
     now = stand(waiting=1000.0, ready=1, planned=1)
-    rolled = Rollout(now, Service(0.5, 0.02, 1.0, 1.0), future(0.0), np.array([1.0])).until(5.0)
+    rolled = Rollout(now, Service(0.5, 0.02, 1.0, 1.0), future(0.0), np.array([1.0]), 5.0).rolled()
     assert float(rolled.late[0, 0]) == pytest.approx(1000.0, rel=0.01)
 
 

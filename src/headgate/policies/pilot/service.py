@@ -5,7 +5,7 @@ that get in each other's way make γ less than 1. How far batches were from what
 of that is what late records are made of.
 
 >>> service = ServiceModel()
->>> for records in (100, 200, 300, 400, 300, 200):
+>>> for records in 5 * (100, 200, 300, 400, 300, 200):
 ...     service.learn(records, 2, 1.0 + 0.01 * records / 2)
 >>> round(float(service.batch_s(1000.0, 4.0)), 1)
 3.5
@@ -22,7 +22,8 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
 
-GAMMAS = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7])
+GAMMAS = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.25, 0.0])
+"""From instances that add up to those that do not help at all."""
 FORGETTING = 0.998
 """What is left of a batch's weight after another one."""
 LEAST_S = 0.3
@@ -33,6 +34,9 @@ KEPT_RATIOS = 400
 SLOW = 1.6
 """A batch that takes so much longer than foretold is a slow one, unless several in a row are: then it is the truth."""
 SLOW_IN_A_ROW = 5
+DRIFT = 0.15
+"""Batches that on average take this much longer or shorter than foretold (as a logarithm) are other than they were."""
+DRIFT_MEMORY = 0.92
 FAST_FORGETTING = 0.7
 RELEARNED_FROM = 12
 """Batches after which what records take now has replaced what they took before."""
@@ -50,10 +54,13 @@ class ServiceModel:
         self._chosen = 0
         self._ratios: deque[float] = deque(maxlen=KEPT_RATIOS)
         self._slow_row = 0
+        self._drift = 0.0
+        """What batches were off by lately, the mean of the logarithm."""
         self._relearning = 0
         self._warm_factor = 1.3
         self.batches = 0
         """Batches learned from."""
+        self._solution: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def is_known(self) -> bool:
@@ -87,8 +94,8 @@ class ServiceModel:
         """Take in a batch that has ended; a ``cold`` one tells of warming up only."""
         if records <= 0 or instances < 1 or took_s <= 0:
             return
+        ratio = took_s / max(1e-6, float(self.batch_s(records, instances))) if self.batches else 1.0
         if self.batches:
-            ratio = took_s / max(1e-6, float(self.batch_s(records, instances)))
             if cold:
                 self._warm_factor += 0.2 * (min(4.0, max(1.0, ratio)) - self._warm_factor)
                 return
@@ -101,21 +108,30 @@ class ServiceModel:
         if self.batches:
             expected = np.maximum(1e-6, foretold[0] + foretold[1] * work)
             self._errors = FORGETTING * self._errors + np.log(took_s / expected) ** 2
-        if self._slow_row >= SLOW_IN_A_ROW:
-            self._relearning = RELEARNED_FROM
-        # Records that became heavier: the past is let go of faster, so that the truth is there soon.
+            if self.batches >= RELEARNED_FROM:
+                self._drift = DRIFT_MEMORY * self._drift + (1 - DRIFT_MEMORY) * math.log(ratio)
+        if self._slow_row >= SLOW_IN_A_ROW or abs(self._drift) > DRIFT:
+            self._relearning, self._drift = RELEARNED_FROM, 0.0
+        # Records that became heavier or lighter: the past is let go of faster, so that the truth is there soon.
         forgetting = FAST_FORGETTING if self._relearning else FORGETTING
         self._relearning = max(0, self._relearning - 1)
         weight = 1 / max(took_s, LEAST_S) ** 2
         self._sums = forgetting * self._sums + weight * np.array(
             [np.ones_like(work), work, work * work, np.full_like(work, took_s), work * took_s]
         )
+        self._solution = None
         best = int(np.argmin(self._errors))
         if self._errors[best] < INCUMBENT * self._errors[self._chosen] - 1e-12:
             self._chosen = best
         self.batches += 1
 
     def _solved(self) -> tuple[FloatArray, FloatArray]:
+        """The fixed part and the seconds per record, for each γ."""
+        if self._solution is None:
+            self._solution = self._solve()
+        return self._solution
+
+    def _solve(self) -> tuple[FloatArray, FloatArray]:
         ones, x, xx, d, xd = self._sums
         determinant = ones * xx - x * x
         safe = np.where(determinant > 1e-12 * np.maximum(1e-12, ones * xx), determinant, np.inf)
@@ -137,6 +153,7 @@ class ServiceModel:
             "chosen": self._chosen,
             "ratios": list(self._ratios),
             "slow_row": self._slow_row,
+            "drift": self._drift,
             "relearning": self._relearning,
             "warm_factor": self._warm_factor,
             "batches": self.batches,
@@ -150,6 +167,7 @@ class ServiceModel:
         made._chosen = int(saved["chosen"])
         made._ratios.extend(float(ratio) for ratio in saved["ratios"])
         made._slow_row, made._relearning = int(saved["slow_row"]), int(saved["relearning"])
+        made._drift = float(saved["drift"])
         made._warm_factor = float(saved["warm_factor"])
         made.batches = int(saved["batches"])
         return made

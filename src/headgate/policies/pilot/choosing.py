@@ -1,0 +1,56 @@
+"""Which size costs the least: instances for a while, and the records that they make late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.forecast.contract import FloatArray
+from headgate.policies.pilot.load import BIN_S
+from headgate.policies.pilot.rollout import Rolled
+
+WINDOW_S = 60.0
+"""What is decided now is paid for at least so long."""
+HYSTERESIS = 1.5
+"""By how much dearer late records are taken to be when it shrinks, so that it does not grow again at once."""
+AT_ONCE = 4
+"""Sizes that are rolled forward together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    size: int
+    """The size that costs the least."""
+    safe: int
+    """The size that would if late records cost ``HYSTERESIS`` times as much: none below it is shrunk to."""
+
+
+def cheapest(sizes: FloatArray, roll: Callable[[FloatArray], Rolled], weights: FloatArray, price: float) -> Choice:
+    """The size with the least cost, looked for from the smallest upwards: with a backlog, costs have many valleys."""
+    best = [(math.inf, 0), (math.inf, 0)]
+    for first in range(0, len(sizes), AT_ONCE):
+        some = sizes[first : first + AT_ONCE]
+        # Instances alone cost more than the best so far: no larger size can be better.
+        if some[0] * WINDOW_S >= max(cost for cost, _ in best):
+            break
+        late = roll(some).late @ weights
+        for index, dearer in enumerate((1.0, HYSTERESIS)):
+            costs = some * WINDOW_S + dearer * price * late
+            least = int(np.argmin(costs))
+            if costs[least] < best[index][0]:
+                best[index] = (float(costs[least]), int(some[least]))
+    return Choice(best[0][1], best[1][1])
+
+
+def none_at_all(counts: FloatArray, weights: FloatArray, wake_s: float, bound_s: float) -> float:
+    """Records that are late if there is no instance and the first record that comes has to wake one.
+
+    Those are all that come until it is there, unless it is there within the bound.
+    """
+    if wake_s <= bound_s:
+        return 0.0
+    bins = max(1, math.ceil((wake_s + WINDOW_S) / BIN_S))
+    return float(counts[:, :bins].sum(axis=1) @ weights)
