@@ -431,6 +431,19 @@ def test_where_shadows_differed_is_told_when_asked_for(watched: str) -> None:
     assert data["shadows"]["static"]["differences"][0]["decided"] > 1
 
 
+def test_what_shadows_would_have_come_to_is_simulated_where_batches_tell_how(tmp_path: Path, watched: str) -> None:
+    assert "What they would have come to is not known: 0 batches" in headgate("explain", watched, "--shadows").stdout
+    path = str(tmp_path / "batches.sqlite")
+    load = ("--workload", "sine:mean=30,amplitude=25,period=20m", "--service-rate", "10", "--seconds", "20m")
+    headgate("simulate", *load, "--model", "micro-batch", "--shadow", "hpa", "--price", "2", "--journal", path)
+    rows = json.loads(headgate("explain", path, "--shadows", "--json").stdout)["what_if"]
+    assert set(rows) == {"reactive", "hpa"}
+    assert rows["hpa"]["cost"] > 0
+    printed = headgate("explain", path, "--shadows").stdout
+    table = printed[printed.index("simulated as this job was measured") :]
+    assert table.index("cost") < table.index("reactive") < table.index("hpa")
+
+
 def test_a_run_without_shadows_says_so_when_asked(path: Path) -> None:
     assert "No shadow policy decided in this run." in headgate("explain", str(path), "--shadows").stdout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +15,12 @@ from headgate.cli.journal_run import (
     JournalRun,
     RunOption,
     newest_parts,
+    objective_of,
     pick_run,
     standing_of,
     startups_of,
 )
+from headgate.core.errors import InputError
 from headgate.core.types import Event, Observation, Receipt, Sample
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from headgate.journal.retention import Thinned
     from headgate.journal.shadows import ShadowStory
     from headgate.journal.story import Item
+    from headgate.runtime.summary import Summary
 
 FORMAT_VERSION = 2
 """Of the explanation as plain data. 2: it has a version, and tells how the error budget stands and what was spent."""
@@ -49,6 +52,8 @@ class Explanation:
     """How many changes are told; ``None``: all."""
     shadows: Mapping[str, ShadowStory] | None
     """What shadows would have done; ``None`` where nobody asked."""
+    what_if: Mapping[str, Summary] | str
+    """What they would have come to, as simulated, or why that is not known."""
 
 
 def explain(
@@ -94,6 +99,7 @@ def _read(reader: JournalReader, picked: JournalRun, last: int | None, *, shadow
     from headgate.journal.shadows import shadow_stories
 
     items, observations = _read_story(reader, picked.number, last)
+    stories = shadow_stories(reader.decisions(run=picked.number)) if shadows else None
     return Explanation(
         picked,
         items,
@@ -102,8 +108,24 @@ def _read(reader: JournalReader, picked: JournalRun, last: int | None, *, shadow
         startups_of(reader, picked.run, observations),
         newest_parts(observations),
         last,
-        shadow_stories(reader.decisions(run=picked.number)) if shadows else None,
+        stories,
+        _what_if(reader, picked, stories) if stories else "",
     )
+
+
+def _what_if(reader: JournalReader, picked: JournalRun, shadows: Iterable[str]) -> Mapping[str, Summary] | str:
+    """What the shadows, and the policy that acted, come to on a job that is simulated as this one was measured."""
+    from headgate.lab.what_if import Contender, what_if
+
+    run = picked.run
+    if len(run.operators) > 1:
+        return f"the job has {len(run.operators)} operators; the simulator is calibrated to jobs of one."
+    contenders = [Contender(run.policy, run.settings), *(Contender(name, {}) for name in shadows)]
+    try:
+        objective = objective_of(run)
+        return what_if(reader.observations(run=picked.number), contenders, objective, run.operators[0], seed=run.seed)
+    except InputError as error:
+        return str(error)
 
 
 def _read_story(reader: JournalReader, run: int, last: int | None) -> tuple[list[Item], list[Observation]]:
@@ -146,7 +168,12 @@ def _as_data(explanation: Explanation) -> dict[str, Any]:
             for operator, samples in explanation.parts.items()
         },
         **(
-            {"shadows": {name: story.to_json() for name, story in explanation.shadows.items()}}
+            {
+                "shadows": {name: story.to_json() for name, story in explanation.shadows.items()},
+                "what_if": explanation.what_if
+                if isinstance(explanation.what_if, str)
+                else {name: summary.to_json() for name, summary in explanation.what_if.items()},
+            }
             if explanation.shadows is not None
             else {}
         ),

@@ -17,6 +17,7 @@ from headgate.cli.journal_run import (
     startups_in_words,
     thinned_in_words,
 )
+from headgate.cli.run_view import comparison_table
 from headgate.core.types import Event, Instant, Receipt, Verdict
 from headgate.core.units import format_duration
 from headgate.journal.budgets import standing_in_words
@@ -37,6 +38,7 @@ from headgate.journal.story import (
 
 if TYPE_CHECKING:
     from headgate.cli.explain import Explanation
+    from headgate.runtime.summary import Summary
 
 UNNAMED = "job"
 """The name of a job that was given none."""
@@ -63,6 +65,7 @@ def print_explanation(explanation: Explanation) -> None:
         console.print("Nothing has been decided yet.")
     if explanation.shadows is not None:
         _print_shadows(explanation.shadows, picked, explanation.last, console)
+        _print_what_if(explanation.what_if, console)
 
 
 def _print_shadows(shadows: Mapping[str, ShadowStory], picked: JournalRun, last: int | None, console: Console) -> None:
@@ -80,6 +83,16 @@ def _print_shadows(shadows: Mapping[str, ShadowStory], picked: JournalRun, last:
             table.add_row(since, *operator, what, Text(difference_in_words(one)))
         if story.differences:
             console.print(table)
+
+
+def _print_what_if(what_if: Mapping[str, Summary] | str, console: Console) -> None:
+    """What each policy would have come to, the one that acted first."""
+    if isinstance(what_if, str):
+        if what_if:
+            console.print(Text(f"\nWhat they would have come to is not known: {what_if}"))
+        return
+    console.print("\nUnder the recorded load, simulated as this job was measured, the one that acted first:")
+    console.print(comparison_table(what_if))
 
 
 def _about(picked: JournalRun) -> Text:

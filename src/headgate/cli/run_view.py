@@ -81,7 +81,9 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
 
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("")
-    for heading in ("late records", "violated", "latency p95", "largest backlog", "mean instances", "instance hours"):
+    headings = ["late records", "violated", "latency p95", "largest backlog", "mean instances", "instance hours"]
+    is_priced = any(summary.cost is not None for summary in rows.values())
+    for heading in (*headings, "cost") if is_priced else headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for index, (name, summary) in enumerate(rows.items()):
         table.add_row(
@@ -92,6 +94,7 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
             _told(summary.max_backlog),
             f"{summary.mean_instances:.2f}",
             f"{summary.instance_seconds / 3600:.3f}",
+            *([_told(summary.cost)] if is_priced else []),
             style="bold" if index == 0 else "",
         )
     return table

@@ -395,3 +395,5 @@ class Run:
     seed: int = 0
     job: str = "job"
     """The job's name, by which a later run of the same job is known."""
+    bounds: tuple[int, int] | None = None
+    """Fewest and most instances that were asked for; ``None`` where nobody did."""

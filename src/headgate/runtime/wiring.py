@@ -82,6 +82,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
             operators=operators,
             seed=policy.seed,
             job=job,
+            bounds=_bounds(policy),
         )
     )
     for why in refused:
@@ -93,6 +94,11 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     if sizes and mode is Mode.ACT:
         loop.resume(sizes)
     return loop
+
+
+def _bounds(policy: AnyPolicy) -> tuple[int, int] | None:
+    asked = policy.objective
+    return (asked.min_instances, asked.max_instances) if asked.bounded else None
 
 
 def guards_around(
