@@ -125,13 +125,14 @@ def _notes(result: DemoResult) -> list[str]:
 def _print(result: DemoResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import comparison_table, figures, plots, print_changes
+    from headgate.cli.run_view import comparison_table, figures, plots, print_changes, print_standing
 
     record = result.record
     console.print()
     console.print(plots(record.series(), console))
     console.print()
     console.print(figures(record.summary(), record.objective))
+    print_standing(record.standing(), console)
     print_changes(record.decisions, record.observations, console)
     if result.comparison:
         console.print()
