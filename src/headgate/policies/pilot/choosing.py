@@ -49,7 +49,7 @@ def cheapest(
             break
         late = roll(some).late @ weights
         started_s = startup_s * np.maximum(0.0, some - planned)
-        for index, (dearer, begun_s) in enumerate(((1.0, started_s), (HYSTERESIS, 0.0))):
+        for index, (dearer, begun_s) in enumerate(((1.0, started_s), (HYSTERESIS, 0.0 * started_s))):
             costs = some * WINDOW_S + begun_s + dearer * price * late
             least = int(np.argmin(costs))
             if costs[least] < best[index][0]:
