@@ -103,8 +103,10 @@ class Objective:
     """The most that all operators together may cost, the other side of the bargain."""
 
     def __post_init__(self) -> None:
-        if self.min_instances < 1:
-            raise InputError(f"min_instances {self.min_instances} is not allowed; it must be at least 1.")
+        if self.min_instances < 0:
+            raise InputError(f"min_instances {self.min_instances} is not allowed; it must be at least 0.")
+        if self.max_instances < 1:
+            raise InputError(f"max_instances {self.max_instances} is not allowed; it must be at least 1.")
         if self.max_instances < self.min_instances:
             raise InputError(
                 f"max_instances {self.max_instances} is below min_instances {self.min_instances}; "

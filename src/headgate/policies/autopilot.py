@@ -18,14 +18,14 @@ from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.pilot.choosing import WINDOW_S, Choice, cheapest, none_at_all
+from headgate.policies.pilot.choosing import WINDOW_S, Choice, cheapest, is_worth_waking
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.patience import SHORTEST_S, Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Service
-from headgate.policies.pilot.service import instances_for
+from headgate.policies.pilot.service import LEAST_GAMMA, instances_for
 
 UNKNOWN_STARTUP_S = 60.0
 STARTUPS_KEPT = 30
@@ -40,6 +40,10 @@ SLOW_BOUND_S = 1.0
 RATIO_COLUMNS = 8
 USUAL_RATIOS = (0.9, 1.0, 1.0, 1.0, 1.05, 1.1, 1.3)
 """How far batches are from what was foretold, before that is known."""
+CAUGHT_UP_S = 300.0
+"""Within this time at most what waits too long is worked off."""
+IDLE_BINS = 6
+"""Without a record for so many bins a job is idle."""
 NO_HELP_GAMMA = 0.25
 """Instances that add up to so little do not help."""
 
@@ -95,6 +99,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     name = "autopilot"
     summary = "Keeps the asked share of records in time at the least cost; needs only an objective."
+    wakes = True
     Settings = AutopilotSettings
     # It knows of instances that are still to come, and waits for nothing when it has to grow.
     guards = GuardSettings(pending_timeout_s=0, recovery_timeout_s=0)
@@ -107,7 +112,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         learned = self._learned.get(operator)
         if learned is None:
             learned = self._learned[operator] = self._nothing_learned(operator)
-        learned.take_in(sample, window.batches(operator, learned.seen_s), instances)
+        # A clock that went back hides no batches.
+        since_s = learned.seen_s if learned.seen_s <= sample.at_s else -math.inf
+        learned.take_in(sample, window.batches(operator, since_s), instances)
         if not learned.service.is_known or len(learned.load) < 2:
             return self._cautious(operator, instances, sample)
         future = self._future(learned, window, operator, instances, sample)
@@ -151,18 +158,31 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         lowest, _ = self.objective.bounds_of(operator, self.topology)
         peak = max(future.rate_per_s, float((future.counts * future.weights[:, None]).sum(axis=0).max()) / BIN_S)
         need = instances_for(peak, learned.service, bound_s / 2)
+        floor = max(1, lowest)
+        if (sample.latency_s or 0.0) > bound_s:
+            # Records that are late already must not become ever later because that is cheap for now.
+            floor = max(floor, min(future.highest, self._catching_up(learned, sample, future)))
         chosen = cheapest(
-            _ladder(max(1, lowest), future.highest, need, instances.planned),
+            _ladder(floor, future.highest, need, instances.planned),
             future.roll,
             future.weights,
             future.price,
             planned=instances.planned,
             startup_s=future.startup_s,
         )
-        if lowest > 0 or (sample.backlog or 0.0) >= 1 or sample.running_s is not None:
+        is_idle = (sample.backlog or 0.0) < 1 and learned.load.counts(IDLE_BINS).sum() < 1
+        if lowest > 0 or not is_idle:
             return chosen
-        late = none_at_all(future.counts, future.weights, future.startup_s, bound_s)
-        return Choice(0, 0) if future.price * late < WINDOW_S else chosen
+        costs = {"startup_s": future.startup_s, "bound_s": bound_s}
+        return Choice(0, 0) if is_worth_waking(future.counts, future.weights, future.price, **costs) else chosen
+
+    @staticmethod
+    def _catching_up(learned: Learned, sample: Sample, future: _Future) -> int:
+        """The size that works off what waits within ``CAUGHT_UP_S``, beside what arrives."""
+        arriving = float(learned.load.counts(IDLE_BINS).mean()) / BIN_S
+        _, each_s = learned.service.coefficients
+        rate_per_s = max(arriving, future.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
+        return math.ceil(math.pow(each_s * rate_per_s, 1 / max(LEAST_GAMMA, learned.service.gamma)))
 
     # -------------------------------------------------------------------------------------------------------- acting
 
@@ -182,10 +202,10 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         if choice.size > planned:
             learned.patience.grows(now, future.rate_per_s)
             target, code = choice.size, "needed"
-            why = f"{told}: {_count(target)} keep what is asked at the least cost"
+            why = f"{told}: {_count(target)} {'keeps' if target == 1 else 'keep'} what is asked at the least cost"
         elif highest >= planned:
             target, code = planned, "steady"
-            why = f"{told}: {_count(target)} are right"
+            why = f"{told}: {_count(target)} {'are' if target > 1 else 'is'} right"
         elif (sample.latency_s or 0.0) > bound_s:
             target, code, why = planned, "catching-up", "what waits is worked off first: holding"
         elif learned.patience.is_paused(now):
@@ -194,7 +214,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             learned.patience.shrinks(now, future.rate_per_s)
             target, code = highest, "enough"
             lately = format_duration(learned.patience.window_s)
-            why = f"{told}: {_count(target)} {'was' if target == 1 else 'were'} enough throughout {lately}"
+            why = f"{told}: {_count(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
         numbers = _numbers(now, learned, future, choice, target)
         if target >= future.highest and (sample.latency_s or 0.0) > bound_s:
             why += _no_more(learned, future)

@@ -255,3 +255,27 @@ def test_every_part_goes_on_from_what_was_saved() -> None:
     )
     assert outlook_again.scenarios(load_again).counts == pytest.approx(outlook.scenarios(load).counts)
     assert ServiceModel.from_json(again(service.to_json())).coefficients == service.coefficients
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 2.0, 5.0]), st.integers(0, 12), st.booleans())
+def test_loops_and_arrays_roll_batches_forward_alike(seed: int, trigger_s: float, ready: int, is_running: bool) -> None:  # noqa: FBT001 - hypothesis gives it
+    random = np.random.default_rng(seed)
+    now = Now(
+        arrived=random.uniform(0, 3000, 15),
+        waiting=random.uniform(0, 3000),
+        batch_records=random.uniform(1, 5000) if is_running else 0.0,
+        batch_started_s=-random.uniform(0, 20),
+        ready=ready,
+        planned=ready + int(random.integers(3)),
+        pending_s=random.uniform(5, 40),
+        trigger_s=trigger_s,
+        next_trigger_s=random.uniform(0.1, 2),
+        bound_s=10.0,
+    )
+    service = Service(0.4, 0.02, random.choice([1.0, 0.8, 0.0]), 1.4)
+    courses = Future(random.uniform(0, 6000, (7, 30)), random.uniform(0.8, 1.6, (7, 8)), random.uniform(20, 90, 7))
+    rollout = (now, service, courses, np.array([1.0, 2.0, 5.0, 13.0]), random.uniform(60, 200))
+    looped, in_arrays = Rollout(*rollout).rolled(in_loop=True), Rollout(*rollout).rolled(in_loop=False)
+    assert np.array_equal(looped.late, in_arrays.late)
+    assert np.array_equal(looped.ahead, in_arrays.ahead)
+    assert np.array_equal(looped.latency_s, in_arrays.latency_s)

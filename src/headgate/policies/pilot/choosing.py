@@ -49,7 +49,7 @@ def cheapest(
             break
         late = roll(some).late @ weights
         started_s = startup_s * np.maximum(0.0, some - planned)
-        for index, (dearer, begun_s) in enumerate(((1.0, started_s), (HYSTERESIS, 0.0 * started_s))):
+        for index, (dearer, begun_s) in enumerate(((1.0, started_s), (HYSTERESIS, np.zeros_like(some)))):
             costs = some * WINDOW_S + begun_s + dearer * price * late
             least = int(np.argmin(costs))
             if costs[least] < best[index][0]:
@@ -57,12 +57,13 @@ def cheapest(
     return Choice(best[0][1], best[1][1])
 
 
-def none_at_all(counts: FloatArray, weights: FloatArray, wake_s: float, bound_s: float) -> float:
-    """Records that are late if there is no instance and the first record that comes has to wake one.
+def is_worth_waking(counts: FloatArray, weights: FloatArray, price: float, *, startup_s: float, bound_s: float) -> bool:
+    """Whether an idle job may be without any instance, so that the first record that comes has to wake it.
 
-    Those are all that come until it is there, unless it is there within the bound.
+    That costs the start of an instance, and all that comes until it is there is late, unless it is there in time.
     """
-    if wake_s <= bound_s:
-        return 0.0
-    bins = max(1, math.ceil((wake_s + WINDOW_S) / BIN_S))
-    return float(counts[:, :bins].sum(axis=1) @ weights)
+    bins = max(1, math.ceil((startup_s + WINDOW_S) / BIN_S))
+    come = counts[:, :bins].sum(axis=1)
+    late = come if startup_s > bound_s else np.zeros_like(come)
+    wakes = np.where(come >= 1, startup_s, 0.0)
+    return float((wakes + price * late) @ weights) < WINDOW_S

@@ -76,6 +76,10 @@ class Grades:
         moved = self._width - STEP * (1 - COVERAGE) if inside else self._width + STEP * COVERAGE
         self._width = max(NARROWEST, min(WIDEST, moved))
 
+    def begin_anew(self) -> None:
+        """Times are other than they were: what was expected for one of them is not graded."""
+        self._open.clear()
+
     def to_json(self) -> dict[str, JSON]:
         return {
             "open": [list(one) for one in self._open],

@@ -38,8 +38,10 @@ class Learned:
         for batch in batches:
             ready = instances.ready if batch.instances is None else batch.instances
             self.service.learn(batch.records, ready, batch.processing_time_s, cold=batch.warming)
-        if sample.at_s <= self.seen_s:
+        if sample.at_s == self.seen_s:
             return
+        if sample.at_s < self.seen_s:
+            self._begin_anew()
         before = self.seen
         if sample.batch_ended_s is None and before is not None:
             self._learn_from_counters(before, sample, instances)
@@ -54,6 +56,16 @@ class Learned:
             if value is not None:
                 self.grades[name].grade(sample.at_s, float(value))
         self.seen, self.seen_s = sample, sample.at_s
+
+    def _begin_anew(self) -> None:
+        """The clock went back, or what was learned comes from another one: what tells times is let go of."""
+        self.load.begin_anew()
+        self.outlook.begin_anew()
+        self.price.begin_anew()
+        self.patience.begin_anew()
+        for grades in self.grades.values():
+            grades.begin_anew()
+        self.seen = None
 
     def _learn_from_counters(self, before: Sample, sample: Sample, instances: Instances) -> None:
         """An engine without batches: what was done, in the time that its slots were busy, is as good as one."""

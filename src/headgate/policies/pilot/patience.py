@@ -68,6 +68,11 @@ class Patience:
             self.window_s = min(max(LONGEST_S, self._shortest_s), LONGER * self.window_s)
         self._shrunk_s = None
 
+    def begin_anew(self) -> None:
+        """Times are other than they were."""
+        self._right.clear()
+        self._shrunk_s, self._paused_until_s = None, -math.inf
+
     def to_json(self) -> dict[str, JSON]:
         return {
             "window_s": self.window_s,

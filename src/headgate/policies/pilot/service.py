@@ -38,12 +38,15 @@ KEPT_RATIOS = 400
 SLOW = 1.6
 """A batch that takes so much longer than foretold is a slow one, unless several in a row are: then it is the truth."""
 SLOW_IN_A_ROW = 5
+SLOW_FOR_S = 10.0
+"""A slow batch counts as one in a row, and as another for each time that it took so long: there is no time to lose."""
 DRIFT = 0.15
 """Batches that on average take this much longer or shorter than foretold (as a logarithm) are other than they were."""
 DRIFT_MEMORY = 0.92
-FAST_FORGETTING = 0.7
-RELEARNED_FROM = 12
-"""Batches after which what records take now has replaced what they took before."""
+REMEMBERED = 0.002
+"""What is left of the weight of all batches before, when batches have become other than they were."""
+FEWEST = 12
+"""Batches before which nothing is said about that."""
 OVERHEAD_S = 0.25
 """What a batch is taken to need whatever its records, before it is known."""
 
@@ -57,10 +60,11 @@ class ServiceModel:
         self._errors = np.zeros(count)
         self._chosen = 0
         self._ratios: deque[float] = deque(maxlen=KEPT_RATIOS)
-        self._slow_row = 0
+        self._slow_row = 0.0
+        self._held_back: list[tuple[float, int, float]] = []
+        """Slow batches in a row, which may turn out to be the truth."""
         self._drift = 0.0
         """What batches were off by lately, the mean of the logarithm."""
-        self._relearning = 0
         self._warm_factor = 1.3
         self.batches = 0
         """Batches learned from."""
@@ -103,24 +107,43 @@ class ServiceModel:
             if cold:
                 self._warm_factor += 0.2 * (min(4.0, max(1.0, ratio)) - self._warm_factor)
                 return
-            self._slow_row = self._slow_row + 1 if ratio > SLOW else 0
             self._ratios.append(ratio)
-            if ratio > SLOW and self._slow_row < SLOW_IN_A_ROW:
+            if ratio > SLOW:
+                self._hold_back(records, instances, took_s)
                 return
+            self._slow_row, self._held_back = 0.0, []
+        self._take(records, instances, took_s, ratio)
+
+    def _hold_back(self, records: float, instances: int, took_s: float) -> None:
+        """A slow batch is no reason to believe otherwise; several in a row are."""
+        self._slow_row += 1 + took_s / SLOW_FOR_S
+        self._held_back.append((records, instances, took_s))
+        if self._slow_row < SLOW_IN_A_ROW:
+            return
+        self._forget()
+        for one in self._held_back:
+            self._take(*one, ratio=1.0)
+        self._slow_row, self._held_back = 0.0, []
+
+    def _forget(self) -> None:
+        """Records have become heavier or lighter: what was learned before counts little from now on."""
+        self._sums = REMEMBERED * self._sums
+        self._errors = REMEMBERED * self._errors
+        self._ratios.clear()
+        self._solution, self._drift = None, 0.0
+
+    def _take(self, records: float, instances: int, took_s: float, ratio: float) -> None:
         work = records / float(instances) ** GAMMAS
         foretold = self._solved()
         if self.batches:
             expected = np.maximum(1e-6, foretold[0] + foretold[1] * work)
             self._errors = FORGETTING * self._errors + np.log(took_s / expected) ** 2
-            if self.batches >= RELEARNED_FROM:
+            if self.batches >= FEWEST:
                 self._drift = DRIFT_MEMORY * self._drift + (1 - DRIFT_MEMORY) * math.log(ratio)
-        if self._slow_row >= SLOW_IN_A_ROW or abs(self._drift) > DRIFT:
-            self._relearning, self._drift = RELEARNED_FROM, 0.0
-        # Records that became heavier or lighter: the past is let go of faster, so that the truth is there soon.
-        forgetting = FAST_FORGETTING if self._relearning else FORGETTING
-        self._relearning = max(0, self._relearning - 1)
+        if abs(self._drift) > DRIFT:
+            self._forget()
         weight = 1 / max(took_s, LEAST_S) ** 2
-        self._sums = forgetting * self._sums + weight * np.array(
+        self._sums = FORGETTING * self._sums + weight * np.array(
             [np.ones_like(work), work, work * work, np.full_like(work, took_s), work * took_s]
         )
         self._solution = None
@@ -159,7 +182,7 @@ class ServiceModel:
             "ratios": list(self._ratios),
             "slow_row": self._slow_row,
             "drift": self._drift,
-            "relearning": self._relearning,
+            "held_back": [list(one) for one in self._held_back],
             "warm_factor": self._warm_factor,
             "batches": self.batches,
         }
@@ -171,7 +194,8 @@ class ServiceModel:
         made._errors = np.array(saved["errors"], dtype=np.float64)
         made._chosen = int(saved["chosen"])
         made._ratios.extend(float(ratio) for ratio in saved["ratios"])
-        made._slow_row, made._relearning = int(saved["slow_row"]), int(saved["relearning"])
+        made._slow_row = float(saved["slow_row"])
+        made._held_back = [(float(records), int(size), float(took_s)) for records, size, took_s in saved["held_back"]]
         made._drift = float(saved["drift"])
         made._warm_factor = float(saved["warm_factor"])
         made.batches = int(saved["batches"])
