@@ -26,7 +26,7 @@ def test_the_json_has_summary_series_and_decisions() -> None:
     )
     assert set(data["summary"]) == {
         "slo_violation_pct", "late_records_pct", "qos_pct", "mean_instances", "instance_seconds", "rescales",
-        "max_backlog", "latency_p50_s", "latency_p95_s", "latency_p99_s",
+        "max_backlog", "latency_p50_s", "latency_p95_s", "latency_p99_s", "cost",
     }  # fmt: skip
     assert set(data["series"][0]) == {"t", "input_rate", "backlog", "latency_s", "ready", "planned"}
     assert {"t", "operator", "from", "to", "reason"} <= set(data["decisions"][0])
@@ -38,6 +38,10 @@ def test_the_json_has_summary_series_and_decisions() -> None:
     ("arguments", "ran"),
     [
         ([], {"policy": "reactive", "objective": "latency p95 < 10s", "interval_s": 5, "start": 1, "model": "queue"}),
+        (
+            ["--objective", "latency p95 < 10s per 6h by time, cost < 12 per day", "--price", "0.5"],
+            {"objective": "latency p95 < 10s per 6h by time, cost < 12 per day, price 0.5"},
+        ),
         (["--min", "2", "--max", "7"], {"min_instances": 2, "max_instances": 7, "start": 2}),
         (["--model", "micro-batch"], {"readings": "spark"}),
         (["--model", "micro-batch", "--readings", "perfect"], {"readings": "perfect"}),
@@ -122,3 +126,19 @@ def test_a_report_without_plotly_says_how_to_get_it(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     said = refused(*SIMULATE, "--report", str(tmp_path / "run.html"))
     assert said == "a report needs plotly, which is not installed: pip install 'headgate[reports]'."
+
+
+def test_an_objective_is_taken_from_a_file_with_its_bounds(tmp_path: Path) -> None:
+    file = tmp_path / "asked.yaml"
+    file.write_text("slo: latency p99 < 5s\nper: 6h\nprice: 0.5\ninstances: [2, 6]\n")
+    run = simulated("--objective", str(file), "--max", "4")["run"]
+    assert run["objective"] == "latency p99 < 5s per 6h, price 0.5"
+    assert (run["min_instances"], run["max_instances"], run["start"]) == (2, 4, 2)
+
+
+def test_the_json_has_the_error_budget_and_the_money() -> None:
+    data = simulated("--price", "2")
+    assert data["version"] == 3
+    assert data["budgets"]["job"]["asked"] == "latency p95 < 10s"
+    assert data["spending"]["spent"] == pytest.approx(data["summary"]["cost"])
+    assert data["summary"]["cost"] == pytest.approx(2 * data["summary"]["instance_seconds"] / 3600)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from headgate.core.affordable import Affordable
 from headgate.core.types import (
     Decision,
     Event,
@@ -60,6 +61,17 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """A change of size that was recommended, in a row of decisions, and is not made by whoever recommends it."""
+
+    at_s: Instant
+    last_s: Instant
+    count: int
+    verdict: Verdict
+    """The last of them; numbers and wording are its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Silence:
     """A time in which nothing was heard of an operator, so that its last known size had to stand."""
 
@@ -71,7 +83,7 @@ class Silence:
     """When it was heard of again."""
 
 
-Item: TypeAlias = Resize | Hold | Silence | Receipt | Event
+Item: TypeAlias = Resize | Hold | Advice | Silence | Receipt | Event
 """One thing to tell. A receipt stands on its own, for one operator, where the engine acted to keep its size."""
 
 
@@ -82,7 +94,7 @@ def tell(
     events: Sequence[Event] = (),
 ) -> list[Item]:
     """The story of one run, in the order of time; what shadows would have done is not part of it."""
-    acting = [decision for decision in decisions if decision.role is Role.ACTING]
+    acting = [decision for decision in decisions if decision.role is not Role.SHADOW]
     answers, unasked = _match(acting, receipts)
     items: list[Item] = [*events, *unasked]
     for operator in dict.fromkeys(name for decision in acting for name in decision.verdicts):
@@ -98,7 +110,7 @@ def latest(items: Sequence[Item], count: int) -> list[Item]:
     weighty = [
         index
         for index, item in enumerate(items)
-        if isinstance(item, Resize) or (isinstance(item, Hold) and item.is_stopped)
+        if isinstance(item, Resize | Advice) or (isinstance(item, Hold) and item.is_stopped)
     ]
     if count <= 0 or len(weighty) <= count:
         return list(items) if count > 0 else []
@@ -108,6 +120,17 @@ def latest(items: Sequence[Item], count: int) -> list[Item]:
 def acting_notes(verdict: Verdict) -> list[GuardNote]:
     """What the guards had to say; those that let the target pass without a word are left out."""
     return [note for note in verdict.notes if note.before != note.after or note.why]
+
+
+def unaffordable(items: Sequence[Item]) -> dict[str, str]:
+    """Why the objective and the limit on the cost cannot both be had, by operator, as of the newest of some items."""
+    newest = {item.verdict.operator: item.verdict for item in items if isinstance(item, Resize | Hold | Advice)}
+    return {
+        operator: note.why
+        for operator, verdict in newest.items()
+        for note in verdict.notes
+        if note.guard == Affordable.name and note.before != note.after
+    }
 
 
 def note_in_words(note: GuardNote) -> str:
@@ -187,23 +210,32 @@ def _match(decisions: Sequence[Decision], receipts: Sequence[Receipt]) -> tuple[
     return answers, unasked
 
 
-def _of_operator(operator: str, decisions: Iterable[Decision], answers: _Answers) -> Iterator[Resize | Hold]:
-    held: Hold | None = None
+def _of_operator(operator: str, decisions: Iterable[Decision], answers: _Answers) -> Iterator[Resize | Hold | Advice]:
+    row: Hold | Advice | None = None
     for decision in decisions:
         verdict = decision.verdicts.get(operator)
         if verdict is None:
             continue
-        if held is not None and (verdict.change or not _alike(held.verdict, verdict)):
-            yield held
-            held = None
-        if verdict.change:
-            yield Resize(decision.at_s, verdict, answers.get((decision.at_s, operator)))
-        elif held is None:
-            held = Hold(decision.at_s, decision.at_s, 1, verdict)
-        else:
-            held = replace(held, last_s=decision.at_s, count=held.count + 1, verdict=verdict)
-    if held is not None:
-        yield held
+        one = _alone(decision, verdict, answers)
+        if row is not None and not isinstance(one, Resize) and type(one) is type(row) and _alike(row.verdict, verdict):
+            row = replace(row, last_s=decision.at_s, count=row.count + 1, verdict=verdict)
+            continue
+        if row is not None:
+            yield row
+        row = None if isinstance(one, Resize) else one
+        if isinstance(one, Resize):
+            yield one
+    if row is not None:
+        yield row
+
+
+def _alone(decision: Decision, verdict: Verdict, answers: _Answers) -> Resize | Hold | Advice:
+    """What one decision is for one operator."""
+    if not verdict.change:
+        return Hold(decision.at_s, decision.at_s, 1, verdict)
+    if decision.role is Role.RECOMMENDED:
+        return Advice(decision.at_s, decision.at_s, 1, verdict)
+    return Resize(decision.at_s, verdict, answers.get((decision.at_s, verdict.operator)))
 
 
 def _alike(one: Verdict, other: Verdict) -> bool:
@@ -212,7 +244,8 @@ def _alike(one: Verdict, other: Verdict) -> bool:
 
 def _kind(verdict: Verdict) -> tuple[object, ...]:
     direction = (verdict.proposed > verdict.current) - (verdict.proposed < verdict.current)
-    return verdict.current, verdict.code, direction, [note.guard for note in verdict.notes if note.before != note.after]
+    stopped_by = [note.guard for note in verdict.notes if note.before != note.after]
+    return verdict.current, verdict.change, verdict.code, direction, stopped_by
 
 
 def _sizes(operator: str, observations: Iterable[Observation]) -> list[tuple[Instant, Instances]]:
@@ -223,12 +256,14 @@ def _sizes(operator: str, observations: Iterable[Observation]) -> list[tuple[Ins
     ]
 
 
-def _with_effects(told: Sequence[Resize | Hold], sizes: Sequence[tuple[Instant, Instances]]) -> Iterator[Resize | Hold]:
+def _with_effects(
+    told: Sequence[Resize | Hold | Advice], sizes: Sequence[tuple[Instant, Instances]]
+) -> Iterator[Resize | Hold | Advice]:
     times = [at_s for at_s, _ in sizes]
     overtaken_s: Instant | None = None
-    done: list[Resize | Hold] = []
+    done: list[Resize | Hold | Advice] = []
     for item in reversed(told):
-        if isinstance(item, Hold):
+        if not isinstance(item, Resize):
             done.append(item)
             continue
         end = len(sizes) if overtaken_s is None else bisect_left(times, overtaken_s)

@@ -16,12 +16,13 @@ from headgate.core.window import Window
 from headgate.forecast.contract import FloatArray
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import plain
-from headgate.policies.frame.settings import Settings
+from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.pilot.choosing import WINDOW_S, Choice, cheapest, none_at_all
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S
+from headgate.policies.pilot.patience import SHORTEST_S, Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Service
 from headgate.policies.pilot.service import instances_for
@@ -44,7 +45,10 @@ NO_HELP_GAMMA = 0.25
 
 
 class AutopilotSettings(Settings):
-    """None: the objective and the bounds are all it needs."""
+    """Nothing has to be set: the objective and the bounds are all it needs."""
+
+    scale_in_window_s: PositiveSeconds = SHORTEST_S
+    """The shortest time that a smaller size must have been enough; it takes longer after steps that it had to undo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +106,16 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         learned = self._learned.get(operator)
         if learned is None:
-            learned = self._learned[operator] = Learned(LatePrice(self._allowed(operator)))
+            learned = self._learned[operator] = self._nothing_learned(operator)
         learned.take_in(sample, window.batches(operator, learned.seen_s), instances)
         if not learned.service.is_known or len(learned.load) < 2:
             return self._cautious(operator, instances, sample)
         future = self._future(learned, window, operator, instances, sample)
         return self._act(now, learned, operator, instances, sample, future)
 
-    def _allowed(self, operator: str) -> float:
-        return asked(self.objective.slo_of(operator))[1]
+    def _nothing_learned(self, operator: str) -> Learned:
+        _, allowed = asked(self.objective.slo_of(operator))
+        return Learned(LatePrice(allowed), patience=Patience(self.settings.scale_in_window_s))
 
     # ------------------------------------------------------------------------------------------------------ choosing
 
@@ -147,7 +152,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         peak = max(future.rate_per_s, float((future.counts * future.weights[:, None]).sum(axis=0).max()) / BIN_S)
         need = instances_for(peak, learned.service, bound_s / 2)
         chosen = cheapest(
-            _ladder(max(1, lowest), future.highest, need, instances.planned), future.roll, future.weights, future.price
+            _ladder(max(1, lowest), future.highest, need, instances.planned),
+            future.roll,
+            future.weights,
+            future.price,
+            planned=instances.planned,
+            startup_s=future.startup_s,
         )
         if lowest > 0 or (sample.backlog or 0.0) >= 1 or sample.running_s is not None:
             return chosen
@@ -170,7 +180,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         highest = learned.patience.highest(now, choice.safe, future.startup_s)
         planned, told = instances.planned, f"{plain(future.rate_per_s)} records/s expected"
         if choice.size > planned:
-            learned.patience.grows(now)
+            learned.patience.grows(now, future.rate_per_s)
             target, code = choice.size, "needed"
             why = f"{told}: {_count(target)} keep what is asked at the least cost"
         elif highest >= planned:
@@ -178,8 +188,10 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             why = f"{told}: {_count(target)} are right"
         elif (sample.latency_s or 0.0) > bound_s:
             target, code, why = planned, "catching-up", "what waits is worked off first: holding"
+        elif learned.patience.is_paused(now):
+            target, code, why = planned, "steady", "the size was reduced just now: holding"
         else:
-            learned.patience.shrinks(now)
+            learned.patience.shrinks(now, future.rate_per_s)
             target, code = highest, "enough"
             lately = format_duration(learned.patience.window_s)
             why = f"{told}: {_count(target)} {'was' if target == 1 else 'were'} enough throughout {lately}"
@@ -208,9 +220,10 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return {"operators": {name: one.to_json() for name, one in self._learned.items()}}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        self._learned = {
-            str(name): Learned.from_json(saved, self._allowed(name)) for name, saved in state["operators"].items()
-        }
+        learned = {str(name): self._nothing_learned(name) for name in state["operators"]}
+        for name, one in learned.items():
+            one.restore(state["operators"][name])
+        self._learned = learned
 
 
 def asked(slo: Slo) -> tuple[float, float]:

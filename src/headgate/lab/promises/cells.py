@@ -97,17 +97,3 @@ def clairvoyant_seconds(load: Load, bound_s: float, startup_s: float) -> float:
     """Instance-seconds of somebody who knew the load."""
     sizes = clairvoyant_sizes(load, bound_s=bound_s, overhead_s=JOB.overhead_s, startup_s=startup_s, bounds=BOUNDS)
     return float(sizes.sum() * STEP_S)
-
-
-def best_fixed(load: Load, slo: LatencySlo, allowed_share: float) -> Run | None:
-    """The smallest size that keeps what is asked if it never changes, known afterwards; ``None`` if none does."""
-    low, high = 1, BOUNDS[1]
-    found: Run | None = None
-    while low <= high:
-        middle = (low + high) // 2
-        tried = run("static", load, slo, startup_s=0.0, size=middle)
-        if tried.late_share <= allowed_share:
-            found, high = tried, middle - 1
-        else:
-            low = middle + 1
-    return found

@@ -28,8 +28,19 @@ class Choice:
     """The size that would if late records cost ``HYSTERESIS`` times as much: none below it is shrunk to."""
 
 
-def cheapest(sizes: FloatArray, roll: Callable[[FloatArray], Rolled], weights: FloatArray, price: float) -> Choice:
-    """The size with the least cost, looked for from the smallest upwards: with a backlog, costs have many valleys."""
+def cheapest(
+    sizes: FloatArray,
+    roll: Callable[[FloatArray], Rolled],
+    weights: FloatArray,
+    price: float,
+    *,
+    planned: int,
+    startup_s: float,
+) -> Choice:
+    """The size with the least cost, looked for from the smallest upwards: with a backlog, costs have many valleys.
+
+    More than the ``planned`` ones must pay for the time in which they only start, too.
+    """
     best = [(math.inf, 0), (math.inf, 0)]
     for first in range(0, len(sizes), AT_ONCE):
         some = sizes[first : first + AT_ONCE]
@@ -37,8 +48,9 @@ def cheapest(sizes: FloatArray, roll: Callable[[FloatArray], Rolled], weights: F
         if some[0] * WINDOW_S >= max(cost for cost, _ in best):
             break
         late = roll(some).late @ weights
-        for index, dearer in enumerate((1.0, HYSTERESIS)):
-            costs = some * WINDOW_S + dearer * price * late
+        started_s = startup_s * np.maximum(0.0, some - planned)
+        for index, (dearer, begun_s) in enumerate(((1.0, started_s), (HYSTERESIS, 0.0 * started_s))):
+            costs = some * WINDOW_S + begun_s + dearer * price * late
             least = int(np.argmin(costs))
             if costs[least] < best[index][0]:
                 best[index] = (float(costs[least]), int(some[least]))

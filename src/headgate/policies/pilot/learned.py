@@ -87,21 +87,16 @@ class Learned:
             "counted": self._counted,
         }
 
-    @classmethod
-    def from_json(cls, saved: Mapping[str, JSON], allowed_share: float) -> Learned:
-        made = cls(
-            LatePrice(allowed_share),
-            LoadHistory.from_json(saved["load"]),
-            Outlook.from_json(saved["outlook"]),
-            ServiceModel.from_json(saved["service"]),
-            patience=Patience.from_json(saved["patience"]),
-            seen_s=-math.inf if saved["seen_s"] is None else float(saved["seen_s"]),
-        )
-        made.price.restore(saved["price"])
-        for name, one in made.grades.items():
+    def restore(self, saved: Mapping[str, JSON]) -> None:
+        self.load = LoadHistory.from_json(saved["load"])
+        self.outlook = Outlook.from_json(saved["outlook"])
+        self.service = ServiceModel.from_json(saved["service"])
+        self.price.restore(saved["price"])
+        self.patience.restore(saved["patience"])
+        for name, one in self.grades.items():
             one.restore(saved["grades"][name])
-        made._counted = float(saved["counted"])
-        return made
+        self.seen_s = -math.inf if saved["seen_s"] is None else float(saved["seen_s"])
+        self._counted = float(saved["counted"])
 
 
 def _less(after: float | None, before: float | None) -> float:

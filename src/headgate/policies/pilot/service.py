@@ -30,6 +30,10 @@ LEAST_S = 0.3
 """Shorter batches than this count alike."""
 INCUMBENT = 0.95
 """Another γ must foretell better by this factor."""
+UNUSUAL = 0.5
+"""What γ = 0 must foretell better by in all, squared and as a logarithm, and others in proportion: most jobs add up."""
+LEAST_GAMMA = 0.25
+"""For how many instances would be needed; with less, no number of them."""
 KEPT_RATIOS = 400
 SLOW = 1.6
 """A batch that takes so much longer than foretold is a slow one, unless several in a row are: then it is the truth."""
@@ -120,8 +124,9 @@ class ServiceModel:
             [np.ones_like(work), work, work * work, np.full_like(work, took_s), work * took_s]
         )
         self._solution = None
-        best = int(np.argmin(self._errors))
-        if self._errors[best] < INCUMBENT * self._errors[self._chosen] - 1e-12:
+        errors = self._errors + UNUSUAL * (1 - GAMMAS)
+        best = int(np.argmin(errors))
+        if errors[best] < INCUMBENT * errors[self._chosen] - 1e-12:
             self._chosen = best
         self.batches += 1
 
@@ -177,4 +182,4 @@ def instances_for(rate_per_s: float, service: ServiceModel, cycle_s: float) -> f
     """The size at which a batch of one cycle's records takes just one cycle."""
     fixed_s, each_s = service.coefficients
     spare_s = max(0.1 * cycle_s, cycle_s - fixed_s)
-    return math.pow(max(1e-9, each_s * rate_per_s * cycle_s / spare_s), 1 / service.gamma)
+    return math.pow(max(1e-9, each_s * rate_per_s * cycle_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
