@@ -14,8 +14,9 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from headgate.core.objective import parse_objective
 from headgate.core.units import format_duration
@@ -106,8 +107,7 @@ def standard_run(policy: str) -> SimulationResult:
     )
 
 
-def draw(policy: str, path: Path) -> None:
-    """The plot of a policy's standard run: load, latency against its bound, instances."""
+def _pyplot() -> Any:
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -115,6 +115,22 @@ def draw(policy: str, path: Path) -> None:
     mpl.rcParams.update({"svg.hashsalt": "headgate", "svg.fonttype": "none", "font.size": 9})
     from matplotlib import pyplot
 
+    return pyplot
+
+
+def _save(figure: Any, panels: Iterable[Any], path: Path) -> None:
+    for panel in panels:
+        panel.set_ylim(bottom=0)
+        panel.grid(color="#e9edf2")
+        panel.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    _pyplot().close(figure)
+
+
+def draw(policy: str, path: Path) -> None:
+    """The plot of a policy's standard run: load, latency against its bound, instances."""
+    pyplot = _pyplot()
     series = standard_run(policy).record.series()
     minutes = [point["t"] / 60 for point in series]
     figure, panels = pyplot.subplots(3, 1, sharex=True, figsize=(8, 4.2), layout="constrained")
@@ -127,13 +143,26 @@ def draw(policy: str, path: Path) -> None:
     panels[2].step(minutes, [point["ready"] for point in series], color="#0f766e", where="post")
     panels[2].set_ylabel("instances")
     panels[2].set_xlabel("minutes")
-    for panel in panels:
-        panel.set_ylim(bottom=0)
-        panel.grid(color="#e9edf2")
-        panel.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    _save(figure, panels, path)
+
+
+def draw_fidelity(path: Path) -> None:
+    """Backlog and executors of live runs beside those of the calibrated simulator, by load shape."""
+    series = json.loads((MEASURED / "fidelity.json").read_text(encoding="utf-8"))["series"]
+    figure, panels = _pyplot().subplots(
+        2, len(series), sharex="col", sharey="row", squeeze=False, figsize=(9, 3.6), layout="constrained"
+    )
+    for column, (shape, runs) in enumerate(series.items()):
+        for name, colour in (("live", "#0f766e"), ("simulated", "#dc2626")):
+            run = runs[name]
+            panels[0][column].plot(run["t"], run["backlog"], color=colour, linewidth=1, label=name)
+            panels[1][column].step(run["t"], run["executors"], color=colour, linewidth=1, where="post")
+        panels[0][column].set_title(shape)
+        panels[1][column].set_xlabel("seconds")
+    panels[0][0].set_ylabel("records waiting")
+    panels[1][0].set_ylabel("executors")
+    panels[0][0].legend(frameon=False)
+    _save(figure, panels.flat, path)
 
 
 def main() -> int:
@@ -151,6 +180,7 @@ def main() -> int:
         page.write_text(with_tables(page), encoding="utf-8")
     for policy in policy_names():
         draw(policy, DOCS / "images" / "policies" / f"{policy}.svg")
+    draw_fidelity(DOCS / "images" / "fidelity.svg")
     return 0
 
 

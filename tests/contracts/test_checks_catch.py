@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from headgate.core.contracts import Engine
 from headgate.core.types import (
     JSON,
     Answer,
+    Batch,
     Decision,
     Event,
     Instances,
@@ -30,6 +32,7 @@ from headgate.journal.memory import MemoryJournal
 from headgate.policies import Context
 from headgate.policies.frame.base import OperatorPolicy, PolicyBase
 from headgate.policies.frame.settings import Settings
+from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.testing import (
@@ -272,6 +275,82 @@ class Mislabelling(Simulated):
         return Observation(seen.at_s, {"job": Sample("other", seen.at_s)}, seen.instances)
 
 
+class Batched(SimulatedEngine):
+    """A simulated engine that works in batches, to be broken."""
+
+    def __init__(self) -> None:
+        super().__init__(MicroBatchJob(parse_workload("constant:10"), 20.0), startup_s=30.0)
+        self.looks = 0
+
+    def observe(self) -> Observation:
+        seen = super().observe()
+        self.looks += 1
+        samples = {name: self.broken(sample) for name, sample in seen.samples.items()}
+        return Observation(seen.at_s, samples, {name: self.sized(one) for name, one in seen.instances.items()})
+
+    def broken(self, sample: Sample) -> Sample:
+        return sample
+
+    def sized(self, instances: Instances) -> Instances:
+        return instances
+
+
+class Belated(Batched):
+    """Gives what it read some time ago, as of then."""
+
+    def broken(self, sample: Sample) -> Sample:
+        return replace(sample, at_s=sample.at_s - 5)
+
+
+class Restarting(Batched):
+    """Starts to count anew now and then."""
+
+    def broken(self, sample: Sample) -> Sample:
+        return replace(sample, done=(sample.done or 0) / self.looks)
+
+
+class Repeating(Batched):
+    """Tells of the batches of the reading before once more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: tuple[Batch, ...] = ()
+
+    def broken(self, sample: Sample) -> Sample:
+        told, self.told = self.told, sample.batches
+        return replace(sample, batches=told + sample.batches)
+
+
+class Skipping(Batched):
+    """Tells of the newest batch only."""
+
+    def broken(self, sample: Sample) -> Sample:
+        return replace(sample, batches=sample.batches[-1:])
+
+
+class Mute(Batched):
+    """Has no readings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reporting = False
+
+
+class Boastful(Batched):
+    """Counts instances that nobody asked for."""
+
+    def sized(self, instances: Instances) -> Instances:
+        return replace(instances, ready=instances.ready + self.looks)
+
+
+class Obliging(Simulated):
+    """Takes a size that cannot be for the next that can."""
+
+    def apply(self, decision: Decision) -> Receipt:
+        verdicts = {name: replace(one, target=max(2, one.target)) for name, one in decision.verdicts.items()}
+        return super().apply(Decision(decision.at_s, decision.policy, verdicts))
+
+
 class Nervous(Simulated):
     """Resizes when it is looked at."""
 
@@ -292,6 +371,13 @@ def settle(engine: Engine) -> None:
     [
         (Mislabelling, engines.observes_its_own_operators),
         (Lazy, engines.reaches_the_decided_size),
+        (Belated, engines.reads_what_holds_together),
+        (Restarting, engines.reads_what_holds_together),
+        (Repeating, engines.reads_what_holds_together),
+        (Skipping, engines.reads_what_holds_together),
+        (Mute, engines.reads_what_holds_together),
+        (Boastful, engines.reads_what_holds_together),
+        (Obliging, engines.keeps_to_possible_sizes),
         (Adding, engines.applies_a_decision_only_once),
         (Adding, engines.holds),
         (Nervous, engines.observing_changes_nothing),

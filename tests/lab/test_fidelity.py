@@ -18,7 +18,13 @@ from headgate.workloads import parse_workload
 
 OBJECTIVE = parse_objective("latency p95 < 10s").within(1, 8)
 JOB = MicroBatch(
-    trigger_interval_s=2.0, overhead_s=0.4, max_records_per_batch=150, partitions=8, cold_factor=1.6, noise=0.06
+    trigger_interval_s=2.0,
+    overhead_s=0.3,
+    max_records_per_batch=150,
+    partitions=8,
+    task_overhead_s=0.05,
+    cold_task_s=3.0,
+    noise=0.06,
 )
 LOADS = {
     "hill": "gaussian:base=5,peak=45,center=9m,sigma=3m",
@@ -65,10 +71,10 @@ def run(request: pytest.FixtureRequest) -> tuple[str, SimulationResult, Calibrat
 def test_the_job_is_found_from_its_batches_and_start_ups(run: tuple[str, SimulationResult, Calibration]) -> None:
     _, _, calibration = run
     times = calibration.times
-    assert times.overhead_s == pytest.approx(0.4, abs=0.15)
+    assert times.expected_s(0, 1) == pytest.approx(0.3 + 8 * 0.05, abs=0.15)
     assert times.rate_per_s == pytest.approx(12.0, rel=0.1)
     assert times.noise == pytest.approx(0.06, abs=0.04)
-    assert times.cold_factor > 1
+    assert calibration.model.cold_task_s == pytest.approx(3.0, abs=1.5)
     assert calibration.startup_s == pytest.approx(6.0, rel=0.35)
 
 
@@ -81,6 +87,18 @@ def test_replays_come_within_15_percent_of_what_truly_happened(
     off = {name: fmean(compare(result.summary, one)[name] or 0.0 for one in replays) for name in COMPARED}
     assert all(abs(share) < 0.15 for share in off.values()), off
     assert {one.rescales for one in replays} == {result.summary.rescales}
+
+
+def test_further_runs_add_what_they_tell() -> None:
+    """Each of these has batches of one size only, which is not enough."""
+    load = parse_workload("constant:1")
+    few = Recording(load, 60.0, 1, [], [Batch(10 * n, 10 * n + 2.0, 10, instances=1) for n in range(5)], partitions=1)
+    many = Recording(load, 60.0, 1, [], [Batch(10 * n, 10 * n + 3.0, 20, instances=1) for n in range(5)], partitions=1)
+    for one in (few, many):
+        with pytest.raises(InputError):
+            calibrate(one)
+    times = calibrate(few, many).times
+    assert [times.expected_s(records, 1) for records in (10, 20, 40)] == pytest.approx([2.0, 3.0, 5.0], rel=1e-3)
 
 
 def test_what_the_engine_counted_comes_to_what_truly_happened(
@@ -107,7 +125,7 @@ def test_times_of_tasks_are_those_of_the_slot_that_has_most() -> None:
     batches = [Batch(0, 0.5 + waves * size, 80 * size, instances=n) for n, waves in ((1, 8), (3, 3)) for size in (1, 2)]
     fitted = fit_batch_times(batches, tasks=8)
     assert fitted is not None
-    assert [fitted.overhead_s, fitted.rate_per_s] == pytest.approx([0.5, 10.0])
+    assert [fitted.overhead_s, fitted.rate_per_s] == pytest.approx([0.5, 10.0], rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from headgate.local.kafka import LocalKafka
 TIMEOUT_S = 30.0
 
 
-def produce(kafka: LocalKafka, topic: str, values: Iterable[int]) -> None:
+def produce(kafka: LocalKafka, topic: str, values: Iterable[int], at_s: float | None = None) -> None:
+    """Append records, which say that they were made at a time; now, where none is given."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 20})
     for value in values:
-        producer.produce(topic, str(value).encode())
+        producer.produce(topic, str(value).encode(), timestamp=round(1000 * (at_s or 0)))
         producer.poll(0)
     assert producer.flush(TIMEOUT_S) == 0
 

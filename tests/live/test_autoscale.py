@@ -29,8 +29,8 @@ def kill_thread(thread: threading.Thread) -> None:
 def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_path: Path) -> None:
     job = SteadyJob(
         tmp_path,
-        workload="spike:base=10,peak=90,at=8s,width=14s",
-        seconds=60.0,
+        workload="spike:base=10,peak=90,at=4s,width=10s",
+        seconds=30.0,
         cost_s=0.025,
         trigger_interval_s=1.0,
         partitions=6,

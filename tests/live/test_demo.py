@@ -9,8 +9,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pytest
 
 from tests.live.support import eventually
 
@@ -44,31 +46,47 @@ def all_gone(processes: list[psutil.Process]) -> bool:
     return not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes)
 
 
-def test_it_scales_out_for_the_peak_and_in_afterwards_and_loses_nothing(tmp_path: Path) -> None:
-    result = tmp_path / "demo.json"
-    with demo("--seconds", "90s", "--output", str(tmp_path), "--json", str(result)) as process:
+def run_demo(folder: Path, seconds: str) -> tuple[dict[str, Any], str, list[psutil.Process]]:
+    """A demonstration to its end: what it wrote as data, what it said, and the processes that it had."""
+    result = folder / "demo.json"
+    with demo("--seconds", seconds, "--output", str(folder), "--json", str(result)) as process:
         await_line(process, "running")
         processes = spark_processes(process)
         assert process.stdout is not None
-        told = process.stdout.read()
-        assert process.wait() == 0, told
-    told_json = json.loads(result.read_text())
-    sizes = [point["ready"] for point in told_json["series"]]
+        said = process.stdout.read()
+        assert process.wait() == 0, said
+    return json.loads(result.read_text()), said, processes
+
+
+def test_it_scales_out_for_the_peak_loses_nothing_and_leaves_a_report(tmp_path: Path) -> None:
+    """As short as it may be: on a slow machine that is over before the queue of the peak is worked off."""
+    told, said, processes = run_demo(tmp_path, "40s")
+    sizes = [point["ready"] for point in told["series"]]
     assert sizes[0] == 1
-    assert max(sizes) >= 2
-    assert sizes[-1] < max(sizes)
-    assert {decision["code"] for decision in told_json["decisions"]} >= {"slo-violated", "idle"}
-    assert told_json["output"]["records"] > 500
-    assert told_json["output"]["missing"] == told_json["output"]["doubled"] == 0
-    assert set(told_json["fixed_sizes_simulated"]) == {"1", "2", "3", "4"}
-    assert told_json["summary"]["rescales"] >= 2
+    assert max(point["planned"] for point in told["series"]) >= 2
+    assert "slo-violated" in {decision["code"] for decision in told["decisions"]}
+    assert told["output"]["records"] > 300
+    assert told["output"]["missing"] == told["output"]["doubled"] == 0
+    assert set(told["fixed_sizes_simulated"]) == {"1", "2", "3", "4"}
     page = (tmp_path / "report.html").read_text()
     assert "0 missing, 0 doubled" in page
     assert "slo-violated" in page or "is over the 8s bound" in page
-    assert "report:" in told
-    assert "headgate explain" in told
+    assert "report:" in said
+    assert "headgate explain" in said
     assert processes
     assert all_gone(processes)
+
+
+@pytest.mark.soak
+def test_it_scales_out_for_the_peak_and_in_afterwards(tmp_path: Path) -> None:
+    told, _, _ = run_demo(tmp_path, "140s")
+    sizes = [point["ready"] for point in told["series"]]
+    assert sizes[0] == 1
+    assert max(sizes) >= 2
+    assert sizes[-1] < max(sizes)
+    assert {decision["code"] for decision in told["decisions"]} >= {"slo-violated", "idle"}
+    assert told["output"]["missing"] == told["output"]["doubled"] == 0
+    assert told["summary"]["rescales"] >= 2
 
 
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:

@@ -15,21 +15,23 @@ from headgate.engines.spark import SparkEngine
 from headgate.local.kafka import LocalKafka
 from tests.live.records import produce
 from tests.live.support import Watched, broker_process, eventually
-from tests.live.truth import create_topics, start_job
+from tests.live.truth import PARTITIONS, start_job
 
 RECORDS = 800
+WAITING_S = 60.0
 COST_S = 0.2
 
 
 def test_records_that_were_there_before_have_waited_since_they_came_and_a_broker_that_hangs_holds_nothing_up(
     spark: SparkSession, engine: SparkEngine, kafka: LocalKafka, tmp_path: Path
 ) -> None:
-    """The first batch takes 160 s, and the records have been waiting for 6 s when the job starts."""
+    """The first batch takes 160 s, and the records have been waiting for a minute when the job starts: so long ago
+    that nobody takes more to be arriving."""
     topic = f"in-{uuid.uuid4().hex}"
-    create_topics(kafka.bootstrap, topic, f"out-{topic}")
-    came_s = time.time()
-    produce(kafka, topic, range(RECORDS))
-    time.sleep(6)
+    kafka.create_topic(topic, PARTITIONS)
+    kafka.create_topic(f"out-{topic}", PARTITIONS)
+    came_s = time.time() - WAITING_S
+    produce(kafka, topic, range(RECORDS), came_s)
     query = start_job(spark, kafka.bootstrap, topic, f"out-{topic}", tmp_path, COST_S)
     watched = Watched(engine)
     broker = broker_process()

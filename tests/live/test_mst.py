@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.soak
 def test_two_executors_sustain_more_than_one_and_both_models_are_left(tmp_path: Path) -> None:
     file, plot = tmp_path / "model.json", tmp_path / "mst.html"
     measure = ["mst", "steady-job", "--executors", "1,2", "--cost", "100ms", "--partitions", "4", "--batch", "2s"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import headgate
@@ -14,6 +15,7 @@ from headgate.runtime.learned import read_state
 from tests.live.support import eventually
 
 
+@pytest.mark.soak
 def test_it_explores_a_real_job_and_takes_over(spark: SparkSession, tmp_path: Path) -> None:
     job = SteadyJob(
         tmp_path,

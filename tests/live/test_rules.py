@@ -50,7 +50,7 @@ def test_5_2_3_a_long_queue_is_emptied_by_two_more_executors(spark: SparkSession
     job = SteadyJob(
         tmp_path,
         workload="constant:15",
-        seconds=75.0,
+        seconds=25.0,
         cost_s=0.1,
         trigger_interval_s=1.0,
         partitions=6,
@@ -85,9 +85,11 @@ def test_5_2_3_a_long_queue_is_emptied_by_two_more_executors(spark: SparkSession
     assert "backlog" in out.reason
     assert "has been above 60 records since" in out.reason
     first_s = next(sample.at_s for sample in samples if sample.backlog is not None and sample.backlog > 60)
-    before = [sample for sample in samples if first_s <= sample.at_s <= out_s]
+    # A decision bears the time at which its tick began, and rests on the reading that was taken then, a moment later.
+    last_s = next(sample.at_s for sample in samples if sample.at_s >= out_s)
+    before = [sample for sample in samples if first_s <= sample.at_s <= last_s]
     assert all(sample.backlog is not None and sample.backlog > 60 for sample in before)
-    assert before[-1].at_s - first_s >= 6.0
+    assert last_s - first_s >= 6.0
     # It was the first reading that spans the time, but for those that a guard set aside.
     assert all(sample.warming for sample in before[:-1] if sample.at_s - first_s >= 6.0)
     assert (back.current, back.target, back.code) == (3, 1, "rule-in")

@@ -251,6 +251,34 @@ def test_an_instance_for_which_no_task_is_left_does_its_first_one_in_the_next_ba
     assert (found.first_task_s, found.warm_s) == (20 + 1 + 8, 30)
 
 
+@pytest.mark.parametrize(
+    ("joined_s", "ended_s"),
+    [
+        # Tasks of 2 s, one after the other from 11 s on: the last is left for the new one, which takes 5 s longer.
+        (15, [15 + 2 + 5, 22 + 1 + 2 * 2.4]),
+        # Before the first task: the new one does one while the other does three.
+        (10.5, [11 + 2 + 5, 20 + 1 + 2 * 2]),
+        # No task is left for it: it is the next batch that it holds up.
+        (18, [19, 20 + 1 + 2 + 5]),
+        # No batch is running.
+        (19.5, [19, 20 + 1 + 2 + 5]),
+    ],
+)
+def test_the_first_task_of_a_new_instance_holds_up_its_batch(joined_s: float, ended_s: list[float]) -> None:
+    model = MicroBatch(trigger_interval_s=10, overhead_s=1, partitions=4, cold_task_s=5)
+    running = job("constant:8", 10, model)
+    running.advance(joined_s)
+    running.resize("job", 2)
+    found = [batch.ended_s for batch in read(running, 39).batches[:2]]
+    assert found == pytest.approx(ended_s)
+
+
+def test_a_task_takes_some_time_however_few_its_records_are() -> None:
+    running = job("constant:8", 10, MicroBatch(trigger_interval_s=10, overhead_s=1, partitions=4, task_overhead_s=0.25))
+    (batch,) = read(running, 20).batches
+    assert batch.ended_s == pytest.approx(10 + 1 + 8 + 4 * 0.25)
+
+
 def test_a_trigger_that_is_longer_than_the_bound_is_not_waited_for() -> None:
     model = MicroBatch(trigger_interval_s=60, overhead_s=0)
     running = MicroBatchJob(parse_workload("constant:10"), 60, model, readings="perfect", late_after_s=10)
@@ -291,6 +319,8 @@ def test_an_instance_that_leaves_finishes_its_task(at_s: float, cores: int, thro
         ("partitions", 0, "at least 1"),
         ("cold_factor", 0.5, "finite and at least 1"),
         ("cold_batches", -1, "not negative"),
+        ("cold_task_s", -1, "finite and not negative"),
+        ("task_overhead_s", -1, "finite and not negative"),
         ("rescale_pause_s", float("inf"), "finite and not negative"),
         ("noise", float("nan"), "finite and not negative"),
     ],
@@ -309,6 +339,8 @@ MODELS = st.builds(
     partitions=st.none() | st.integers(1, 8),
     cold_factor=st.floats(1, 3),
     cold_batches=st.integers(0, 3),
+    cold_task_s=st.floats(0, 10),
+    task_overhead_s=st.floats(0, 1),
     rescale_pause_s=st.floats(0, 10),
     noise=st.floats(0, 0.5),
 )

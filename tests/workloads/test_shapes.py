@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
 from headgate.workloads import Workload, parse_workload
+from headgate.workloads.placed import Placed
 from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
 from headgate.workloads.steps import Steps
 
@@ -25,6 +26,7 @@ SHAPES = st.one_of(
 )
 WORKLOADS = st.one_of(
     SHAPES,
+    st.builds(Placed, SHAPES, TIMES, LENGTHS),
     st.lists(st.tuples(LENGTHS, RATES), min_size=1, max_size=20).map(
         lambda steps: Steps(
             [sum(width for width, _ in steps[:i]) for i in range(len(steps) + 1)], [r for _, r in steps]

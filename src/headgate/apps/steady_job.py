@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.apps.load_source import LoadSource
 
-__all__ = ["Output", "SteadyJob", "StreamingQuery"]
+__all__ = ["Output", "SparkSession", "SteadyJob", "StreamingQuery"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class SteadyJob:
     max_rows_per_batch: int = 0
     prefill: int = 0
     """Records that are waiting when the job starts."""
+    load_starts_s: float | None = None
+    """When the load starts, by the clock; with the job where it is not given."""
 
     @property
     def output(self) -> str:
@@ -45,7 +47,9 @@ class SteadyJob:
     def warm_up(self, spark: SparkSession) -> None:
         """Run a few records through the same pipeline: what it loads, the first real batch need not wait for."""
         directory = self.directory / "warm-up"
-        trial = replace(self, directory=directory, workload="constant:10", seconds=1.0, cost_s=0.0, prefill=0)
+        trial = replace(
+            self, directory=directory, workload="constant:10", seconds=1.0, cost_s=0.0, prefill=0, load_starts_s=None
+        )
         query = trial.start(spark)
         query.processAllAvailable()
         query.stop()
@@ -55,7 +59,7 @@ class SteadyJob:
         records = (
             spark.readStream.format(LoadSource.name())
             .option("workload", self.workload)
-            .option("started_s", str(time.time()))
+            .option("started_s", str(self.load_starts_s or time.time()))
             .option("seconds", str(self.seconds))
             .option("prefill", str(self.prefill))
             .option("partitions", str(self.partitions))

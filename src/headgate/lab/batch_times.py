@@ -1,7 +1,7 @@
-"""How long batches of a job take: a fixed part, and a part per record that is divided among the instances.
+"""How long batches of a job take: a fixed part, a fixed part per task, and a part per record.
 
-Fitted to batches that were measured, ``a + s · records / instances``. Where a batch is cut into tasks, what counts is
-how many records the slot has that has most.
+Fitted to batches that were measured. Records are divided among the instances. Where a batch is cut into tasks they run
+in waves, and what counts are the tasks and the records of the slot that has most.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
 
 from headgate.core.types import Batch
 
 LEAST_BATCHES = 3
+_USUAL = 0.05
+"""A batch that is off by more than about this share of its time counts for less: it was held up by something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +26,23 @@ class BatchTimes:
     overhead_s: float
     """What a batch takes however few its records are."""
     rate_per_s: float
-    """Records that one instance serves per second, the fixed part aside."""
+    """Records that one instance serves per second, the fixed parts aside."""
     cold_factor: float
     """By how much batches took longer while instances came and warmed up."""
     noise: float
-    """The standard deviation of the logarithm of the other batches' times, about what was expected of them."""
+    """The standard deviation of the logarithm of what the work of other batches took, about what was expected; of the
+    middle half of them, as if the others were like them."""
     batches: int
     """How many it was found from."""
+    task_overhead_s: float = 0.0
+    """What a task takes however few its records are."""
+    cores: int = 1
+    tasks: int | None = None
+
+    def expected_s(self, records: float, instances: int) -> float:
+        """What a batch takes on warm instances."""
+        waves, share = _waves(instances, self.cores, self.tasks), _share(instances, self.cores, self.tasks)
+        return self.overhead_s + self.task_overhead_s * waves + records * share / self.rate_per_s
 
 
 def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | None = None) -> BatchTimes | None:
@@ -43,37 +57,89 @@ def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | No
     typical = [batch for batch in told if not batch.warming]
     if len(typical) < LEAST_BATCHES:
         return None
-    shares, times_s = _shares(typical, cores, tasks), np.array([batch.processing_time_s for batch in typical])
-    if not np.ptp(shares) > 0:
+    parts = _parts(typical, cores, tasks)
+    if not np.ptp(parts[:, 2]) > 0:
         return None
-    # By what they are off as a share: long batches must not drown the short ones.
-    slope_s, overhead_s = np.polyfit(shares, times_s, 1, w=1 / times_s)
-    if not slope_s > 0:
+    times_s = np.array([batch.processing_time_s for batch in typical])
+    overhead_s, task_overhead_s, slope_s = _fit(parts, times_s)
+    if not slope_s > _HARDLY_S:
         return None
-    overhead_s = max(0.0, float(overhead_s))
-    expected_s = overhead_s + slope_s * shares
+    fixed_s, work_s = parts[:, :2] @ [overhead_s, task_overhead_s], slope_s * parts[:, 2]
+    # What a batch took for its work is known where that is most of its time.
+    mostly = (work_s >= fixed_s) & (times_s > fixed_s)
+    cold = [batch for batch in told if batch.warming]
     return BatchTimes(
         overhead_s=overhead_s,
-        rate_per_s=float(1 / slope_s),
-        cold_factor=_cold_factor([batch for batch in told if batch.warming], overhead_s, slope_s, cores, tasks),
-        noise=float(np.std(np.log(times_s / expected_s))),
+        rate_per_s=1 / slope_s,
+        cold_factor=_cold_factor(cold, np.array([overhead_s, task_overhead_s]), slope_s, cores, tasks),
+        noise=_spread(np.log((times_s - fixed_s)[mostly] / work_s[mostly])) if mostly.any() else 0.0,
         batches=len(typical),
+        task_overhead_s=task_overhead_s,
+        cores=cores,
+        tasks=tasks,
     )
 
 
-def _shares(batches: Sequence[Batch], cores: int, tasks: int | None) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Records that an instance has to do on its own, as if it had its share of the slowest slots."""
-    return np.array([batch.records * _part(batch.instances or 1, cores, tasks) for batch in batches], dtype=np.float64)
+_HARDLY_S = 1e-9
+"""A record that takes less than this takes no time that could be told."""
 
 
-def _part(instances: int, cores: int, tasks: int | None) -> float:
-    if tasks is None:
-        return 1 / instances
-    return math.ceil(tasks / (instances * cores)) * cores / tasks
+def _fit(parts: NDArray[np.float64], times_s: NDArray[np.float64]) -> tuple[float, float, float]:
+    """The fixed part, that per task and that per record, none below 0."""
+    # What the number of waves costs can be told from the fixed part only where it differs.
+    columns = [0, 1, 2] if np.ptp(parts[:, 1]) > 0 else [0, 2]
+    # By what they are off as a share: long batches must not drown the short ones.
+    scaled = parts[:, columns] / times_s[:, None]
+    first, *_ = np.linalg.lstsq(scaled, np.ones(len(times_s)), rcond=None)
+    found = least_squares(
+        lambda values: scaled @ values - 1,
+        np.maximum(first, 1e-6),
+        jac=lambda _: scaled,
+        bounds=(0, np.inf),
+        x_scale=np.maximum(np.abs(first), 1e-3),
+        loss="soft_l1",
+        f_scale=_USUAL,
+        xtol=1e-12,
+        ftol=1e-12,
+        gtol=1e-12,
+    )
+    values = dict(zip(columns, found.x.tolist(), strict=True))
+    return values[0], values.get(1, 0.0), values[2]
 
 
-def _cold_factor(cold: Sequence[Batch], overhead_s: float, slope_s: float, cores: int, tasks: int | None) -> float:
+def _spread(values: NDArray[np.float64]) -> float:
+    """The standard deviation, as the middle half of the values tells it: a few that lie far off do not count."""
+    low, high = np.quantile(values, (0.25, 0.75))
+    return float(high - low) / _MIDDLE_HALF
+
+
+_MIDDLE_HALF = 1.349
+"""How many standard deviations the middle half of a normal distribution spans."""
+
+
+def _parts(batches: Sequence[Batch], cores: int, tasks: int | None) -> NDArray[np.float64]:
+    """Of each batch: one, the waves of its tasks, and the records that an instance has to do on its own."""
+    sizes = [batch.instances or 1 for batch in batches]
+    waves = [_waves(instances, cores, tasks) for instances in sizes]
+    records = [batch.records * _share(instances, cores, tasks) for batch, instances in zip(batches, sizes, strict=True)]
+    return np.column_stack([np.ones(len(batches)), waves, records]).astype(np.float64)
+
+
+def _waves(instances: int, cores: int, tasks: int | None) -> int:
+    return 0 if tasks is None else math.ceil(tasks / (instances * cores))
+
+
+def _share(instances: int, cores: int, tasks: int | None) -> float:
+    """Of a batch's records, what an instance does, as if it had its share of the slowest slots."""
+    return 1 / instances if tasks is None else _waves(instances, cores, tasks) * cores / tasks
+
+
+def _cold_factor(
+    cold: Sequence[Batch], fixed_s: NDArray[np.float64], slope_s: float, cores: int, tasks: int | None
+) -> float:
     if not cold:
         return 1.0
-    work_s = np.maximum(0.0, np.array([batch.processing_time_s for batch in cold]) - overhead_s)
-    return max(1.0, float(np.median(work_s / (slope_s * _shares(cold, cores, tasks)))))
+    parts = _parts(cold, cores, tasks)
+    # All together: of a batch that has hardly anything to do, the work is not known apart from the fixed part.
+    work_s = np.array([batch.processing_time_s for batch in cold]) - parts[:, :2] @ fixed_s
+    return max(1.0, float(work_s.sum() / (slope_s * parts[:, 2]).sum()))

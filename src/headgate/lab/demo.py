@@ -196,6 +196,7 @@ def _compare(plan: DemoPlan, record: RunRecord, times: BatchTimes | None) -> Map
         times.overhead_s,
         plan.max_rows_per_batch,
         partitions=plan.partitions,
+        task_overhead_s=times.task_overhead_s,
         noise=times.noise,
     )
     return fixed_size_comparison(

@@ -5,22 +5,27 @@
     simulated = replay(recording, calibration, objective)
     compare(record.summary(), simulated)
 
-A replay takes the sizes that were decided live, so that what differs is the simulator and not the policy. To run a
-policy on the calibrated job instead, give ``calibration.options`` to ``simulate``.
+A replay takes the sizes that were decided live, and the time that instances took to start, so that what differs is the
+simulator: neither the policy, nor what else the machine had to do. To run a policy on the calibrated job instead, give
+``calibration.options`` to ``simulate``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from statistics import median
 from typing import Any
 
 import numpy as np
 
+from headgate.core.course import Course
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
-from headgate.core.types import Batch, Decision, Verdict
+from headgate.core.types import Batch, Decision, Startup, Verdict
 from headgate.lab.batch_times import BatchTimes, fit_batch_times
+from headgate.lab.cold_starts import cold_task_s, without_first_tasks
 from headgate.runtime.summary import RunRecord, Summary, summarise
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
 from headgate.simulation.batch_readings import Readings
@@ -44,8 +49,8 @@ class Recording:
     sizes: Sequence[tuple[float, int]]
     """When which size was decided."""
     batches: Sequence[Batch]
-    startups_s: Sequence[float] = ()
-    """How long instances took from the request to being ready."""
+    startups: Sequence[Startup] = ()
+    """How instances started."""
     drain_s: float = 0.0
     """How long instances took to leave after they had finished what they were doing."""
     trigger_interval_s: float = 0.0
@@ -72,8 +77,21 @@ class Recording:
                 replace(batch, started_s=batch.started_s - start_s, ended_s=batch.ended_s - start_s, oldest_s=None)
                 for batch in batches
             ],
-            startups_s=[startup.registered_after_s for startup in startups],
+            startups=sorted(
+                (replace(startup, requested_s=startup.requested_s - start_s) for startup in startups),
+                key=lambda startup: startup.requested_s,
+            ),
             **about,
+        )
+
+    def shifted(self, by_s: float) -> Recording:
+        """The same batches and start-ups at a later time."""
+        return replace(
+            self,
+            batches=[
+                replace(batch, started_s=batch.started_s + by_s, ended_s=batch.ended_s + by_s) for batch in self.batches
+            ],
+            startups=[replace(startup, requested_s=startup.requested_s + by_s) for startup in self.startups],
         )
 
 
@@ -100,15 +118,24 @@ class Calibration:
         }
 
 
-def calibrate(recording: Recording) -> Calibration:
-    """A simulated job that takes as long for its batches, its start-ups and its leaving as the recorded one."""
-    times = fit_batch_times(recording.batches, cores=recording.cores, tasks=recording.partitions)
+def calibrate(recording: Recording, *others: Recording) -> Calibration:
+    """A simulated job that takes as long for its batches, its start-ups and its leaving as the recorded one.
+
+    ``others`` are further runs of the same job: the more start-ups were seen, the better it is known what they cost.
+    """
+    # As if one had run after the other; a minute apart, so that a start-up finds no batch of another run.
+    ends_s = accumulate(one.seconds + 60.0 for one in (recording, *others))
+    parts = [recording, *(one.shifted(by_s) for one, by_s in zip(others, ends_s, strict=False))]
+    batches, tasks = [batch for part in parts for batch in part.batches], recording.partitions
+    startups = [startup for part in parts for startup in part.startups]
+    times = fit_batch_times(without_first_tasks(startups, batches), cores=recording.cores, tasks=tasks)
     if times is None:
         raise InputError(
-            f"{len(recording.batches)} batches do not tell how long batches take; some of different sizes are needed, "
+            f"{len(batches)} batches do not tell how long batches take; some of different sizes are needed, "
             "made while no instance came or went."
         )
-    startups_s = np.array([startup_s for startup_s in recording.startups_s if startup_s > 0])
+    registered_s = (startup.registered_after_s for startup in startups)
+    startups_s = np.array([startup_s for startup_s in registered_s if startup_s > 0])
     return Calibration(
         times=times,
         model=MicroBatch(
@@ -118,17 +145,28 @@ def calibrate(recording: Recording) -> Calibration:
             max_records_per_batch=recording.max_records_per_batch,
             cores=recording.cores,
             partitions=recording.partitions,
-            cold_factor=times.cold_factor,
+            # Where tasks are known, all that new instances cost is told by their first ones.
+            cold_factor=times.cold_factor if tasks is None else 1.0,
+            cold_task_s=cold_task_s(startups, batches, times),
+            task_overhead_s=times.task_overhead_s,
             noise=times.noise,
         ),
         startup_s=float(np.median(startups_s)) if len(startups_s) else 0.0,
         startup_spread=float(np.std(np.log(startups_s))) if len(startups_s) else 0.0,
-        drain_s=recording.drain_s,
+        drain_s=median(part.drain_s for part in parts),
     )
 
 
 def replay(recording: Recording, calibration: Calibration, objective: Objective, *, seed: int = 0) -> Summary:
     """What the recorded load and sizes come to on the calibrated job, scored on what truly happened there."""
+    course, decisions = replay_course(recording, calibration, objective, seed=seed)
+    return summarise(course, decisions, objective)
+
+
+def replay_course(
+    recording: Recording, calibration: Calibration, objective: Objective, *, seed: int = 0
+) -> tuple[Course, Sequence[Decision]]:
+    """What becomes of the recorded load on the calibrated job, and the decisions that gave it the recorded sizes."""
     slo = objective.slo
     kernel = MicroBatchJob(
         recording.load,
@@ -143,6 +181,7 @@ def replay(recording: Recording, calibration: Calibration, objective: Objective,
         kernel,
         startup_s=calibration.startup_s,
         startup_spread=calibration.startup_spread,
+        first_startups_s=[startup.registered_after_s for startup in recording.startups],
         drain_s=calibration.drain_s,
         seed=seed,
     )
@@ -155,7 +194,7 @@ def replay(recording: Recording, calibration: Calibration, objective: Objective,
         engine.apply(decisions[-1])
         size = target
     engine.advance(recording.seconds)
-    return summarise(replace(kernel.course(), sizes=engine.sizes(OPERATOR)), decisions, objective)
+    return replace(kernel.course(), sizes=engine.sizes(OPERATOR)), decisions
 
 
 def compare(measured: Summary, simulated: Summary) -> dict[str, float | None]:

@@ -96,6 +96,8 @@ class MicroBatchJob:
         self._taken_s = 0.0
         self._next_start_s = 0.0
         self._cold_batches = 0
+        self._cold_slots = 0
+        """Slots that have had no task yet."""
         self._batch: _Running | None = None
         self._busy_s = 0.0
         self._available_s = 0.0
@@ -163,6 +165,7 @@ class MicroBatchJob:
         self._cold_batches = max(0, self._cold_batches - 1)
         self._started_available_s = self._available_by(at_s)
         work_s = self._service(at_s, records, oldest_s, is_cold=is_cold) / self._core_rate_per_s
+        work_s += (model.partitions or 0) * model.task_overhead_s
         self._batch = _Running(
             at_s,
             records,
@@ -182,7 +185,8 @@ class MicroBatchJob:
         slots, model = self._ready * self._model.cores, self._model
         if model.partitions is None:
             return Fluid(at_s, model.overhead_s, work_s, slots)
-        return Tasks(at_s, model.overhead_s, work_s, slots, model.partitions)
+        cold, self._cold_slots = min(self._cold_slots, slots), 0
+        return Tasks(at_s, model.overhead_s, work_s, slots, model.partitions, cold_task_s=model.cold_task_s, cold=cold)
 
     def _service(self, at_s: Instant, records: float, oldest_s: Instant, *, is_cold: bool) -> float:
         """Records' worth of service that a batch takes."""
@@ -218,6 +222,7 @@ class MicroBatchJob:
             instances=self._ready,
             warming=batch.warming,
         )
+        self._cold_slots += batch.work.still_cold
         self._processed += batch.records
         self._busy_s += batch.work_s
         self._batch = None
@@ -241,6 +246,7 @@ class MicroBatchJob:
         if batch is None:
             self._next_start_s = max(self._next_start_s, now + pause_s)
             drained_s: Sequence[Instant] = [now] * (-joining * cores)
+            self._cold_slots += max(0, joining) * cores
         else:
             drained_s = batch.work.resize(now, ready * cores, pause_s, lost=lost)
             batch.warming = True

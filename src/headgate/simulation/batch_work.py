@@ -8,6 +8,7 @@ pairs at one time are a jump.
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -18,6 +19,8 @@ class Work(Protocol):
     end_s: Instant
     """When it will be done, with the slots there are now."""
     knots: list[tuple[Instant, float]]
+    still_cold: int
+    """Slots that came and have had nothing of it to do."""
 
     def first_done_s(self, joined_s: Instant) -> Instant | None:
         """When a slot that came at a time gets its first piece of it done; ``None`` when there is none left for it."""
@@ -41,6 +44,7 @@ class Fluid:
     """Work that is divided among the slots to the last drop, whatever their number."""
 
     def __init__(self, start_s: Instant, fixed_s: float, work_s: float, slots: int) -> None:
+        self.still_cold = 0
         self._total_s = work_s
         self._left_s = work_s
         self._slots = slots
@@ -78,13 +82,28 @@ class Fluid:
 class Tasks:
     """Work that is cut into equal tasks, one per partition. A slot does one at a time, and none is divided.
 
-    P tasks on S slots take ``ceil(P / S)`` waves. Slots that come take tasks that have not started; slots that leave
+    P tasks on S slots take ``ceil(P / S)`` waves. Slots that come take tasks that have not started, and the first task
+    of each takes ``cold_task_s`` longer; so does that of the ``cold`` ones there are at the start. Slots that leave
     finish the one they have. What is done shows by whole tasks.
     """
 
-    def __init__(self, start_s: Instant, fixed_s: float, work_s: float, slots: int, tasks: int) -> None:
+    def __init__(
+        self,
+        start_s: Instant,
+        fixed_s: float,
+        work_s: float,
+        slots: int,
+        tasks: int,
+        *,
+        cold_task_s: float = 0.0,
+        cold: int = 0,
+    ) -> None:
         self._tasks = tasks
         self._task_s = work_s / tasks
+        self._cold_task_s = cold_task_s
+        self._cold = cold if cold_task_s else 0
+        """Slots that have not had their first task when it begins."""
+        self.still_cold = 0
         self._slots = slots
         self._waiting = tasks
         self._done = 0
@@ -96,22 +115,32 @@ class Tasks:
         self._plan()
 
     def _plan(self) -> None:
-        if not self._begun:
+        if not self._begun and not self._cold:
             waves = math.ceil(self._tasks / self._slots) if self._slots else math.inf
             self.end_s = self._begin_s + waves * self._task_s
             return
         running, waiting = list(self._running), self._waiting
-        for ends_s, staying, _ in running:  # It grows on the way.
+        if not self._begun:
+            for slots, extra_s in self._first_slots():
+                if started := min(slots, waiting):
+                    waiting -= started
+                    running.append((self._begin_s + self._task_s + extra_s, started, 0))
+        for index, (ends_s, staying, _) in enumerate(running):  # It grows on the way, behind where it is read.
             self.end_s = ends_s
             if again := min(staying, waiting):
                 waiting -= again
-                running.append((ends_s + self._task_s, again, 0))
+                insort(running, (ends_s + self._task_s, again, 0), lo=index + 1, key=_ends_s)
         if waiting:
             self.end_s = math.inf
 
+    def _first_slots(self) -> tuple[tuple[int, float], tuple[int, float]]:
+        """The slots that take the first tasks, each with what those take longer."""
+        cold = min(self._cold, self._slots)
+        return (self._slots - cold, 0.0), (cold, self._cold_task_s)
+
     def first_done_s(self, joined_s: Instant) -> Instant | None:
         if not self._begun:
-            return self._begin_s + self._task_s
+            return self._begin_s + self._task_s + (self._cold_task_s if self._cold else 0.0)
         # Of the tasks that are running, those that started last are those of the slots that came last.
         ends_s = self._running[-1][0] if self._running else -math.inf
         return ends_s if ends_s >= joined_s + self._task_s else None
@@ -124,23 +153,31 @@ class Tasks:
         """Let tasks end, and others take their place."""
         if not self._begun and self._begin_s <= to_s and self._slots:
             self._begun = True
-            self._put(self._begin_s, self._slots)
+            warm, cold = self._first_slots()
+            self._put(self._begin_s, *warm)
+            self._put_cold(self._begin_s, *cold)
         while self._running and self._running[0][0] <= to_s:
             ends_s, staying, leaving = self._running.pop(0)
             before, self._done = self._done, self._done + staying + leaving
             self.knots += [(ends_s, before / self._tasks), (ends_s, self._done / self._tasks)]
             self._put(ends_s, staying)
 
-    def _put(self, at_s: Instant, slots: int) -> None:
-        """Start tasks on slots that are free. They all take the same time, so they are the last to end."""
+    def _put(self, at_s: Instant, slots: int, extra_s: float = 0.0) -> None:
+        """Start tasks on slots that are free, which take that much longer than others."""
         if started := min(self._waiting, slots):
             self._waiting -= started
-            self._running.append((at_s + self._task_s, started, 0))
+            insort(self._running, (at_s + self._task_s + extra_s, started, 0), key=_ends_s)
+
+    def _put_cold(self, at_s: Instant, slots: int, extra_s: float) -> None:
+        waiting = self._waiting
+        self._put(at_s, slots, extra_s)
+        self.still_cold += slots - (waiting - self._waiting)
 
     def resize(self, at_s: Instant, slots: int, pause_s: float, *, lost: bool = False) -> Sequence[Instant]:
         self._roll(at_s)
         leaving, self._slots = self._slots - slots, slots
         if not self._begun:
+            self._cold += max(0, -leaving) if self._cold_task_s else 0
             self._begin_s = max(at_s, self._begin_s) + pause_s
             self.knots.append((self._begin_s, 0.0))
             self._plan()
@@ -150,7 +187,11 @@ class Tasks:
             self._running = [(ends_s + pause_s, staying, going) for ends_s, staying, going in self._running]
         drained_s = [at_s] * min(free, leaving)
         drained_s += self._leave(leaving - len(drained_s), lost=lost)
-        self._put(at_s + pause_s, max(0, free - leaving))
+        if leaving < 0:
+            # Slots that were there before are free only where no task waits for one.
+            self._put_cold(at_s + pause_s, -leaving, self._cold_task_s)
+        else:
+            self._put(at_s + pause_s, max(0, free - leaving))
         self._plan()
         return drained_s
 
@@ -172,3 +213,7 @@ class Tasks:
 
     def finish(self) -> None:
         self._roll(math.inf)
+
+
+def _ends_s(group: tuple[Instant, int, int]) -> Instant:
+    return group[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,7 +23,8 @@ class SimulatedEngine:
     """Runs a kernel and gives it the instances that decisions ask for.
 
     - The instances that the kernel starts with are ready at time 0; others take ``startup_s``. With a
-      ``startup_spread`` that is the median, and the spread the standard deviation of the logarithm.
+      ``startup_spread`` that is the median, and the spread the standard deviation of the logarithm. Where it is known
+      how long the first of them take, one by one, ``first_startups_s`` says so.
     - An instance that leaves finishes what it is doing; then it takes ``drain_s`` to be gone, and is paid for so long.
 
     >>> from headgate.simulation.queue import QueueNetwork
@@ -41,17 +43,23 @@ class SimulatedEngine:
         *,
         startup_s: float = 0.0,
         startup_spread: float = 0.0,
+        first_startups_s: Sequence[float] = (),
         drain_s: float = 0.0,
         seed: int = 0,
     ) -> None:
-        _require_duration("start-up time", startup_s)
+        for one_s in (startup_s, *first_startups_s):
+            _require_duration("start-up time", one_s)
         _require_duration("drain time", drain_s)
         if not 0 <= startup_spread < math.inf:
             raise InputError(f"start-up spread {startup_spread} is not allowed; it must be finite and not negative.")
         self._kernel = kernel
         random = np.random.default_rng([seed, 1])
 
+        known = iter(first_startups_s)
+
         def draw_startup_s() -> float:
+            if (known_s := next(known, None)) is not None:
+                return known_s
             return startup_s * float(random.lognormal(0.0, startup_spread)) if startup_spread else startup_s
 
         self._fleets = {name: Fleet(kernel.ready(name), draw_startup_s, drain_s) for name in kernel.topology.operators}

@@ -7,7 +7,8 @@
   ``partitions`` they are that many equal tasks, which run in waves; a change of size counts for those that have not
   started, and an instance that leaves finishes the one it has. Otherwise they are divided anew at every change.
 - The results of a batch are there when it ends; what is done of it before shows in the backlog only.
-- The first batches after an instance joined are slower (cold), and every change of size may cost a pause.
+- The first batches after an instance joined are slower (cold), and so is its first task, whose batch it holds up. Every
+  change of size may cost a pause.
 - Where ``work`` is given, records need not all be the same: it says how many records' worth of service arrives.
 - As in Spark Streaming (DStreams), every trigger interval may make a batch of its own, however many wait already.
 - Noise multiplies a batch's service time by a lognormal factor of mean 1, drawn from a seed as the batch starts.
@@ -36,10 +37,15 @@ class MicroBatch:
     """Slots of an instance; together they serve at the instance's service rate."""
     partitions: int | None = None
     """Tasks that a batch is cut into, each done by one slot; without it, work is divided among all slots there are."""
+    task_overhead_s: float = 0.0
+    """What a task takes however few its records are."""
     cold_factor: float = 1.0
     """By how much the service time of a cold batch is longer."""
     cold_batches: int = 1
     """How many batches are cold after an instance joined."""
+    cold_task_s: float = 0.0
+    """How much longer the first task of a new slot takes, beyond that; where a batch is cut into tasks. It holds up the
+    batch it belongs to, also one that was running when the instance joined."""
     rescale_pause_s: float = 0.0
     """How long the job stands still when instances join or leave."""
     noise: float = 0.0
@@ -58,8 +64,10 @@ class MicroBatch:
             ("max_records_per_batch", self.max_records_per_batch is None or self.max_records_per_batch > 0, "above 0"),
             ("cores", self.cores >= 1, "at least 1"),
             ("partitions", self.partitions is None or self.partitions >= 1, "at least 1"),
+            ("task_overhead_s", 0 <= self.task_overhead_s < math.inf, "finite and not negative"),
             ("cold_factor", 1 <= self.cold_factor < math.inf, "finite and at least 1"),
             ("cold_batches", self.cold_batches >= 0, "not negative"),
+            ("cold_task_s", 0 <= self.cold_task_s < math.inf, "finite and not negative"),
             ("rescale_pause_s", 0 <= self.rescale_pause_s < math.inf, "finite and not negative"),
             ("noise", 0 <= self.noise < math.inf, "finite and not negative"),
             ("work_factor", _is_course(self.work_factor), "pairs of times that do not fall and finite factors above 0"),

@@ -2,20 +2,21 @@
 
     check_engine(make_engine, settle)
 
-``make_engine`` gives an engine whose operators can be brought to ``SMALL`` and to ``LARGE`` instances; ``settle`` lets
-time pass until an engine has done what it was asked for. Each check makes its own engine and closes it.
+``make_engine`` gives an engine whose operators are at work, and can be brought to ``SMALL`` and to ``LARGE`` instances;
+``settle`` lets time pass until an engine has done what it was asked for. Each check makes its own engine and closes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 from headgate.core.contracts import Engine
 from headgate.core.errors import EngineError
 from headgate.core.types import Decision, Instances, Outcome, Verdict
 from headgate.testing.contract import ContractViolation, ensure
+from headgate.testing.readings import check_readings
 
 EngineFactory: TypeAlias = Callable[[], Engine]
 Settle: TypeAlias = Callable[[Engine], None]
@@ -70,6 +71,37 @@ def reaches_the_decided_size(factory: EngineFactory, settle: Settle) -> None:
                     instances == Instances(size, size, size),
                     f"once settled there should be {size} instances of {name} throughout; there were {instances}",
                 )
+
+
+def reads_what_holds_together(factory: EngineFactory, settle: Settle) -> None:
+    """Readings are of now, counters never go back, every batch is told once and sizes stay within the plans, also while
+    sizes change."""
+    with _opened(factory) as engine:
+        settle(engine)
+        seen = [engine.observe()]
+        for size in (LARGE, SMALL):
+            engine.apply(_decision(engine, size))
+            seen.append(engine.observe())
+            settle(engine)
+            # Twice, for nothing may be told again that was told already.
+            seen += [engine.observe(), engine.observe()]
+        for name in engine.topology().operators:
+            ensure(any(name in one.samples for one in seen), f"nothing was read of {name}, which should be at work")
+            check_readings(seen, name)
+
+
+def keeps_to_possible_sizes(factory: EngineFactory, settle: Settle) -> None:
+    """A size below 0, or beyond what the topology says is possible, is not carried out."""
+    with _opened(factory) as engine:
+        settle(engine)
+        before = _sizes(engine)
+        for impossible in _impossible_sizes(engine):
+            with suppress(EngineError):
+                engine.apply(_decision(engine, impossible))
+            ensure(
+                _sizes(engine) == before,
+                f"deciding on {impossible} instances, which is not possible, turned {before} into {_sizes(engine)}",
+            )
 
 
 def applies_a_decision_only_once(factory: EngineFactory, settle: Settle) -> None:
@@ -155,6 +187,8 @@ def closes_cleanly(factory: EngineFactory, settle: Settle) -> None:
 ENGINE_CHECKS: tuple[Callable[[EngineFactory, Settle], None], ...] = (
     observes_its_own_operators,
     reaches_the_decided_size,
+    reads_what_holds_together,
+    keeps_to_possible_sizes,
     applies_a_decision_only_once,
     holds,
     observing_changes_nothing,
@@ -179,6 +213,13 @@ def _sizes(engine: Engine) -> Mapping[str, Instances]:
 
 def _planned(engine: Engine) -> dict[str, int]:
     return {name: instances.planned for name, instances in _sizes(engine).items()}
+
+
+def _impossible_sizes(engine: Engine) -> list[int]:
+    """A size that no operator can have: below 0, or beyond what the topology says of any of them."""
+    topology = engine.topology()
+    most = [size for name in topology.operators if (size := topology.sizing_of(name).max_instances) is not None]
+    return [-1, *([max(most) + 1] if most else [])]
 
 
 def _verdict(operator: str, current: int, target: int) -> Verdict:

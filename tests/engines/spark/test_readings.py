@@ -213,3 +213,12 @@ def test_jobs_of_others_are_not_taken_for_a_batch() -> None:
     sample = application.readings.sample("job", 11.5, 1)
     assert sample is not None
     assert (sample.running_s, sample.useful_instances) == (None, 4)
+
+
+def test_a_batch_tells_of_the_executors_that_were_there_when_it_ended() -> None:
+    """One that comes after it, and before anybody looks, is no part of it."""
+    application = Application(steady())
+    application.sample(10.2)
+    application.there.append(executor("2", added_s=13.4))
+    sample = application.sample(15.5)
+    assert [(batch.ended_s, batch.instances) for batch in sample.batches] == [(11.0, 1), (13.0, 1), (15.0, 2)]

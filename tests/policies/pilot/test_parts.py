@@ -258,7 +258,7 @@ def test_every_part_goes_on_from_what_was_saved() -> None:
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 2.0, 5.0]), st.integers(0, 12), st.booleans())
-def test_loops_and_arrays_roll_batches_forward_alike(seed: int, trigger_s: float, ready: int, is_running: bool) -> None:  # noqa: FBT001 - hypothesis gives it
+def test_loops_and_arrays_roll_batches_forward_alike(seed: int, trigger_s: float, ready: int, is_running: bool) -> None:
     random = np.random.default_rng(seed)
     now = Now(
         arrived=random.uniform(0, 3000, 15),

@@ -99,7 +99,8 @@ class DStreamReadings:
         for event in self._ended:
             batch = self._batch(event)
             self._warming = self._is_warming(batch, executors)
-            batches.append(replace(batch, warming=self._warming, instances=ready))
+            there = max(1, ready - executors.joined_after(batch.ended_s))
+            batches.append(replace(batch, warming=self._warming, instances=there))
             self._late += batch.late or 0.0
             self._ended_s = batch.ended_s
         self._ended = []

@@ -204,6 +204,8 @@ class SparkEngine:
 
     def _reach(self, now: Instant, target: int) -> Answer:
         """Bring Spark to the target, whatever it was asked for before; where nothing deviates, nothing is done."""
+        if target < 0:
+            return Answer(Outcome.REFUSED, self._planned, f"{target} executors are not possible; at least 0 are.")
         done = []
         if target != self._planned:
             self._owns_target = True

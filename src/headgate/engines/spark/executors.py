@@ -41,6 +41,10 @@ class ExecutorHistory:
     def last_joined_s(self) -> Instant | None:
         return max(self.joined_s.values(), default=None)
 
+    def joined_after(self, at_s: Instant) -> int:
+        """How many came after a moment."""
+        return sum(joined_s > at_s for joined_s in self.joined_s.values())
+
     @property
     def busy_s(self) -> float:
         """Task time of all executors so far; it grows when tasks end."""

@@ -148,7 +148,7 @@ class Readings:
         left = any(batch.started_s < left_s <= batch.ended_s for left_s in executors.left_s.values())
         # An executor that came only after the batch had ended says nothing of it.
         followed.warming = is_first or (cold and batch.ended_s >= (joined_s or 0.0)) or left
-        return replace(batch, warming=followed.warming, instances=ready)
+        return replace(batch, warming=followed.warming, instances=max(1, ready - executors.joined_after(batch.ended_s)))
 
     # ------------------------------------------------------------------------------------------------ all of them
 

@@ -1,0 +1,160 @@
+"""A live run on a local cluster that is watched from outside: the ground on which the simulator is compared with it.
+
+What became of the records comes from the files of the sink and the load's own arithmetic, what was paid for from the
+processes of this machine. Only batches, start-ups and decisions, from which a simulator is calibrated, come from
+Headgate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from headgate.apps.sink_files import delivered
+from headgate.apps.steady_job import SparkSession, SteadyJob
+from headgate.core.course import Course, rows
+from headgate.core.objective import Objective
+from headgate.core.types import Decision, Observation
+from headgate.lab.fidelity import Recording
+from headgate.runtime.autoscaler import autoscale
+from headgate.runtime.summary import RunRecord, Summary, summarise
+from headgate.workloads import parse_workload
+from headgate.workloads.placed import Placed
+
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+LEAD_S = 6.0
+"""The load begins so long after the job: by then its first, empty triggers have gone by."""
+INTERVAL_S = 1.0
+_GRID_S = 0.01
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What to run: a steady job whose executors follow its load."""
+
+    workload: str
+    seconds: float
+    """How long records arrive; the run goes on until all are done."""
+    objective: Objective
+    policy: str = "reactive"
+    settings: Mapping[str, object] = field(default_factory=lambda: {"idle_for_s": 10.0, "drain_within_s": 20.0})
+    cost_s: float = 0.05
+    trigger_interval_s: float = 2.0
+    partitions: int = 6
+
+
+@dataclass(frozen=True)
+class ObservedRun:
+    recording: Recording
+    course: Course
+    """What truly became of its records and executors."""
+    measured: Summary
+    """What that comes to."""
+    missing: int
+    doubled: int
+
+
+class Executors:
+    """A watcher that counts the executors' processes beside what was requested."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, int, int, int]] = []
+        """When, how many processes there were, how many could work, and how many were to be paid for."""
+
+    def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
+        if observation is not None:
+            running, size = len(_executors_running()), observation.instances["job"]
+            self.seen.append((observation.at_s, running, size.ready, max(running, size.requested)))
+
+    def gone_after_s(self, decided_s: float, target: int) -> float | None:
+        """How long after a decision there were no more than it wanted."""
+        return next(
+            (at_s - decided_s for at_s, running, *_ in self.seen if at_s > decided_s and running <= target), None
+        )
+
+
+def observe_run(spark: SparkSession, plan: RunPlan, directory: Path) -> ObservedRun:
+    """Run a plan in a session that has one executor."""
+    record, executors = RunRecord(plan.objective), Executors()
+    about: dict[str, Any] = {"trigger_interval_s": plan.trigger_interval_s, "partitions": plan.partitions}
+    job = SteadyJob(directory, plan.workload, plan.seconds, plan.cost_s, **about)
+    job.warm_up(spark)
+    load_starts_s = time.time() + LEAD_S
+    with autoscale(
+        spark, plan.objective, plan.policy, settings=plan.settings, interval=INTERVAL_S, take_over=True
+    ) as autoscaler:
+        autoscaler.watch(record)
+        autoscaler.watch(executors)
+        query = replace(job, load_starts_s=load_starts_s).start(spark)
+        try:
+            time.sleep(max(0.0, load_starts_s + plan.seconds - time.time()))
+            query.processAllAvailable()
+        finally:
+            query.stop()
+    output = job.check(spark)
+    start_s = record.start_s
+    load = Placed(parse_workload(plan.workload), load_starts_s - start_s, plan.seconds)
+    left_s = [
+        gone_s
+        for decision in record.decisions
+        if (verdict := decision.verdicts["job"]).change < 0
+        and (gone_s := executors.gone_after_s(decision.at_s, verdict.target)) is not None
+    ]
+    course = course_of_files(Path(job.output), load, start_s, record.observations[-1].at_s - start_s, executors)
+    return ObservedRun(
+        # The soonest was idle: the others had something to finish first, which a simulation has them do too.
+        recording=Recording.of(record, load, drain_s=min(left_s, default=0.0), **about),
+        course=course,
+        measured=summarise(course, record.decisions, plan.objective),
+        missing=output.missing,
+        doubled=output.doubled,
+    )
+
+
+def course_of_files(output: Path, load: Placed, start_s: float, to_s: float, executors: Executors) -> Course:
+    """What truly became of the records and the executors; times from the start of the run."""
+    grid_s = np.arange(load.begins_s, load.ends_s + 2 * _GRID_S, _GRID_S)
+    arrivals = np.array([load.arrivals(0.0, at_s) for at_s in grid_s])
+    records = int(arrivals[-1])
+    arrived_s = np.interp(np.arange(1, records + 1), arrivals, grid_s)
+    sink = delivered(output, records)
+    committed_s, written_s = sink.committed_s - start_s, np.sort(sink.written_s) - start_s
+    latency_s = committed_s - arrived_s
+    # Just before a task's records are written, all of them are still there.
+    turns_s = np.unique(np.concatenate([[0.0, load.begins_s], written_s, [to_s]]))
+    arrived = np.searchsorted(arrived_s, turns_s, side="right")
+    before = arrived - np.searchsorted(written_s, turns_s)
+    after = arrived - np.searchsorted(written_s, turns_s, side="right")
+    oldest = [(float(arrived_s[committed_s == end_s].min()), float(end_s)) for end_s in np.unique(committed_s)]
+    sizes = [
+        (before[0] - start_s, after[0] - start_s, after[2], after[3]) for before, after in pairwise(executors.seen)
+    ]
+    return Course(
+        0.0,
+        to_s,
+        waits=rows(((came_s, end_s, 0.0, end_s - came_s) for came_s, end_s in oldest), 4),
+        results=np.column_stack([np.ones(records), latency_s, latency_s]),
+        sizes=rows(sizes, 4),
+        loads=lambda: np.column_stack([turns_s[:-1], turns_s[1:], after[:-1], before[1:], np.diff(arrived)]),
+        max_backlog=float(before.max()),
+    )
+
+
+def _executors_running() -> set[str]:
+    """The ids of the executors below this process. One that starts a worker is there twice for a moment."""
+    found = set()
+    for process in psutil.Process().children(recursive=True):
+        try:
+            command = process.cmdline()
+        except psutil.Error:
+            continue
+        if EXECUTOR in command:
+            found.add(command[command.index("--executor-id") + 1])
+    return found
