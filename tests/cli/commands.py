@@ -22,4 +22,8 @@ def refused(*arguments: str) -> str:
     return result.stderr.removeprefix("headgate: ").rstrip("\n")
 
 
-SIMULATE = ("simulate", "--workload", "constant:25", "--service-rate", "10", "--seconds", "5m")
+SIMULATE = (
+    *("simulate", "--policy", "reactive", "--workload", "constant:25", "--service-rate", "10"),
+    *("--seconds", "5m"),
+)
+"""A run that is easy to foretell."""

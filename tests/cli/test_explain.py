@@ -359,7 +359,7 @@ def two_runs(tmp_path: Path) -> Path:
     path = tmp_path / "run.sqlite"
     for workload in ("spike:base=10,peak=70,at=300s,width=300s", "constant:5"):
         arguments = ("--workload", workload, "--service-rate", "10", "--seconds", "1h", *PRICED)
-        headgate("simulate", *arguments, "--journal", str(path))
+        headgate("simulate", "--policy", "reactive", *arguments, "--journal", str(path))
     return path
 
 
@@ -435,7 +435,7 @@ def test_what_shadows_would_have_come_to_is_simulated_where_batches_tell_how(tmp
     assert "What they would have come to is not known: 0 batches" in headgate("explain", watched, "--shadows").stdout
     path = str(tmp_path / "batches.sqlite")
     load = ("--workload", "sine:mean=30,amplitude=25,period=20m", "--service-rate", "10", "--seconds", "20m")
-    headgate("simulate", *load, "--model", "micro-batch", "--shadow", "hpa", "--price", "2", "--journal", path)
+    headgate("simulate", "--policy", "reactive", *load, "--model", "micro-batch", "--shadow", "hpa", "--price", "2", "--journal", path)
     rows = json.loads(headgate("explain", path, "--shadows", "--json").stdout)["what_if"]
     assert set(rows) == {"reactive", "hpa"}
     assert rows["hpa"]["cost"] > 0
@@ -460,3 +460,23 @@ def test_what_was_only_recommended_is_told_as_such(tmp_path: Path) -> None:
     assert "resize" not in {item["kind"] for item in data["story"]}
     headgate("report", path, "--html", str(page))
     assert "recommended" in page.read_text(encoding="utf-8")
+
+
+def test_what_was_expected_and_what_came_is_told(tmp_path: Path) -> None:
+    journal = tmp_path / "run.sqlite"
+    simulated = (
+        "simulate --workload sine:mean=60,amplitude=45,period=1h --service-rate 10 --seconds 1h --startup 30s "
+        f"--model micro-batch --max 15 --start 5 --journal {journal}"
+    )
+    assert headgate(*simulated.split()).exit_code == 0
+    told = headgate("explain", str(journal)).stdout
+    assert "What was expected came within the stated interval: backlog" in told
+    assert "expected after 60s: backlog" in told
+    assert ", came" in told
+    story = json.loads(headgate("explain", str(journal), "--all", "--json", "-").stdout)
+    assert story["coverage"]["latency_s"]["answered"] > 600
+    changes = [item for item in story["story"] if item["kind"] == "resize" and item["expected"]]
+    assert {one["name"] for one in changes[0]["expected"]} == {"backlog", "latency_s", "instances"}
+    report = tmp_path / "run.html"
+    assert headgate("report", str(journal), "--html", str(report)).exit_code == 0
+    assert "What was expected came within" in report.read_text()

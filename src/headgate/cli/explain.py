@@ -21,7 +21,7 @@ from headgate.cli.journal_run import (
     startups_of,
 )
 from headgate.core.errors import InputError
-from headgate.core.types import Event, Observation, Receipt, Sample
+from headgate.core.types import Decision, Event, Observation, Receipt, Sample
 
 if TYPE_CHECKING:
     from headgate.core.startup import StartupSummary
@@ -48,6 +48,8 @@ class Explanation:
     standing: Standing
     startups: Mapping[str, StartupSummary]
     parts: Mapping[str, Mapping[str, Sample]]
+    coverage: Mapping[str, tuple[int, int]]
+    """How often what decisions expected was answered, and how often it came within the interval stated."""
     last: int | None
     """How many changes are told; ``None``: all."""
     shadows: Mapping[str, ShadowStory] | None
@@ -96,9 +98,10 @@ def explain(
 
 
 def _read(reader: JournalReader, picked: JournalRun, last: int | None, *, shadows: bool) -> Explanation:
+    from headgate.journal.expectations import coverage
     from headgate.journal.shadows import shadow_stories
 
-    items, observations = _read_story(reader, picked.number, last)
+    items, decisions, observations = _read_story(reader, picked.number, last)
     stories = shadow_stories(reader.decisions(run=picked.number)) if shadows else None
     return Explanation(
         picked,
@@ -107,6 +110,7 @@ def _read(reader: JournalReader, picked: JournalRun, last: int | None, *, shadow
         standing_of(reader, picked),
         startups_of(reader, picked.run, observations),
         newest_parts(observations),
+        coverage(decisions, observations),
         last,
         stories,
         _what_if(reader, picked, stories) if stories else "",
@@ -128,8 +132,10 @@ def _what_if(reader: JournalReader, picked: JournalRun, shadows: Iterable[str]) 
         return str(error)
 
 
-def _read_story(reader: JournalReader, run: int, last: int | None) -> tuple[list[Item], list[Observation]]:
-    """The story, or its end, and the observations behind it: of a long run only as much is read as that takes."""
+def _read_story(
+    reader: JournalReader, run: int, last: int | None
+) -> tuple[list[Item], list[Decision], list[Observation]]:
+    """The story, or its end, and what is behind it: of a long run only as much is read as that takes."""
     from headgate.journal.story import latest, tell
 
     size, enough = FIRST_LOOK, last is None
@@ -146,7 +152,7 @@ def _read_story(reader: JournalReader, run: int, last: int | None) -> tuple[list
     items = tell(
         decisions, observations, reader.receipts(run=run, since_s=since_s), reader.events(run=run, since_s=since_s)
     )
-    return (items if last is None else latest(items, last)), observations
+    return (items if last is None else latest(items, last)), decisions, observations
 
 
 # ------------------------------------------------------------------------------------------------------------ as JSON
@@ -162,6 +168,9 @@ def _as_data(explanation: Explanation) -> dict[str, Any]:
         "other_jobs": list(picked.other_jobs),
         "thinned": asdict(explanation.thinned),
         **explanation.standing.to_json(),
+        "coverage": {
+            name: {"answered": answered, "met": met} for name, (answered, met) in explanation.coverage.items()
+        },
         "startups": {operator: asdict(summary) for operator, summary in explanation.startups.items()},
         "parts": {
             operator: {name: codec.sample_to_dict(sample) for name, sample in samples.items()}
@@ -188,7 +197,8 @@ def _item_as_data(item: Item) -> dict[str, Any]:
     match item:
         case Resize():
             receipt = None if item.receipt is None else codec.receipt_to_dict(item.receipt)
-            effect = {"receipt": receipt, "reached_s": item.reached_s, "overtaken_s": item.overtaken_s}
+            effect: dict[str, Any] = {"receipt": receipt, "reached_s": item.reached_s, "overtaken_s": item.overtaken_s}
+            effect |= {"expected": [asdict(one) for one in item.expected]}
             return {"kind": "resize", "at_s": item.at_s, **codec.verdict_to_dict(item.verdict), **effect}
         case Hold():
             kind = "stopped" if item.is_stopped else "hold"

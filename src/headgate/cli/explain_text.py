@@ -21,6 +21,7 @@ from headgate.cli.run_view import comparison_table
 from headgate.core.types import Event, Instant, Receipt, Verdict
 from headgate.core.units import format_duration
 from headgate.journal.budgets import standing_in_words
+from headgate.journal.expectations import coverage_in_words
 from headgate.journal.shadows import ShadowStory, difference_in_words, story_in_words
 from headgate.journal.story import (
     Advice,
@@ -30,6 +31,7 @@ from headgate.journal.story import (
     Silence,
     acting_notes,
     effect_in_words,
+    expected_in_words,
     note_in_words,
     numbers_in_words,
     silence_in_words,
@@ -53,6 +55,7 @@ def print_explanation(explanation: Explanation) -> None:
     for told in (
         *standing_in_words(explanation.standing),
         *(f"Now {why}." for why in unaffordable(items).values()),
+        *coverage_in_words(explanation.coverage),
         *startups_in_words(explanation.startups),
         *parts_in_words(picked, explanation.parts),
         *thinned_in_words(picked, explanation.thinned),
@@ -151,8 +154,8 @@ def _cells(item: Item, *, is_thinned: bool) -> tuple[Text, list[Text]]:
     match item:
         case Resize(verdict=verdict):
             style = "bold green" if verdict.change > 0 else "bold yellow"
-            effect = Text(effect_in_words(item), style="dim")
-            return Text(f"{verdict.current} → {verdict.target}", style=style), [*_why(verdict), effect]
+            after = [Text(one, style="dim") for one in (effect_in_words(item), expected_in_words(item)) if one]
+            return Text(f"{verdict.current} → {verdict.target}", style=style), [*_why(verdict), *after]
         case Hold(verdict=verdict):
             often = _often(item, is_thinned=is_thinned)
             if item.is_stopped:

@@ -26,6 +26,7 @@ from headgate.core.types import (
     Verdict,
 )
 from headgate.core.units import format_duration
+from headgate.journal.expectations import AFTER, Expectation, expectations, expectations_in_words, without_expectations
 from headgate.journal.sizes import CLOCKS_AGREE_S
 from headgate.policies.frame.readings import plain
 
@@ -42,6 +43,8 @@ class Resize:
     """When an observation first showed all planned instances ready, and no others."""
     overtaken_s: Instant | None = None
     """When the next change of the operator's size was decided."""
+    expected: tuple[Expectation, ...] = ()
+    """What was expected of it, and what came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def tell(
     items: list[Item] = [*events, *unasked]
     for operator in dict.fromkeys(name for decision in acting for name in decision.verdicts):
         told = list(_of_operator(operator, acting, answers))
-        items.extend(_with_effects(told, _sizes(operator, observations)))
+        items.extend(_expecting(_with_effects(told, _sizes(operator, observations)), observations))
     for operator in dict.fromkeys(name for observation in observations for name in observation.instances):
         items.extend(_silences(operator, observations))
     return sorted(items, key=lambda item: item.at_s)
@@ -148,7 +151,8 @@ def numbers_in_words(numbers: Mapping[str, Number]) -> str:
     >>> numbers_in_words({"latency_s": 12.3456, "instances": 4, "trend": None})
     'latency_s 12.3 · instances 4 · trend unknown'
     """
-    return " · ".join(f"{name} {_number_in_words(value)}" for name, value in numbers.items())
+    told = without_expectations(numbers)
+    return " · ".join(f"{name} {_number_in_words(value)}" for name, value in told.items())
 
 
 def _number_in_words(value: Number) -> str:
@@ -174,6 +178,14 @@ def effect_in_words(resize: Resize) -> str:
     else:
         parts.append("not seen ready yet")
     return "; ".join(parts)
+
+
+def expected_in_words(resize: Resize) -> str:
+    """What was expected of a change of size, and what came; nothing where nobody said."""
+    after_s = resize.verdict.numbers.get(AFTER)
+    if not resize.expected or not isinstance(after_s, int | float):
+        return ""
+    return expectations_in_words(after_s, resize.expected)
 
 
 def silence_in_words(silence: Silence) -> str:
@@ -246,6 +258,18 @@ def _kind(verdict: Verdict) -> tuple[object, ...]:
     direction = (verdict.proposed > verdict.current) - (verdict.proposed < verdict.current)
     stopped_by = [note.guard for note in verdict.notes if note.before != note.after]
     return verdict.current, verdict.change, verdict.code, direction, stopped_by
+
+
+def _expecting(
+    told: Iterable[Resize | Hold | Advice], observations: Sequence[Observation]
+) -> Iterator[Resize | Hold | Advice]:
+    """The same, and what was expected of changes."""
+    for item in told:
+        if isinstance(item, Resize):
+            expected = expectations(item.verdict, item.at_s, observations)
+            yield replace(item, expected=tuple(expected)) if expected else item
+        else:
+            yield item
 
 
 def _sizes(operator: str, observations: Iterable[Observation]) -> list[tuple[Instant, Instances]]:

@@ -19,6 +19,7 @@ from headgate.core.types import Decision, Event, Instant, Observation, Receipt, 
 from headgate.core.units import format_duration
 from headgate.journal.budgets import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
 from headgate.journal.codec import to_json
+from headgate.journal.expectations import coverage, coverage_in_words
 from headgate.journal.story import (
     Advice,
     Hold,
@@ -27,6 +28,7 @@ from headgate.journal.story import (
     Silence,
     acting_notes,
     effect_in_words,
+    expected_in_words,
     note_in_words,
     numbers_in_words,
     silence_in_words,
@@ -86,6 +88,7 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
     operators = list(dict.fromkeys(name for observation in observations for name in observation.instances))
     figures = [figure(observations, items, objective, operator) for operator in operators]
     standing = replayed_standing(observations, objective, operators)
+    notes = [*notes, *coverage_in_words(coverage(decisions, observations))]
     sections = [_plots(operators), _comparison(summary, comparison) if comparison else "", _story(items, start_s)]
     page = Template(files("headgate.lab").joinpath("report.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
@@ -277,7 +280,8 @@ def _cells(item: Item) -> tuple[str, str, list[str]]:
     """The kind of a row, what changed, and why."""
     match item:
         case Resize(verdict=verdict):
-            why = [*_why(verdict), _line("detail", effect_in_words(item))]
+            after = [_line("detail", one) for one in (effect_in_words(item), expected_in_words(item)) if one]
+            why = [*_why(verdict), *after]
             return ("out" if verdict.change > 0 else "in"), f"{verdict.current} → {verdict.target}", why
         case Hold(verdict=verdict, count=count):
             times = f" ×{count}" if count > 1 else ""
