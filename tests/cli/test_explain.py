@@ -435,7 +435,20 @@ def test_what_shadows_would_have_come_to_is_simulated_where_batches_tell_how(tmp
     assert "What they would have come to is not known: 0 batches" in headgate("explain", watched, "--shadows").stdout
     path = str(tmp_path / "batches.sqlite")
     load = ("--workload", "sine:mean=30,amplitude=25,period=20m", "--service-rate", "10", "--seconds", "20m")
-    headgate("simulate", "--policy", "reactive", *load, "--model", "micro-batch", "--shadow", "hpa", "--price", "2", "--journal", path)
+    headgate(
+        "simulate",
+        "--policy",
+        "reactive",
+        *load,
+        "--model",
+        "micro-batch",
+        "--shadow",
+        "hpa",
+        "--price",
+        "2",
+        "--journal",
+        path,
+    )
     rows = json.loads(headgate("explain", path, "--shadows", "--json").stdout)["what_if"]
     assert set(rows) == {"reactive", "hpa"}
     assert rows["hpa"]["cost"] > 0
