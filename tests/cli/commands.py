@@ -22,8 +22,6 @@ def refused(*arguments: str) -> str:
     return result.stderr.removeprefix("headgate: ").rstrip("\n")
 
 
-SIMULATE = (
-    *("simulate", "--policy", "reactive", "--workload", "constant:25", "--service-rate", "10"),
-    *("--seconds", "5m"),
-)
-"""A run that is easy to foretell."""
+REACTIVE = ("--policy", "reactive")
+"""The policy whose course is easy to foretell."""
+SIMULATE = ("simulate", "--workload", "constant:25", "--service-rate", "10", "--seconds", "5m")

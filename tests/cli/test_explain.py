@@ -15,7 +15,7 @@ from headgate.core.startup import StartupTimes
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Sample, Startup
 from headgate.journal.sqlite import SqliteJournal
 from headgate.runtime.learned import budget_key, startup_key
-from tests.cli.commands import SIMULATE, headgate, refused
+from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
 from tests.journal.entries import RUN, decision, event, observation, receipt
 
 
@@ -336,7 +336,7 @@ def test_the_journal_is_never_overwritten(path: Path) -> None:
 
 def test_a_simulated_run_can_be_explained(tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
-    headgate(*SIMULATE, "--startup", "20s", "--journal", str(path))
+    headgate(*SIMULATE, *REACTIVE, "--startup", "20s", "--journal", str(path))
     printed = headgate("explain", str(path)).stdout
     assert "policy reactive · objective latency p95 < 10s · engine simulated" in printed
     assert "ready after 20s" in printed
@@ -350,7 +350,15 @@ def test_a_report_is_made_from_a_journal(path: Path, tmp_path: Path) -> None:
         assert told in page
 
 
-PRICED = ("--objective", "latency p95 < 10s per 1h, cost < 12 per day", "--price", "0.25", "--startup", "30s")
+PRICED = (
+    "--objective",
+    "latency p95 < 10s per 1h, cost < 12 per day",
+    "--price",
+    "0.25",
+    "--startup",
+    "30s",
+    *REACTIVE,
+)
 
 
 @pytest.fixture
@@ -416,7 +424,7 @@ def test_a_damaged_budget_is_told_in_one_sentence(path: Path) -> None:
 @pytest.fixture
 def watched(tmp_path: Path) -> str:
     path = str(tmp_path / "watched.sqlite")
-    headgate(*SIMULATE, "--shadow", "static", "--shadow", "hpa", "--journal", path)
+    headgate(*SIMULATE, *REACTIVE, "--shadow", "static", "--shadow", "hpa", "--journal", path)
     return path
 
 
@@ -436,18 +444,7 @@ def test_what_shadows_would_have_come_to_is_simulated_where_batches_tell_how(tmp
     path = str(tmp_path / "batches.sqlite")
     load = ("--workload", "sine:mean=30,amplitude=25,period=20m", "--service-rate", "10", "--seconds", "20m")
     headgate(
-        "simulate",
-        "--policy",
-        "reactive",
-        *load,
-        "--model",
-        "micro-batch",
-        "--shadow",
-        "hpa",
-        "--price",
-        "2",
-        "--journal",
-        path,
+        "simulate", *load, *REACTIVE, "--model", "micro-batch", "--shadow", "hpa", "--price", "2", "--journal", path
     )
     rows = json.loads(headgate("explain", path, "--shadows", "--json").stdout)["what_if"]
     assert set(rows) == {"reactive", "hpa"}
@@ -463,7 +460,7 @@ def test_a_run_without_shadows_says_so_when_asked(path: Path) -> None:
 
 def test_what_was_only_recommended_is_told_as_such(tmp_path: Path) -> None:
     path, page = str(tmp_path / "run.sqlite"), tmp_path / "run.html"
-    printed = headgate(*SIMULATE, "--mode", "recommend", "--journal", path).stdout
+    printed = headgate(*SIMULATE, *REACTIVE, "--mode", "recommend", "--journal", path).stdout
     assert "4 recommended" in printed
     told = headgate("explain", path).stdout
     assert "recommended" in told

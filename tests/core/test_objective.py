@@ -114,7 +114,7 @@ def test_an_objective_that_cannot_be_used_is_named_in_the_error(text: str) -> No
 
 @pytest.mark.parametrize(
     ("bounds", "told"),
-    [((0, 4), "min_instances 0"), ((5, 4), "max_instances 4"), ((-1, -1), "min_instances -1")],
+    [((-2, 4), "min_instances -2"), ((5, 4), "max_instances 4"), ((-1, -1), "min_instances -1")],
 )
 def test_bounds_must_leave_room_for_a_size(bounds: tuple[int, int], told: str) -> None:
     with pytest.raises(InputError, match=told):

@@ -16,8 +16,8 @@ from headgate.cli.common import (
     make_console,
     write_json,
 )
+from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
-from headgate.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -17,10 +17,10 @@ from headgate.cli.common import (
     progress_bar,
     write_json,
 )
+from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.units import format_duration
-from headgate.policies import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from headgate.runtime.simulate import SimulationResult

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate._version import __version__
+from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import EngineError, InputError
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.types import JSON
 from headgate.lab.batch_times import BatchTimes, fit_batch_times
-from headgate.policies import DEFAULT_POLICY
 from headgate.runtime.autoscaler import autoscale, preview_policy
 from headgate.runtime.loop import Watcher
 from headgate.runtime.simulate import fixed_size_comparison

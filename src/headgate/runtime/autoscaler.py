@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.metrics import MetricSource, Observed
 from headgate.core.objective import LatencySlo, Objective
@@ -25,7 +26,6 @@ from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies import DEFAULT_POLICY
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
