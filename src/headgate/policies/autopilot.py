@@ -24,7 +24,7 @@ from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.patience import SHORTEST_S, Patience
 from headgate.policies.pilot.price import LatePrice
-from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Service
+from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Service, compile_loops
 from headgate.policies.pilot.service import LEAST_GAMMA, instances_for
 
 UNKNOWN_STARTUP_S = 60.0
@@ -107,6 +107,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     def __init__(self, settings: AutopilotSettings, context: Context) -> None:
         super().__init__(settings, context)
         self._learned: dict[str, Learned] = {}
+        compile_loops()
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         learned = self._learned.get(operator)

@@ -11,6 +11,7 @@ a compiler, the loop in ``rolling.py`` does the same several times as fast.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,3 +235,13 @@ class Rollout:
         spare = np.maximum(LEAST_SPARE, 1 - service.each_s * rate / self._power)
         lasts_s = over_s / spare
         return np.asarray(rate * (np.minimum(lasts_s, CATCH_UP_S) + BEYOND * np.maximum(0.0, lasts_s - CATCH_UP_S)))
+
+
+@cache
+def compile_loops() -> None:
+    """Have the loop compiled now, once per process: the first decision is not the time for it."""
+    if not has_compiler():
+        return
+    now = Now(np.ones(2), 1.0, 0.0, 0.0, 1, 1, 1.0, 1.0, 1.0, 1.0)
+    future = Future(np.ones((1, 2)), np.ones((1, 1)), np.ones(1))
+    Rollout(now, Service(1.0, 1.0, 1.0, 1.0), future, np.ones(1), 1.0).rolled()
