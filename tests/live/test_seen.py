@@ -223,7 +223,7 @@ def test_an_executor_that_somebody_else_takes_away_is_missed_at_once_and_replace
     eventually("it to be missed", lambda: size(engine) == Instances(planned=1, requested=1, ready=0), 5.0)
     assert time.monotonic() - began_s < 2.0
     eventually("a replacement", lambda: size(engine) == Instances(1, 1, 1))
-    assert victim not in executor_processes()
+    eventually("its process to be gone", lambda: victim not in executor_processes(), 15.0)
 
 
 def test_other_resource_profiles_keep_their_executors_across_a_resize(spark: SparkSession, engine: SparkEngine) -> None:

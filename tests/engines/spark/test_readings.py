@@ -10,7 +10,7 @@ import pytest
 from headgate.core.types import Sample
 from headgate.engines.spark.executors import ExecutorHistory
 from headgate.engines.spark.readings import Readings
-from headgate.engines.spark.snapshots import Executor, Job
+from headgate.engines.spark.snapshots import Executor, Job, Progress
 from tests.engines.spark.played import Played, even
 
 
@@ -222,3 +222,8 @@ def test_a_batch_tells_of_the_executors_that_were_there_when_it_ended() -> None:
     application.there.append(executor("2", added_s=13.4))
     sample = application.sample(15.5)
     assert [(batch.ended_s, batch.instances) for batch in sample.batches] == [(11.0, 1), (13.0, 1), (15.0, 2)]
+
+
+@pytest.mark.parametrize(("rows", "has_rows"), [((), False), ((0, 0), False), ((0, 3), True)])
+def test_a_progress_without_rows_says_nothing_of_how_wide_a_batch_is(rows: tuple[int, ...], has_rows: bool) -> None:
+    assert Progress(1.0, {"sources": [{"numInputRows": count} for count in rows]}).has_rows is has_rows

@@ -171,7 +171,8 @@ class SparkEngine:
         readings.update(self._now(), queries, jobs, asked, self._executors, ready)
         if not readings.width_is_known(now):
             for query in queries:
-                if query.progresses:
+                # An empty batch is one task, however many there will be.
+                if any(progress.has_rows for progress in query.progresses):
                     readings.widen(now, self._queries.width(query.run_id))
 
     def _let_go(self) -> None:

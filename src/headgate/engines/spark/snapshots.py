@@ -48,6 +48,11 @@ class Progress:
     body: Mapping[str, Any]
     """Its JSON, parsed."""
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything was read."""
+        return any(source["numInputRows"] for source in self.body["sources"])
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
