@@ -480,8 +480,8 @@ def test_what_was_expected_and_what_came_is_told(tmp_path: Path) -> None:
     )
     assert headgate(*simulated.split()).exit_code == 0
     told = headgate("explain", str(journal)).stdout
-    assert "What was expected came within the stated interval: backlog" in told
-    assert "expected after 60s: backlog" in told
+    assert "What was expected came within the stated interval: latency" in told
+    assert "expected after 60s: latency" in told
     assert ", came" in told
     story = json.loads(headgate("explain", str(journal), "--all", "--json", "-").stdout)
     assert story["coverage"]["latency_s"]["answered"] > 600
