@@ -13,13 +13,23 @@ from headgate._version import __version__
 
 if TYPE_CHECKING:
     from headgate.core.errors import HeadgateError
-    from headgate.core.objective import LatencySlo, Objective, SlowShareSlo, ThroughputSlo, parse_objective
+    from headgate.core.objective import (
+        By,
+        CostLimit,
+        LatencySlo,
+        Objective,
+        SlowShareSlo,
+        ThroughputSlo,
+        parse_objective,
+    )
     from headgate.local.cluster import LocalCluster
     from headgate.local.kafka import LocalKafka
     from headgate.runtime.autoscaler import Autoscaler, autoscale
 
 __all__ = [
     "Autoscaler",
+    "By",
+    "CostLimit",
     "HeadgateError",
     "LatencySlo",
     "LocalCluster",
@@ -35,6 +45,8 @@ __all__ = [
 # Looked up when first used: `import headgate` costs next to nothing, and never imports Spark.
 _HOMES = {
     "Autoscaler": "headgate.runtime.autoscaler",
+    "By": "headgate.core.objective",
+    "CostLimit": "headgate.core.objective",
     "HeadgateError": "headgate.core.errors",
     "LatencySlo": "headgate.core.objective",
     "LocalCluster": "headgate.local.cluster",

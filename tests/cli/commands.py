@@ -22,4 +22,6 @@ def refused(*arguments: str) -> str:
     return result.stderr.removeprefix("headgate: ").rstrip("\n")
 
 
+REACTIVE = ("--policy", "reactive")
+"""The policy whose course is easy to foretell."""
 SIMULATE = ("simulate", "--workload", "constant:25", "--service-rate", "10", "--seconds", "5m")

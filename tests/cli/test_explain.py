@@ -14,8 +14,8 @@ from headgate.cli import explain
 from headgate.core.startup import StartupTimes
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Sample, Startup
 from headgate.journal.sqlite import SqliteJournal
-from headgate.runtime.learned import startup_key
-from tests.cli.commands import SIMULATE, headgate, refused
+from headgate.runtime.learned import budget_key, startup_key
+from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
 from tests.journal.entries import RUN, decision, event, observation, receipt
 
 
@@ -336,7 +336,7 @@ def test_the_journal_is_never_overwritten(path: Path) -> None:
 
 def test_a_simulated_run_can_be_explained(tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
-    headgate(*SIMULATE, "--startup", "20s", "--journal", str(path))
+    headgate(*SIMULATE, *REACTIVE, "--startup", "20s", "--journal", str(path))
     printed = headgate("explain", str(path)).stdout
     assert "policy reactive · objective latency p95 < 10s · engine simulated" in printed
     assert "ready after 20s" in printed
@@ -348,3 +348,145 @@ def test_a_report_is_made_from_a_journal(path: Path, tmp_path: Path) -> None:
     page = target.read_text()
     for told in ("reactive on job", "Run 1 of journal run.sqlite, engine simulated", "observe-failed", "1 → 3"):
         assert told in page
+
+
+PRICED = (
+    "--objective",
+    "latency p95 < 10s per 1h, cost < 12 per day",
+    "--price",
+    "0.25",
+    "--startup",
+    "30s",
+    *REACTIVE,
+)
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path) -> Path:
+    """A run that grew too late, and one under a lighter load."""
+    path = tmp_path / "run.sqlite"
+    for workload in ("spike:base=10,peak=70,at=300s,width=300s", "constant:5"):
+        arguments = ("--workload", workload, "--service-rate", "10", "--seconds", "1h", *PRICED)
+        headgate("simulate", "--policy", "reactive", *arguments, "--journal", str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--run", "1"), "at most 5 % of the records of 1h later than 10s; so far 13.4 % of 54,000 records, over 1h."),
+        (("--run", "1"), "Error budget: 268 % of that of 1h spent, 4,533 records too many; burning at 0 ×"),
+        (("--run", "1"), "Cost: 0.93 so far; 22.32 per day at this pace, at most 12 is asked for."),
+        ((), "so far 0 % of 18,000 records, over 1h."),
+        ((), "Error budget: 0 % of that of 1h spent, 900 records left"),
+        ((), "Cost: 0.25 so far; 6 per day at this pace"),
+    ],
+)
+def test_what_was_asked_delivered_spent_and_paid_is_told(two_runs: Path, arguments: tuple[str, ...], told: str) -> None:
+    assert told in " ".join(headgate("explain", str(two_runs), *arguments).stdout.split())
+
+
+def test_that_objective_and_money_do_not_go_together_is_told_first(tmp_path: Path) -> None:
+    path = str(tmp_path / "run.sqlite")
+    arguments = ("--workload", "constant:70", "--service-rate", "10", "--seconds", "8h", "--interval", "30s", *PRICED)
+    headgate("simulate", *arguments, "--journal", path)
+    printed = " ".join(headgate("explain", path, "--last", "1").stdout.split())
+    told = printed[: printed.index("affordable made it")]
+    assert "Now objective and 'cost < 12 per day' cannot both be had: 10 instances cost 60 per day" in told
+    assert "pays for 1 (6 per day), with at least 86 % of the records late at this load." in told
+
+
+def test_the_json_has_the_budget_and_the_money(two_runs: Path) -> None:
+    data = json.loads(headgate("explain", str(two_runs), "--json").stdout)
+    assert data["version"] == 2
+    assert data["budgets"]["job"]["asked"] == "latency p95 < 10s per 1h"
+    assert data["budgets"]["job"]["left"] == pytest.approx(900)
+    assert data["spending"]["left"] == pytest.approx(11.75)
+
+
+def test_a_budget_that_was_saved_and_one_that_is_counted_again_are_the_same(two_runs: Path) -> None:
+    saved = json.loads(headgate("explain", str(two_runs), "--json").stdout)
+    headgate(*SIMULATE, "--journal", str(two_runs))
+    replayed = json.loads(headgate("explain", str(two_runs), "--run", "2", "--json").stdout)
+    for part in ("budgets", "spending"):
+        assert replayed[part] == saved[part]
+
+
+def test_a_damaged_budget_is_told_in_one_sentence(path: Path) -> None:
+    journal = SqliteJournal(path)
+    journal.save_state(budget_key("job"), {"budgets": {"job": {"slo": "latency p95 < 10s"}}})
+    journal.close()
+    result = headgate("explain", str(path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("headgate: the budget in the journal is damaged")
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> str:
+    path = str(tmp_path / "watched.sqlite")
+    headgate(*SIMULATE, *REACTIVE, "--shadow", "static", "--shadow", "hpa", "--journal", path)
+    return path
+
+
+def test_where_shadows_differed_is_told_when_asked_for(watched: str) -> None:
+    assert "Shadow" not in headgate("explain", watched).stdout
+    printed = " ".join(headgate("explain", watched, "--shadows").stdout.split())
+    assert "Shadow static would have decided otherwise in" in printed
+    assert "Shadow hpa would have decided otherwise in" in printed
+    assert "wanted 1 where 3 was decided" in printed
+    data = json.loads(headgate("explain", watched, "--shadows", "--json").stdout)
+    assert set(data["shadows"]) == {"static", "hpa"}
+    assert data["shadows"]["static"]["differences"][0]["decided"] > 1
+
+
+def test_what_shadows_would_have_come_to_is_simulated_where_batches_tell_how(tmp_path: Path, watched: str) -> None:
+    assert "What they would have come to is not known: 0 batches" in headgate("explain", watched, "--shadows").stdout
+    path = str(tmp_path / "batches.sqlite")
+    load = ("--workload", "sine:mean=30,amplitude=25,period=20m", "--service-rate", "10", "--seconds", "20m")
+    headgate(
+        "simulate", *load, *REACTIVE, "--model", "micro-batch", "--shadow", "hpa", "--price", "2", "--journal", path
+    )
+    rows = json.loads(headgate("explain", path, "--shadows", "--json").stdout)["what_if"]
+    assert set(rows) == {"reactive", "hpa"}
+    assert rows["hpa"]["cost"] > 0
+    printed = headgate("explain", path, "--shadows").stdout
+    table = printed[printed.index("simulated as this job was measured") :]
+    assert table.index("cost") < table.index("reactive") < table.index("hpa")
+
+
+def test_a_run_without_shadows_says_so_when_asked(path: Path) -> None:
+    assert "No shadow policy decided in this run." in headgate("explain", str(path), "--shadows").stdout
+
+
+def test_what_was_only_recommended_is_told_as_such(tmp_path: Path) -> None:
+    path, page = str(tmp_path / "run.sqlite"), tmp_path / "run.html"
+    printed = headgate(*SIMULATE, *REACTIVE, "--mode", "recommend", "--journal", path).stdout
+    assert "4 recommended" in printed
+    told = headgate("explain", path).stdout
+    assert "recommended" in told
+    assert "→" not in told
+    data = json.loads(headgate("explain", path, "--json").stdout)
+    assert "recommended" in {item["kind"] for item in data["story"]}
+    assert "resize" not in {item["kind"] for item in data["story"]}
+    headgate("report", path, "--html", str(page))
+    assert "recommended" in page.read_text(encoding="utf-8")
+
+
+def test_what_was_expected_and_what_came_is_told(tmp_path: Path) -> None:
+    journal = tmp_path / "run.sqlite"
+    simulated = (
+        "simulate --workload sine:mean=60,amplitude=45,period=1h --service-rate 10 --seconds 1h --startup 30s "
+        f"--model micro-batch --max 15 --start 5 --journal {journal}"
+    )
+    assert headgate(*simulated.split()).exit_code == 0
+    told = headgate("explain", str(journal)).stdout
+    assert "What was expected came within the stated interval: latency" in told
+    assert "expected after 60s: latency" in told
+    assert ", came" in told
+    story = json.loads(headgate("explain", str(journal), "--all", "--json", "-").stdout)
+    assert story["coverage"]["latency_s"]["answered"] > 600
+    changes = [item for item in story["story"] if item["kind"] == "resize" and item["expected"]]
+    assert {one["name"] for one in changes[0]["expected"]} == {"backlog", "latency_s", "instances"}
+    report = tmp_path / "run.html"
+    assert headgate("report", str(journal), "--html", str(report)).exit_code == 0
+    assert "What was expected came within" in report.read_text()

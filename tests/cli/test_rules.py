@@ -132,7 +132,7 @@ def test_constraints_go_with_any_policy(rules: Path) -> None:
     limits = rules.with_name("limits.yaml")
     limits.write_text("constraints: [{name: small, at_most: 2}]\n")
     data = json.loads(headgate(*SIMULATE, "--workload", "constant:30", "--constraints", str(limits), "--json").stdout)
-    assert data["run"]["policy"] == "reactive"
+    assert data["run"]["policy"] == "autopilot"
     assert max(point["planned"] for point in data["series"]) == 2
     assert "only constraints go with another policy" in refused(*SIMULATE, "--constraints", str(rules))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headgate.journal.sqlite import SqliteJournal
-from tests.cli.commands import SIMULATE, headgate, refused
+from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
 
 
 def simulated(*arguments: str) -> Any:
@@ -26,7 +26,7 @@ def test_the_json_has_summary_series_and_decisions() -> None:
     )
     assert set(data["summary"]) == {
         "slo_violation_pct", "late_records_pct", "qos_pct", "mean_instances", "instance_seconds", "rescales",
-        "max_backlog", "latency_p50_s", "latency_p95_s", "latency_p99_s",
+        "max_backlog", "latency_p50_s", "latency_p95_s", "latency_p99_s", "cost",
     }  # fmt: skip
     assert set(data["series"][0]) == {"t", "input_rate", "backlog", "latency_s", "ready", "planned"}
     assert {"t", "operator", "from", "to", "reason"} <= set(data["decisions"][0])
@@ -37,7 +37,11 @@ def test_the_json_has_summary_series_and_decisions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "ran"),
     [
-        ([], {"policy": "reactive", "objective": "latency p95 < 10s", "interval_s": 5, "start": 1, "model": "queue"}),
+        ([], {"policy": "autopilot", "objective": "latency p95 < 10s", "interval_s": 5, "start": 1, "model": "queue"}),
+        (
+            ["--objective", "latency p95 < 10s per 6h by time, cost < 12 per day", "--price", "0.5"],
+            {"objective": "latency p95 < 10s per 6h by time, cost < 12 per day, price 0.5"},
+        ),
         (["--min", "2", "--max", "7"], {"min_instances": 2, "max_instances": 7, "start": 2}),
         (["--model", "micro-batch"], {"readings": "spark"}),
         (["--model", "micro-batch", "--readings", "perfect"], {"readings": "perfect"}),
@@ -65,8 +69,8 @@ def test_the_same_seed_gives_the_same_json() -> None:
     ("arguments", "said"),
     [
         (["--policy", "reactiv"], "unknown policy 'reactiv', did you mean 'reactive'?"),
-        (["--set", "headrom=0.5"], "unknown setting of reactive 'headrom', did you mean 'headroom'?"),
-        (["--set", "headroom=lots"], "reactive setting headroom 'lots' is not allowed"),
+        ([*REACTIVE, "--set", "headrom=0.5"], "unknown setting of reactive 'headrom', did you mean 'headroom'?"),
+        ([*REACTIVE, "--set", "headroom=lots"], "reactive setting headroom 'lots' is not allowed"),
         (["--set", "headroom"], "--set 'headroom' is not understood"),
         (["--guard", "max_ot=1"], "unknown setting of guards 'max_ot', did you mean 'max_out'?"),
         (["--workload", "constnt:10"], "unknown workload 'constnt', did you mean 'constant'?"),
@@ -76,7 +80,7 @@ def test_the_same_seed_gives_the_same_json() -> None:
         (["--startup", "-5s"], "--startup: duration '-5s' is not understood"),
         (["--interval", "0s"], "interval_s 0.0 is not allowed"),
         (["--service-rate", "0"], "service rate 0.0 of job is not allowed"),
-        (["--min", "0"], "min_instances 0 is not allowed"),
+        (["--min=-1"], "min_instances -1 is not allowed"),
         (["--min", "5", "--max", "2"], "max_instances 2 is below min_instances 5"),
         (["--start", "99"], "start 99 is not allowed"),
         (["--model", "qeue"], "unknown model 'qeue', did you mean 'queue'?"),
@@ -89,7 +93,7 @@ def test_bad_input_is_told_in_one_sentence(arguments: list[str], said: str) -> N
 
 
 def test_without_json_it_prints_figures_plots_and_the_changes_with_their_reasons() -> None:
-    printed = headgate(*SIMULATE, "--startup", "30s").stdout
+    printed = headgate(*SIMULATE, *REACTIVE, "--startup", "30s").stdout
     for told in ("reactive on constant:25", "input rate", "instances ready", "objective violated", "Changes of size"):
         assert told in printed
     assert "latency" in printed.split("Changes of size")[1]
@@ -104,7 +108,7 @@ def test_the_journal_keeps_the_whole_run(tmp_path: Path) -> None:
     headgate(*SIMULATE, "--journal", str(path))
     headgate(*SIMULATE, "--policy", "static", "--journal", str(path))
     with closing(SqliteJournal.read(path)) as journal:
-        assert [(number, run.policy) for number, run in journal.runs()] == [(1, "reactive"), (2, "static")]
+        assert [(number, run.policy) for number, run in journal.runs()] == [(1, "autopilot"), (2, "static")]
         assert len(journal.decisions(run=1)) == 60
         assert [event.kind for event in journal.events(run=1)] == ["started", "stopped"]
 
@@ -122,3 +126,19 @@ def test_a_report_without_plotly_says_how_to_get_it(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     said = refused(*SIMULATE, "--report", str(tmp_path / "run.html"))
     assert said == "a report needs plotly, which is not installed: pip install 'headgate[reports]'."
+
+
+def test_an_objective_is_taken_from_a_file_with_its_bounds(tmp_path: Path) -> None:
+    file = tmp_path / "asked.yaml"
+    file.write_text("slo: latency p99 < 5s\nper: 6h\nprice: 0.5\ninstances: [2, 6]\n")
+    run = simulated("--objective", str(file), "--max", "4")["run"]
+    assert run["objective"] == "latency p99 < 5s per 6h, price 0.5"
+    assert (run["min_instances"], run["max_instances"], run["start"]) == (2, 4, 2)
+
+
+def test_the_json_has_the_error_budget_and_the_money() -> None:
+    data = simulated("--price", "2")
+    assert data["version"] == 3
+    assert data["budgets"]["job"]["asked"] == "latency p95 < 10s"
+    assert data["spending"]["spent"] == pytest.approx(data["summary"]["cost"])
+    assert data["summary"]["cost"] == pytest.approx(2 * data["summary"]["instance_seconds"] / 3600)

@@ -7,9 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.core.affordable import Affordable
 from headgate.core.contracts import Guard
 from headgate.core.guards import Attainable, HoldWhilePending, HoldWhileRecovering, StrategyKind
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import CostLimit, LatencySlo, Objective
 from headgate.core.types import Decision, Sample
 from headgate.core.window import History
 from headgate.policies.frame.stabilisers import GuardSettings
@@ -26,7 +27,9 @@ def situations(draw: st.DrawFn) -> tuple[Objective, History, Decision]:
     """Bounds, a past and an unguarded decision, with a current size within the bounds."""
     lowest = draw(st.integers(1, 10))
     highest = draw(st.integers(lowest, 20))
-    window = History(JOB)
+    cost = draw(st.none() | st.sampled_from([1.0, 100.0, 1000.0]).map(CostLimit))
+    objective = Objective(LatencySlo(10), lowest, highest, price_per_instance_hour=1.0, cost=cost)
+    window = History(JOB, objective=objective)
     sizes = st.integers(lowest, highest)
     current = draw(sizes)
     for index in range(draw(st.integers(0, 4))):
@@ -46,7 +49,7 @@ def situations(draw: st.DrawFn) -> tuple[Objective, History, Decision]:
         current = following
     now = 20.0 * len(window.observations) + draw(seconds)
     window.observe(observation(now, current, draw(st.integers(0, 20))))
-    return Objective(LatencySlo(10), lowest, highest), window, decision(now, current, draw(st.integers(-5, 40)))
+    return objective, window, decision(now, current, draw(st.integers(-5, 40)))
 
 
 settings = st.builds(
@@ -69,9 +72,9 @@ settings = st.builds(
 )
 
 
-def without_attainable(guards: tuple[Guard, ...]) -> list[Guard]:
-    """The guards but for the one that brings back a plan which the cluster does not fulfil."""
-    return [guard for guard in guards if not isinstance(guard, Attainable)]
+def that_never_bring_back(guards: tuple[Guard, ...]) -> list[Guard]:
+    """The guards but for those that bring back a plan which the cluster does not fulfil, or which cannot be paid."""
+    return [guard for guard in guards if not isinstance(guard, Attainable | Affordable)]
 
 
 def run(guards: tuple[Guard, ...], window: History, made: Decision) -> Decision:
@@ -92,7 +95,7 @@ def test_all_guards_together_end_within_the_bounds(
 @given(settings, situations())
 def test_no_guard_turns_a_change_around(chosen: GuardSettings, situation: tuple[Objective, History, Decision]) -> None:
     objective, window, made = situation
-    for guard in without_attainable(chosen.build(objective)):
+    for guard in that_never_bring_back(chosen.build(objective)):
         following = guard(window, made)
         before, after = made.verdicts["job"].change, following.verdicts["job"].change
         assert before * after >= 0
@@ -118,7 +121,7 @@ def test_without_a_strategy_no_guard_enlarges_a_change(
 ) -> None:
     objective, window, made = situation
     plain = chosen.model_copy(update={"strategy": StrategyKind.AS_PROPOSED})
-    for guard in without_attainable(plain.build(objective)):
+    for guard in that_never_bring_back(plain.build(objective)):
         following = guard(window, made)
         assert abs(following.verdicts["job"].change) <= abs(made.verdicts["job"].change)
         made = following
@@ -144,3 +147,16 @@ def test_the_same_situation_is_always_decided_alike(
 ) -> None:
     objective, window, made = situation
     assert run(chosen.build(objective), window, made) == run(chosen.build(objective), window, made)
+
+
+@given(settings, situations())
+def test_money_only_lowers_a_target_and_never_below_the_smallest_size(
+    chosen: GuardSettings, situation: tuple[Objective, History, Decision]
+) -> None:
+    objective, window, made = situation
+    for guard in chosen.build(objective):
+        following = guard(window, made)
+        if isinstance(guard, Affordable):
+            assert following.targets["job"] <= max(made.targets["job"], objective.min_instances)
+            assert following.targets["job"] >= min(made.targets["job"], objective.min_instances)
+        made = following

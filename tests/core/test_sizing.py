@@ -20,7 +20,7 @@ OBJECTIVE = Objective(END_TO_END, 1, 8, 1.0, {"join": JOIN})
 
 def test_an_operator_has_its_own_bounds_price_and_objective_or_those_of_all() -> None:
     assert (OBJECTIVE.bounds_of("parse", PIPELINE), OBJECTIVE.bounds_of("join", PIPELINE)) == ((1, 8), (2, 4))
-    assert (OBJECTIVE.price_of("parse", PIPELINE), OBJECTIVE.price_of("join", PIPELINE)) == (1.0, 3.0)
+    assert OBJECTIVE.prices(PIPELINE) == {"parse": 1.0, "join": 3.0}
     assert (OBJECTIVE.slo_of("parse"), OBJECTIVE.slo_of("join")) == (END_TO_END, JOIN)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from headgate.core.types import Answer, Decision, Event, Instances, Observation, Outcome, Receipt, Role
 from headgate.journal.story import (
+    Advice,
     Hold,
     Item,
     Resize,
@@ -28,6 +29,8 @@ def short(item: Item) -> str:
             return f"{at_s:g}: {verdict.current} to {verdict.target}"
         case Hold(at_s=at_s, last_s=last_s, count=count, verdict=verdict, is_stopped=is_stopped):
             return f"{at_s:g}-{last_s:g}: {'stopped' if is_stopped else verdict.code} x{count}"
+        case Advice(at_s=at_s, last_s=last_s, count=count, verdict=verdict):
+            return f"{at_s:g}-{last_s:g}: {verdict.current}, {verdict.target} recommended x{count}"
         case Silence(at_s=at_s, last_s=last_s, operator=operator):
             return f"{at_s:g}-{last_s:g}: {operator} silent"
         case Receipt(at_s=at_s, outcome=outcome, answers=answers):
@@ -204,3 +207,17 @@ def test_guards_that_let_a_target_pass_without_a_word_are_not_told() -> None:
     verdict = decision(0, 2, 3, proposed=9).verdicts["job"]
     assert [note.guard for note in verdict.notes] == ["bounds", "step-limit"]
     assert [note.guard for note in acting_notes(verdict)] == ["step-limit"]
+
+
+def test_recommendations_that_repeat_each_other_are_told_as_one() -> None:
+    recommended = [
+        replace(decision(at_s, 1, target), role=Role.RECOMMENDED)
+        for at_s, target in ((0, 1), (5, 3), (10, 3), (15, 4), (20, 1), (25, 4))
+    ]
+    assert [short(item) for item in tell(recommended)] == [
+        "0-0: steady x1",
+        "5-10: 1, 3 recommended x2",
+        "15-15: 1, 4 recommended x1",
+        "20-20: steady x1",
+        "25-25: 1, 4 recommended x1",
+    ]

@@ -213,3 +213,52 @@ def test_thinning_keeps_the_spikes() -> None:
 )
 def test_the_time_axis_has_a_unit_that_suits_the_run(run_s: float, name: str) -> None:
     assert TimeUnit.of(run_s).name == name
+
+
+def counted(minutes: int, late_per_minute: float) -> list[Observation]:
+    """A job that gets 600 records a minute."""
+    return [
+        Observation(
+            60.0 * minute,
+            {"job": Sample("job", 60.0 * minute, arrived=600 * minute, late=late_per_minute * minute)},
+            {"job": Instances(2, 2, 2)},
+        )
+        for minute in range(minutes + 1)
+    ]
+
+
+def test_what_is_spent_of_the_error_budget_is_drawn_and_told(target: Path) -> None:
+    hourly = parse_objective("latency p90 < 10s per 1h")
+    page = page_of(target, observations=counted(60, 45), objective=hourly)
+    for told in ("Error budget 75% spent", "900 records left; burning at 0.75 × over 2m 30s and 0.75 × over 12.5s"):
+        assert told in page.text
+    drawn = json.loads(page.figures)[0]
+    spent = trace(drawn, "budget spent")
+    assert spent["y"][-1] == pytest.approx(75.0)
+    assert spent["y"] == sorted(spent["y"])
+    assert drawn["layout"]["annotations"][4]["text"] == "<b>Error budget spent, %</b>"
+    assert drawn["layout"]["xaxis"]["anchor"] == spent["yaxis"] == "y5"
+
+
+def test_a_budget_that_is_overspent_stands_out(target: Path) -> None:
+    page_of(target, observations=counted(60, 90), objective=parse_objective("latency p90 < 10s per 1h"))
+    assert '<div class="card bad"><div class="name">Error budget</div>' in target.read_text(encoding="utf-8")
+
+
+def test_where_nothing_was_counted_there_is_no_budget_to_show(target: Path) -> None:
+    page = page_of(target)
+    assert "Error budget" not in page.text
+    assert len(json.loads(page.figures)[0]["layout"]["annotations"]) == 5, "four panels and the bound"
+
+
+@pytest.mark.parametrize(
+    ("objective", "told"),
+    [
+        ("latency p95 < 10s", None),
+        ("latency p95 < 10s, price 0.5", "Cost 1 24 per day at this pace"),
+        ("latency p95 < 10s, cost < 12 per day, price 0.5", "Cost 1 24 per day at this pace, at most 12 is asked for"),
+    ],
+)
+def test_what_a_priced_run_costs_is_told(target: Path, objective: str, told: str | None) -> None:
+    text = page_of(target, observations=counted(60, 0), objective=parse_objective(objective)).text
+    assert (told in text) if told else ("Cost" not in text)

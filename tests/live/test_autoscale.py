@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 
 import headgate
 from headgate.apps.steady_job import SteadyJob
+from headgate.core.types import Decision, Role
 from headgate.journal.sqlite import SqliteJournal
-from headgate.runtime.learned import startup_key
+from headgate.runtime.learned import budget_key, startup_key
 from tests.live.support import eventually, executor_processes
 
 
@@ -73,6 +74,46 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
     assert all(verdict.reason and verdict.numbers and verdict.notes for verdict in changes)
     assert kinds[0] == "started"
     assert kinds[-1] == "stopped"
+
+
+def test_one_that_recommends_changes_nothing_beside_one_that_acts_and_both_keep_the_budget(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    job = SteadyJob(tmp_path, "constant:60", seconds=40.0, cost_s=0.05, trigger_interval_s=1.0, partitions=4)
+    journal = tmp_path / "journal.db"
+    seen: list[Decision] = []
+    query = job.start(spark)
+    try:
+        with headgate.autoscale(
+            spark,
+            objective="latency p95 < 4s, price 0.5",
+            policy="reactive",
+            executors=(1, 3),
+            interval=1.0,
+            journal=journal,
+            shadows=["hpa"],
+            mode="recommend",
+        ) as autoscaler:
+            autoscaler.watch(lambda _, decided: seen.append(decided) if decided else None)
+            before = executor_processes().keys()
+            eventually("a recommendation", lambda: any(not decided.is_hold for decided in seen))
+            with headgate.autoscale(spark, policy="static", executors=(1, 3), interval=1.0, take_over=True):
+                eventually("ten more decisions", lambda: len(seen) > 10)
+            budget, spending = autoscaler.loop.history.budget("job"), autoscaler.loop.history.spending()
+            assert executor_processes().keys() == before
+    finally:
+        query.stop()
+    assert {decided.role for decided in seen} == {Role.RECOMMENDED}
+    assert budget is not None
+    assert budget.missed > 0
+    assert spending is not None
+    assert spending.spent > 0
+    with closing(SqliteJournal.read(journal)) as reader:
+        assert {one.role for one in reader.decisions()} == {Role.RECOMMENDED, Role.SHADOW}
+        assert reader.receipts() == []
+        saved = reader.load_state(budget_key(reader.runs()[0][1].job))
+    assert saved is not None
+    assert saved["budgets"]["job"]["buckets"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -51,6 +51,7 @@ def test_the_summary_of_a_run_worked_out_by_hand() -> None:
         "latency_p50_s": pytest.approx(15),
         "latency_p95_s": pytest.approx(28.5),
         "latency_p99_s": pytest.approx(29.7),
+        "cost": None,
     }
 
 

@@ -238,7 +238,7 @@ def test_a_report_counts_time_from_the_start_and_is_valid_json() -> None:
     record(seen(1005, reading(1004, latency_s=1 / 3), ready=1, requested=2), None)
     record(None, None)
     report = json.loads(json.dumps(record.to_json({"policy": "test"}), allow_nan=False))
-    assert report["version"] == 2
+    assert report["version"] == 3
     assert report["run"] == {"policy": "test"}
     assert report["series"] == [
         {"t": 0, "input_rate": None, "backlog": None, "latency_s": None, "ready": 1, "planned": 1},
@@ -247,6 +247,7 @@ def test_a_report_counts_time_from_the_start_and_is_valid_json() -> None:
     assert report["decisions"] == [
         {
             "t": 0,
+            "role": "acting",
             "operator": "job",
             "from": 1,
             "to": 2,

@@ -16,6 +16,7 @@ from headgate.cli.common import (
     make_console,
     write_json,
 )
+from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def demo(
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "140s",
     policy: Annotated[
         str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
-    ] = "reactive",
+    ] = DEFAULT_POLICY,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,13 +125,14 @@ def _notes(result: DemoResult) -> list[str]:
 def _print(result: DemoResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import comparison_table, figures, plots, print_changes
+    from headgate.cli.run_view import comparison_table, figures, plots, print_changes, print_standing
 
     record = result.record
     console.print()
     console.print(plots(record.series(), console))
     console.print()
     console.print(figures(record.summary(), record.objective))
+    print_standing(record.standing(), console)
     print_changes(record.decisions, record.observations, console)
     if result.comparison:
         console.print()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,22 +17,30 @@ from headgate.cli.journal_run import (
     startups_in_words,
     thinned_in_words,
 )
+from headgate.cli.run_view import comparison_table
 from headgate.core.types import Event, Instant, Receipt, Verdict
 from headgate.core.units import format_duration
+from headgate.journal.budgets import standing_in_words
+from headgate.journal.expectations import coverage_in_words
+from headgate.journal.shadows import ShadowStory, difference_in_words, story_in_words
 from headgate.journal.story import (
+    Advice,
     Hold,
     Item,
     Resize,
     Silence,
     acting_notes,
     effect_in_words,
+    expected_in_words,
     note_in_words,
     numbers_in_words,
     silence_in_words,
+    unaffordable,
 )
 
 if TYPE_CHECKING:
     from headgate.cli.explain import Explanation
+    from headgate.runtime.summary import Summary
 
 UNNAMED = "job"
 """The name of a job that was given none."""
@@ -44,6 +53,9 @@ def print_explanation(explanation: Explanation) -> None:
     console.print(Text(f"Run {picked.number}", style="bold"), Text(picked.in_words, style="dim"))
     console.print(_about(picked))
     for told in (
+        *standing_in_words(explanation.standing),
+        *(f"Now {why}." for why in unaffordable(items).values()),
+        *coverage_in_words(explanation.coverage),
         *startups_in_words(explanation.startups),
         *parts_in_words(picked, explanation.parts),
         *thinned_in_words(picked, explanation.thinned),
@@ -54,6 +66,36 @@ def print_explanation(explanation: Explanation) -> None:
         console.print(_story(picked, items, explanation.thinned.until_s))
     else:
         console.print("Nothing has been decided yet.")
+    if explanation.shadows is not None:
+        _print_shadows(explanation.shadows, picked, explanation.last, console)
+        _print_what_if(explanation.what_if, console)
+
+
+def _print_shadows(shadows: Mapping[str, ShadowStory], picked: JournalRun, last: int | None, console: Console) -> None:
+    """Where each shadow would have decided otherwise; of many times, the last."""
+    console.print()
+    if not shadows:
+        console.print("No shadow policy decided in this run.")
+    for name, story in shadows.items():
+        console.print(Text(f"Shadow {story_in_words(name, story)}."))
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for one in story.differences[0 if last is None else -last :]:
+            since = Text(f"+{format_duration(one.at_s - picked.run.started_s)}", style="dim")
+            what = Text("more" if one.wants_more else "fewer", style="green" if one.wants_more else "yellow")
+            operator = [Text(one.verdict.operator, style="cyan")] if len(picked.run.operators) > 1 else []
+            table.add_row(since, *operator, what, Text(difference_in_words(one)))
+        if story.differences:
+            console.print(table)
+
+
+def _print_what_if(what_if: Mapping[str, Summary] | str, console: Console) -> None:
+    """What each policy would have come to, the one that acted first."""
+    if isinstance(what_if, str):
+        if what_if:
+            console.print(Text(f"\nWhat they would have come to is not known: {what_if}"))
+        return
+    console.print("\nUnder the recorded load, simulated as this job was measured, the one that acted first:")
+    console.print(comparison_table(what_if))
 
 
 def _about(picked: JournalRun) -> Text:
@@ -97,7 +139,7 @@ def _clock_format(items: Sequence[Item]) -> str:
 
 def _operator(item: Item) -> str:
     match item:
-        case Resize(verdict=verdict) | Hold(verdict=verdict):
+        case Resize(verdict=verdict) | Hold(verdict=verdict) | Advice(verdict=verdict):
             return verdict.operator
         case Silence(operator=operator):
             return operator
@@ -112,14 +154,17 @@ def _cells(item: Item, *, is_thinned: bool) -> tuple[Text, list[Text]]:
     match item:
         case Resize(verdict=verdict):
             style = "bold green" if verdict.change > 0 else "bold yellow"
-            effect = Text(effect_in_words(item), style="dim")
-            return Text(f"{verdict.current} → {verdict.target}", style=style), [*_why(verdict), effect]
+            after = [Text(one, style="dim") for one in (effect_in_words(item), expected_in_words(item)) if one]
+            return Text(f"{verdict.current} → {verdict.target}", style=style), [*_why(verdict), *after]
         case Hold(verdict=verdict):
             often = _often(item, is_thinned=is_thinned)
             if item.is_stopped:
                 what = Text(f"{verdict.current}, not {verdict.proposed}", style="magenta")
                 return what, _why(verdict, often)
             return Text(f"hold {verdict.current}", style="dim"), [Text(verdict.reason + often, style="dim")]
+        case Advice(verdict=verdict):
+            what = Text(f"{verdict.current}, {verdict.target} recommended", style="bold cyan")
+            return what, _why(verdict, _often(item, is_thinned=is_thinned))
         case Silence():
             return Text("silent", style="bold red"), [Text(silence_in_words(item))]
         case Receipt():
@@ -129,12 +174,12 @@ def _cells(item: Item, *, is_thinned: bool) -> tuple[Text, list[Text]]:
             return Text(item.kind, style="bold red" if is_bad else "blue"), [Text(item.detail)]
 
 
-def _often(hold: Hold, *, is_thinned: bool) -> str:
+def _often(row: Hold | Advice, *, is_thinned: bool) -> str:
     """How often it was decided; where not all of the decisions are left, only for how long."""
-    if hold.count == 1:
+    if row.count == 1:
         return ""
-    span = format_duration(hold.last_s - hold.at_s)
-    return f" (for {span})" if is_thinned else f" ({hold.count} times in {span})"
+    span = format_duration(row.last_s - row.at_s)
+    return f" (for {span})" if is_thinned else f" ({row.count} times in {span})"
 
 
 def _why(verdict: Verdict, more: str = "") -> list[Text]:

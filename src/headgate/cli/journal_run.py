@@ -15,7 +15,9 @@ from headgate.core.types import Instant, Observation, Run, Sample
 from headgate.core.units import format_duration
 
 if TYPE_CHECKING:
+    from headgate.core.objective import Objective
     from headgate.core.startup import StartupSummary
+    from headgate.journal.budgets import Standing
     from headgate.journal.reader import JournalReader
     from headgate.journal.retention import Thinned
 
@@ -68,6 +70,14 @@ class JournalRun:
         return f"+{format_duration(at_s - self.run.started_s)}"
 
 
+def objective_of(run: Run) -> Objective:
+    """What was asked of a run, with its bounds where there were any."""
+    from headgate.core.objective import parse_objective
+
+    objective = parse_objective(run.objective)
+    return objective if run.bounds is None else objective.within(*run.bounds)
+
+
 def pick_run(reader: JournalReader, number: int | None, job: str | None) -> JournalRun:
     """The run that was asked for, or the newest one of the job that was, or of all."""
     runs, jobs = dict(reader.runs()), reader.jobs()
@@ -111,6 +121,19 @@ def startups_in_words(startups: Mapping[str, StartupSummary]) -> list[str]:
         f"Start-up{f' of {operator}' if named else ''}, {startup_in_words(summary)}."
         for operator, summary in startups.items()
     ]
+
+
+def standing_of(reader: JournalReader, picked: JournalRun) -> Standing:
+    """Where the job stood at the end of a run: as its loop saved it, or for an earlier run as its observations tell."""
+    from headgate.journal.budgets import replayed_standing, saved_standing
+    from headgate.runtime.learned import budget_key
+
+    objective = objective_of(picked.run)
+    newest = reader.newest_run(picked.run.job)
+    saved = reader.load_state(budget_key(picked.run.job))
+    if saved is not None and newest is not None and newest[0] == picked.number:
+        return saved_standing(saved, objective)
+    return replayed_standing(reader.observations(run=picked.number), objective, picked.run.operators)
 
 
 def thinned_in_words(picked: JournalRun, thinned: Thinned) -> list[str]:

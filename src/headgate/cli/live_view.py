@@ -14,8 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.cli.sparklines import sparkline
+from headgate.core.budget import Budget
 from headgate.core.types import Decision, Observation, Verdict
 from headgate.core.units import format_duration
+from headgate.journal.budgets import money, pace_in_words
 from headgate.lab.demo import DemoPlan
 from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import RunRecord
@@ -35,6 +37,8 @@ class LiveView:
         self._stage = ""
         self._last_change: tuple[float, Verdict] | None = None
         self._newest: Verdict | None = None
+        self._spent: list[float | None] = []
+        """The share of the error budget that was spent, by tick."""
         self._printed_s = -PLAIN_EVERY_S
         self._began_s = time.monotonic()
 
@@ -47,6 +51,8 @@ class LiveView:
         """Take in what a tick of the loop saw and decided; a watcher."""
         with self._lock:
             self._record(observation, decision)
+            if observation is not None:
+                self._spent.append(None if (budget := self._budget()) is None else budget.spent)
             verdict = None if decision is None else decision.verdicts.get(self._record.operator)
             if decision is None or verdict is None:
                 return
@@ -70,6 +76,10 @@ class LiveView:
                 ("executors", "ready", ""),
             )
         )
+        if (budget := self._budget()) is not None:
+            told = f"{told}, budget {plain(100 * budget.spent)} % spent"
+        if (spending := self._record.standing().spending) is not None:
+            told = f"{told}, cost {money(spending.spent)}"
         why = f"; {verdict.current} → {verdict.target}: {verdict.reason}" if changed else ""
         self._console.print(f"{f'+{at_s:.0f}s':>7}  {told}{why}", soft_wrap=True)
 
@@ -108,7 +118,17 @@ class LiveView:
         for name, key, style, told in rows:
             values = [point[key] for point in series]
             table.add_row(name, f"[bold {style}]{told}", f"[{style}]{sparkline(values, width)}")
+        if (budget := self._budget()) is not None:
+            style = "red" if budget.spent > 1 else "cyan"
+            burn = "" if budget.burn_short is None else f", burn {plain(budget.burn_short)} ×"
+            told = f"{plain(100 * budget.spent)} % spent{burn}"
+            table.add_row("budget", f"[bold {style}]{told}", f"[{style}]{sparkline(self._spent, width)}")
+        if (spending := self._record.standing().spending) is not None:
+            table.add_row("cost", f"[bold]{money(spending.spent)}", pace_in_words(spending))
         return table
+
+    def _budget(self) -> Budget | None:
+        return self._record.standing().budgets.get(self._record.operator)
 
     def _latency_style(self, latency_s: float | None) -> str:
         bound_s = getattr(self._plan.goal.slo, "bound_s", None)

@@ -14,13 +14,13 @@ from headgate.cli.journal_run import (
     JournalArgument,
     RunOption,
     newest_parts,
+    objective_of,
     parts_in_words,
     pick_run,
     startups_in_words,
     startups_of,
     thinned_in_words,
 )
-from headgate.core.objective import parse_objective
 
 
 def report(
@@ -54,7 +54,7 @@ def report(
             *parts_in_words(picked, newest_parts(observations)),
             *thinned_in_words(picked, reader.thinned(run=number)),
         ]
-    objective = parse_objective(of_run.objective)
+    objective = objective_of(of_run)
     started = f", started {picked.when(of_run.started_s)}" if picked.is_live else ""
     settings = ", ".join(f"{name}={value}" for name, value in of_run.settings.items())
     of_job = f", job {of_run.job}" if picked.other_jobs else ""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from headgate.journal.budgets import Standing
+    from headgate.journal.story import Advice, Resize
     from headgate.runtime.summary import Summary
 
 SHOWN_CHANGES = 20
@@ -65,7 +67,7 @@ def figures(summary: Summary, objective: Objective) -> Table:
         ("instance hours", _told(summary.instance_seconds / 3600)),
         ("changes of size", str(summary.rescales)),
         ("bounds", bounds),
-        ("", ""),
+        ("", "") if summary.cost is None else ("cost", _told(summary.cost)),
     ]
     for left, right in zip(told, size, strict=True):
         table.add_row(*left, *right)
@@ -79,7 +81,9 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
 
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("")
-    for heading in ("late records", "violated", "latency p95", "largest backlog", "mean instances", "instance hours"):
+    headings = ["late records", "violated", "latency p95", "largest backlog", "mean instances", "instance hours"]
+    is_priced = any(summary.cost is not None for summary in rows.values())
+    for heading in (*headings, "cost") if is_priced else headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for index, (name, summary) in enumerate(rows.items()):
         table.add_row(
@@ -90,9 +94,23 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
             _told(summary.max_backlog),
             f"{summary.mean_instances:.2f}",
             f"{summary.instance_seconds / 3600:.3f}",
+            *([_told(summary.cost)] if is_priced else []),
             style="bold" if index == 0 else "",
         )
     return table
+
+
+def print_standing(standing: Standing, console: Console) -> None:
+    """What was asked and delivered, and what of the error budget and the money is spent, by what was read."""
+    from rich.text import Text
+
+    from headgate.journal.budgets import standing_in_words
+
+    told = standing_in_words(standing)
+    if told:
+        console.print()
+    for line in told:
+        console.print(Text(line))
 
 
 def print_changes(decisions: Sequence[Decision], observations: Sequence[Observation], console: Console) -> None:
@@ -100,9 +118,9 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
     from rich.table import Table
     from rich.text import Text
 
-    from headgate.journal.story import Resize, note_in_words, tell
+    from headgate.journal.story import Advice, Resize, note_in_words, tell
 
-    changes = [item for item in tell(decisions, observations) if isinstance(item, Resize)]
+    changes = [item for item in tell(decisions, observations) if isinstance(item, Resize | Advice)]
     if not changes:
         console.print("\nThe size was never changed.")
         return
@@ -113,7 +131,7 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
         altered = [f"\n{note_in_words(note)}" for note in verdict.notes if note.before != note.after]
         table.add_row(
             Text(f"+{format_duration(max(0.0, change.at_s - start_s))}", style="dim"),
-            Text(f"{verdict.current} → {verdict.target}", style="bold green" if verdict.change > 0 else "bold yellow"),
+            Text(_change(change), style="bold green" if verdict.change > 0 else "bold yellow"),
             Text.assemble(verdict.reason, ("".join(altered), "magenta")),
         )
     console.print("\n[bold]Changes of size[/bold]")
@@ -121,6 +139,15 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
     if len(changes) > SHOWN_CHANGES:
         more = len(changes) - SHOWN_CHANGES
         console.print(f"[dim]and {more} more; headgate explain tells them all from a journal.[/dim]")
+
+
+def _change(change: Resize | Advice) -> str:
+    from headgate.journal.story import Advice
+
+    verdict = change.verdict
+    if isinstance(change, Advice):
+        return f"{verdict.current}, {verdict.target} recommended"
+    return f"{verdict.current} → {verdict.target}"
 
 
 def _told(value: float | None, unit: str = "") -> str:

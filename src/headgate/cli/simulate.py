@@ -17,15 +17,15 @@ from headgate.cli.common import (
     progress_bar,
     write_json,
 )
+from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
-from headgate.core.objective import Objective, parse_objective
+from headgate.core.objective import Objective
 from headgate.core.units import format_duration
 
 if TYPE_CHECKING:
     from headgate.runtime.simulate import SimulationResult
     from headgate.runtime.summary import Summary
 
-DEFAULT_POLICY = "reactive"
 COMPARED_SIZES = 10
 
 
@@ -40,7 +40,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the run is, in simulated time.")],
     policy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default="reactive"),
+        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default=DEFAULT_POLICY),
     ] = None,
     rules: Annotated[
         Path | None,
@@ -61,10 +61,22 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
     ] = None,
     objective: Annotated[
-        str, typer.Option(metavar="TEXT", help="'latency p95 < 10s', 'slow records < 5%' or 'throughput >= 95%'.")
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="'latency p95 < 10s per 6h', 'slow records < 5%' or 'throughput >= 95%', each with ', cost < 12 per "
+            "day' where that matters; or a YAML file with the objective.",
+        ),
     ] = "latency p95 < 10s",
-    min_instances: Annotated[int, typer.Option("--min", metavar="N", help="Never fewer instances.")] = 1,
-    max_instances: Annotated[int, typer.Option("--max", metavar="N", help="Never more instances.")] = 10,
+    price: Annotated[
+        float | None, typer.Option(metavar="PRICE", help="What an instance costs for an hour.", show_default=False)
+    ] = None,
+    min_instances: Annotated[
+        int | None, typer.Option("--min", metavar="N", help="Never fewer instances.", show_default="1")
+    ] = None,
+    max_instances: Annotated[
+        int | None, typer.Option("--max", metavar="N", help="Never more instances.", show_default="10")
+    ] = None,
     start: Annotated[
         int | None,
         typer.Option(metavar="N", help="Instances at the start; the minimum where not given.", show_default=False),
@@ -82,6 +94,15 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         str, typer.Option(metavar="HOW", help="What is seen of micro-batches: spark, kafka or perfect.")
     ] = "spark",
     seed: Annotated[int, typer.Option(metavar="K", help="Makes noise and randomness repeatable.")] = 0,
+    shadow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A policy that decides too and never acts; may be repeated.", show_default=False
+        ),
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(metavar="MODE", help="act, or recommend: everything is decided, and nothing is changed.")
+    ] = "act",
     journal: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep everything in a journal, for headgate explain.", show_default=False),
@@ -123,6 +144,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.lab.report import require_plotly
     from headgate.rules import Rules
     from headgate.runtime.learned import read_state
+    from headgate.runtime.objective_file import text_or_file
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
 
@@ -133,7 +155,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         require_plotly()
     if rules is not None and policy is not None:
         raise InputError(f"--policy {policy} and --rules {rules} do not go together; one of them decides.")
-    asked = parse_objective(objective).within(min_instances, max_instances)
+    asked = _asked(text_or_file(objective).priced(price), min_instances, max_instances)
     offered = parse_workload(workload)
     options: dict[str, Any] = {
         "service_rate_per_s": service_rate,
@@ -157,8 +179,10 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             settings=key_values("--set", setting or []),
             guards=key_values("--guard", guard or []),
             constraints=constraints,
-            start=min_instances if start is None else start,
+            start=asked.min_instances if start is None else start,
             state=learned,
+            shadows=shadow or (),
+            mode=mode,
             journal=open_journal,
             progress=progress,
             **options,
@@ -171,6 +195,13 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         write_json(result.to_json(), json_file)
     else:
         _print(result, asked, report, journal)
+
+
+def _asked(objective: Objective, fewest: int | None, most: int | None) -> Objective:
+    """What is asked for, with the bounds of the command line where they are given."""
+    return objective.within(
+        objective.min_instances if fewest is None else fewest, objective.max_instances if most is None else most
+    )
 
 
 def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -> dict[str, Summary]:
@@ -217,7 +248,8 @@ def _write_report(
 def _print(result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import figures, plots, print_changes
+    from headgate.cli.run_view import figures, plots, print_changes, print_standing
+    from headgate.journal.shadows import story_in_words
 
     console = make_console()
     run = result.run
@@ -226,7 +258,10 @@ def _print(result: SimulationResult, objective: Objective, report: Path | None, 
     console.print(plots(result.record.series(), console))
     console.print()
     console.print(figures(result.summary, objective))
+    print_standing(result.record.standing(), console)
     print_changes(result.decisions, result.observations, console)
+    for name, story in result.shadows.items():
+        console.print(Text(f"\nShadow {story_in_words(name, story)}."))
     if report is not None:
         console.print(Text(f"\nreport: {report}", style="dim"), soft_wrap=True)
     if journal is not None:

@@ -1,13 +1,13 @@
 """Stabilisers that wrap any policy, always in this order:
 
-bounds → useful → strategy → step limit → hysteresis → sizes → guard times → monotonicity → pending → recovering →
-blind → together → attainable
+bounds → useful → strategy → step limit → hysteresis → sizes → affordable → guard times → monotonicity → pending →
+recovering → blind → together → attainable
 
 Each is a small frozen value that is called with the window and a decision. A guard either lets an operator's target
 pass or replaces it, and says why in a note. Bounds come first, so that the others see a size that is possible; those
 that can only hold come last, so that nothing after them can undo a hold. No guard moves a target across the current
-size: it may soften a change or stop it, never turn it around. Two exceptions: a size outside the bounds must come back,
-and so must a plan that the cluster does not fulfil.
+size: it may soften a change or stop it, never turn it around. Three exceptions: a size outside the bounds must come
+back, and so must a plan that the cluster does not fulfil, and a size that can no longer be paid (``affordable.py``).
 """
 
 from __future__ import annotations

@@ -1,111 +1,40 @@
-"""What the user asks for: a service-level objective, bounds on the size, and what an instance costs.
+"""What the user asks for: a service-level objective, bounds on the size, what an instance costs and what may be spent.
 
-Readings may be numbers of numpy; what is said of them is a plain ``bool`` or ``float``, as ``is`` and JSON need.
-
->>> parse_objective("latency p95 < 10s").slo
-LatencySlo(bound_s=10.0, percentile=95.0)
->>> str(parse_objective("slow records < 5%"))
-'slow records < 5%'
+>>> parse_objective("latency p95 < 10s per 6h").slo
+LatencySlo(bound_s=10.0, percentile=95.0, period_s=21600.0, by=<By.RECORDS: 'records'>)
+>>> str(parse_objective("slow records < 5%, cost <= 12 a day, price 0.25"))
+'slow records < 5%, cost < 12 per day, price 0.25'
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TypeAlias
 
 from headgate.core.errors import InputError
+from headgate.core.slo import DAY_S, By, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.slo_text import parse_period_s, parse_slo
 from headgate.core.topology import Topology
-from headgate.core.types import Sample
-from headgate.core.units import format_duration, parse_duration_s, parse_share
+from headgate.core.units import exact_duration, exact_number
 
+__all__ = [
+    "By",
+    "CostLimit",
+    "LatencySlo",
+    "Objective",
+    "Slo",
+    "SlowShareSlo",
+    "ThroughputSlo",
+    "excused_wait_s",
+    "parse_objective",
+]
 
-@dataclass(frozen=True, slots=True)
-class LatencySlo:
-    """At least ``percentile`` percent of the records have their result within the bound.
-
-    A reading violates it when any record has waited longer: there it can still be helped.
-    """
-
-    bound_s: float
-    percentile: float = 95.0
-
-    def __post_init__(self) -> None:
-        if not self.bound_s > 0:
-            raise InputError(f"latency bound {self.bound_s} s is not allowed; it must be above 0.")
-        if not 0 < self.percentile <= 100:
-            raise InputError(f"percentile {self.percentile} is not allowed; it must be above 0 and at most 100.")
-
-    def violated_by(self, sample: Sample) -> bool | None:
-        latency_s = sample.worst_latency_s
-        return None if latency_s is None else bool(latency_s >= self.bound_s)
-
-    def pressure(self, sample: Sample) -> float | None:
-        """How much of the objective is used up: 1 is the bound."""
-        latency_s = sample.worst_latency_s
-        return None if latency_s is None else float(latency_s / self.bound_s)
-
-    def __str__(self) -> str:
-        return f"latency p{self.percentile:g} < {format_duration(self.bound_s)}"
-
-
-@dataclass(frozen=True, slots=True)
-class SlowShareSlo:
-    """Of one second's records, at most this share is still waiting (backlog / input rate)."""
-
-    share: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise InputError(f"share of slow records {self.share} is not allowed; it must be above 0 and at most 1.")
-
-    def violated_by(self, sample: Sample) -> bool | None:
-        pressure = self.pressure(sample)
-        return None if pressure is None else bool(pressure >= 1)
-
-    def pressure(self, sample: Sample) -> float | None:
-        if sample.backlog is None or sample.input_rate_per_s is None:
-            return None
-        if sample.backlog <= 0:
-            return 0.0
-        # Records wait although none arrive: all of them are slow.
-        slow_share = sample.backlog / sample.input_rate_per_s if sample.input_rate_per_s > 0 else float("inf")
-        return float(slow_share / self.share)
-
-    def __str__(self) -> str:
-        return f"slow records < {100 * self.share:g}%"
-
-
-@dataclass(frozen=True, slots=True)
-class ThroughputSlo:
-    """With at least this probability, the job gets through what arrives."""
-
-    probability: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not 0 < self.probability < 1:
-            raise InputError(f"throughput target {self.probability} is not allowed; it must lie between 0 and 1.")
-
-    def violated_by(self, sample: Sample) -> bool | None:
-        if sample.backlog is not None and sample.backlog <= 0:
-            return False
-        if sample.processed_rate_per_s is None or sample.input_rate_per_s is None:
-            return None
-        return bool(sample.processed_rate_per_s < sample.input_rate_per_s)
-
-    def pressure(self, sample: Sample) -> float | None:
-        if sample.processed_rate_per_s is None or sample.input_rate_per_s is None:
-            return None
-        if sample.processed_rate_per_s <= 0:
-            return float("inf") if sample.input_rate_per_s > 0 else 0.0
-        return float(sample.input_rate_per_s / sample.processed_rate_per_s)
-
-    def __str__(self) -> str:
-        return f"throughput >= {100 * self.probability:g}%"
-
-
+HOUR_S = 3600.0
+SHORTEST_COST_PERIOD_S = HOUR_S
+"""Over less than this instances are started and gone."""
 LONG_TRIGGER_S = 60.0
 """Without a bound on latency, a trigger interval from this on is one that nobody waits for."""
 
@@ -123,7 +52,32 @@ def excused_wait_s(trigger_interval_s: float, bound_s: float | None) -> float:
     return trigger_interval_s if trigger_interval_s >= longest_s else 0.0
 
 
-Slo: TypeAlias = LatencySlo | SlowShareSlo | ThroughputSlo
+@dataclass(frozen=True, slots=True)
+class CostLimit:
+    """The most that may be spent in any period, in the unit of the prices."""
+
+    amount: float
+    period_s: float = DAY_S
+
+    def __post_init__(self) -> None:
+        if not 0 < self.amount < math.inf:
+            raise InputError(f"cost limit {self.amount} is not allowed; it must be finite and above 0.")
+        if not SHORTEST_COST_PERIOD_S <= self.period_s < math.inf:
+            raise InputError(
+                f"cost period {self.period_s:g} s is not allowed; money is counted over at least "
+                f"{exact_duration(SHORTEST_COST_PERIOD_S)}, and not for ever."
+            )
+
+    @property
+    def per_hour(self) -> float:
+        """What may be spent in an hour if it is spent evenly."""
+        return self.amount * HOUR_S / self.period_s
+
+    def __str__(self) -> str:
+        period = "day" if self.period_s == DAY_S else exact_duration(self.period_s)
+        return f"cost < {exact_number(self.amount)} per {period}"
+
+
 _NO_SLOS: Mapping[str, Slo] = MappingProxyType({})
 DEFAULT_MAX_INSTANCES = 10
 
@@ -139,25 +93,37 @@ class Objective:
     """From end to end; for one operator, where it has no objective of its own."""
     min_instances: int = 1
     max_instances: int = DEFAULT_MAX_INSTANCES
-    price_per_instance_hour: float = 1.0
+    price_per_instance_hour: float | None = None
+    """What an instance costs for an hour; ``None``: nobody said."""
     operators: Mapping[str, Slo] = field(default_factory=lambda: _NO_SLOS)
     """Objectives of single operators."""
     bounded: bool = True
     """Whether somebody asked for these bounds. Those that were only assumed must not shrink a job that runs."""
+    cost: CostLimit | None = None
+    """The most that all operators together may cost, the other side of the bargain."""
 
     def __post_init__(self) -> None:
-        if self.min_instances < 1:
-            raise InputError(f"min_instances {self.min_instances} is not allowed; it must be at least 1.")
+        if self.min_instances < 0:
+            raise InputError(f"min_instances {self.min_instances} is not allowed; it must be at least 0.")
+        if self.max_instances < 1:
+            raise InputError(f"max_instances {self.max_instances} is not allowed; it must be at least 1.")
         if self.max_instances < self.min_instances:
             raise InputError(
                 f"max_instances {self.max_instances} is below min_instances {self.min_instances}; "
                 "it must be at least as large."
             )
-        if not self.price_per_instance_hour >= 0:
-            raise InputError(f"price {self.price_per_instance_hour} is not allowed; it must not be negative.")
+        price = self.price_per_instance_hour
+        if price is not None and not 0 <= price < math.inf:
+            raise InputError(f"price {price} is not allowed; it must be finite and not negative.")
 
     def within(self, min_instances: int, max_instances: int) -> Objective:
         return replace(self, min_instances=min_instances, max_instances=max_instances, bounded=True)
+
+    def priced(self, price_per_instance_hour: float | None) -> Objective:
+        """The same at another price; ``None`` leaves the one there is."""
+        if price_per_instance_hour is None:
+            return self
+        return replace(self, price_per_instance_hour=price_per_instance_hour)
 
     def fitting(self, instances: int) -> Objective:
         """The same, with assumed bounds widened to a size that a job has already; bounds asked for stay as they are."""
@@ -180,34 +146,74 @@ class Objective:
         highest = self.max_instances if sizing.max_instances is None else sizing.max_instances
         return lowest, max(lowest, highest)
 
-    def price_of(self, operator: str, topology: Topology) -> float:
-        """What an instance of one operator costs per hour."""
-        price = topology.sizing_of(operator).price_per_instance_hour
-        return self.price_per_instance_hour if price is None else price
+    def prices(self, topology: Topology) -> dict[str, float]:
+        """What an instance of each operator costs per hour; without those of which nobody said it.
+
+        A limit on the cost needs them all.
+        """
+        found = {
+            name: self.price_per_instance_hour if own is None else own
+            for name in topology.operators
+            for own in [topology.sizing_of(name).price_per_instance_hour]
+        }
+        missing = [name for name, price in found.items() if price is None]
+        if self.cost is not None and missing:
+            raise InputError(
+                f"'{self.cost}' cannot be kept without a price of {', '.join(missing)}; say what an instance costs for "
+                "an hour, as in 'price 0.25'."
+            )
+        return {name: price for name, price in found.items() if price is not None}
 
     def __str__(self) -> str:
-        return str(self.slo)
+        parts = [str(self.slo)]
+        if self.cost is not None:
+            parts.append(str(self.cost))
+        if self.price_per_instance_hour is not None:
+            parts.append(f"price {exact_number(self.price_per_instance_hour)}")
+        return ", ".join(parts)
 
 
-_FORMS = "'latency p95 < 10s', 'slow records < 5%' or 'throughput >= 95%'"
-_LATENCY = re.compile(
-    r"(?:(?P<before>p\d+(?:\.\d+)?)\s+)?latency(?:\s+(?P<after>p\d+(?:\.\d+)?))?\s*<=?\s*(?P<bound>.+)"
-)
-_SLOW = re.compile(r"slow(?:\s+records)?\s*<=?\s*(?P<share>.+)")
-_THROUGHPUT = re.compile(r"throughput\s*>=?\s*(?P<probability>.+)")
+_COST = re.compile(r"cost\s*<=?\s*(?P<amount>\S+)(?:\s+(?:per|a)\s+(?P<per>.+))?")
+_PRICE = re.compile(r"price\s*=?\s*(?P<price>\S+)(?:\s+per\s+instance[- ]hour)?")
 
 
 def parse_objective(text: str) -> Objective:
-    """An objective from its friendly form."""
-    wanted = " ".join(text.lower().split())
+    """An objective from its friendly form: an SLO, and after commas what may be spent and what an instance costs."""
+    goal, *further = text.split(",")
+    objective = Objective(parse_slo(goal), bounded=False)
+    for part in further:
+        wanted = " ".join(part.lower().split())
+        try:
+            if match := _COST.fullmatch(wanted):
+                _refuse_second("cost", objective.cost)
+                objective = replace(objective, cost=parse_cost(match["amount"], match["per"]))
+            elif match := _PRICE.fullmatch(wanted):
+                _refuse_second("price", objective.price_per_instance_hour)
+                objective = objective.priced(parse_amount("price", match["price"]))
+            else:
+                raise InputError(
+                    f"{part.strip()!r} is not understood; write for example 'cost < 12 per day' or 'price 0.25'."
+                )
+        except InputError as error:
+            raise InputError(f"objective {text!r} is not usable: {error}") from error
+    return objective
+
+
+def parse_cost(amount: str | float, per: str | float | None = None) -> CostLimit:
+    """A limit on the cost, per day where nothing is said."""
+    return CostLimit(parse_amount("cost limit", amount), DAY_S if per is None else parse_period_s(per))
+
+
+def parse_amount(name: str, value: str | float) -> float:
+    """A plain number, in whatever unit prices are."""
     try:
-        if match := _LATENCY.fullmatch(wanted):
-            percentile = match["before"] or match["after"] or "p95"
-            return Objective(LatencySlo(parse_duration_s(match["bound"]), float(percentile[1:])), bounded=False)
-        if match := _SLOW.fullmatch(wanted):
-            return Objective(SlowShareSlo(parse_share(match["share"])), bounded=False)
-        if match := _THROUGHPUT.fullmatch(wanted):
-            return Objective(ThroughputSlo(parse_share(match["probability"])), bounded=False)
-    except InputError as error:
-        raise InputError(f"objective {text!r} is not usable: {error}") from error
-    raise InputError(f"objective {text!r} is not understood; write for example {_FORMS}.")
+        if isinstance(value, bool):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} {value!r} is not understood; write a number, as 0.25.") from None
+
+
+def _refuse_second(name: str, found: object) -> None:
+    if found is not None:
+        raise InputError(f"the {name} is given twice; once is allowed.")

@@ -290,6 +290,8 @@ class Role(StrEnum):
     """What a decision is for."""
 
     ACTING = "acting"
+    RECOMMENDED = "recommended"
+    """Not applied, because nobody but the user acts."""
     SHADOW = "shadow"
     """Never applied: what another policy would have done."""
 
@@ -393,3 +395,5 @@ class Run:
     seed: int = 0
     job: str = "job"
     """The job's name, by which a later run of the same job is known."""
+    bounds: tuple[int, int] | None = None
+    """Fewest and most instances that were asked for; ``None`` where nobody did."""

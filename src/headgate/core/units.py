@@ -1,15 +1,16 @@
-"""Durations, shares and rates as people write them.
+"""Durations, shares and numbers as people write them, for reading; and exactly, for what is to be read back.
 
 >>> parse_duration_s("90s"), parse_duration_s("1.5m"), parse_duration_s("2h"), parse_duration_s(15)
 (90.0, 90.0, 7200.0, 15.0)
->>> format_duration(5400)
-'1h 30m'
+>>> format_duration(5400), exact_duration(5400)
+('1h 30m', '90m')
 """
 
 from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 
 from headgate.core.errors import InputError
 
@@ -63,3 +64,37 @@ def parse_share(value: str | float) -> float:
     if not 0 <= share <= 1:
         raise InputError(f"share {value!r} is not allowed; it must lie between 0 and 1 (0% and 100%).")
     return share
+
+
+def exact_number(value: float) -> str:
+    """A finite number in decimals, never with an exponent; it reads back as the same number.
+
+    >>> exact_number(95.0), exact_number(99.99999), exact_number(1e-7)
+    ('95', '99.99999', '0.0000001')
+    """
+    text = format(Decimal(repr(float(value))), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def exact_duration(seconds: float) -> str:
+    """A duration that :func:`parse_duration_s` reads back as the same one, in the largest unit of whole numbers.
+
+    >>> exact_duration(0.25), exact_duration(90), exact_duration(21600), exact_duration(10.04)
+    ('250ms', '90s', '6h', '10.04s')
+    """
+    fitting = _SECONDS_PER_UNIT if seconds >= 120 else {"s": 1.0, "ms": 0.001}
+    for unit, size in sorted(fitting.items(), key=lambda one: -one[1]):
+        count = round(seconds / size)
+        if count and count * size == seconds:
+            return f"{count}{unit}"
+    return f"{exact_number(seconds)}s"
+
+
+def exact_share(share: float) -> str:
+    """A share that :func:`parse_share` reads back as the same one, in percent where that can be.
+
+    >>> exact_share(0.95), exact_share(0.001)
+    ('95%', '0.1%')
+    """
+    percent = f"{exact_number(float(f'{100 * share:.15g}'))}%"
+    return percent if parse_share(percent) == share else exact_number(share)

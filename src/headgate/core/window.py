@@ -10,7 +10,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from headgate.core.budget import Budget, BudgetKeeper
 from headgate.core.differences import completed
+from headgate.core.errors import StateError
+from headgate.core.objective import Objective
+from headgate.core.spending import Spending, SpendingKeeper
 from headgate.core.startup import StartupTimes
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Batch, Decision, Instances, Instant, Observation, Sample, Verdict
@@ -36,6 +40,7 @@ class Window:
     """A read-only view of what happened until now, newest last."""
 
     __slots__ = (
+        "_budgets",
         "_decisions",
         "_last_in",
         "_last_out",
@@ -43,13 +48,14 @@ class Window:
         "_ready_since_s",
         "_samples",
         "_short_since_s",
+        "_spending",
         "_startup_times",
         "_streaks",
         "_unsettled_since_s",
         "topology",
     )
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, objective: Objective | None = None) -> None:
         self.topology = topology
         self._observations: deque[Observation] = deque()
         self._decisions: deque[Decision] = deque()
@@ -62,6 +68,10 @@ class Window:
         self._unsettled_since_s: dict[str, Instant] = {}
         self._short_since_s: dict[str, Instant] = {}
         self._startup_times = {name: StartupTimes() for name in topology.operators}
+        asked = {} if objective is None else {name: objective.slo_of(name) for name in topology.operators}
+        self._budgets = {name: BudgetKeeper(slo) for name, slo in asked.items()}
+        prices = {} if objective is None else objective.prices(topology)
+        self._spending = SpendingKeeper(prices, objective.cost if objective else None) if prices else None
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -82,6 +92,26 @@ class Window:
     def startup_times(self, operator: str) -> StartupTimes:
         """How long new instances of an operator took to be of use, as measured so far."""
         return self._startup_times[operator]
+
+    def budget(self, operator: str) -> Budget | None:
+        """How the error budget of an operator stands; ``None`` while nothing is known of it.
+
+        It covers a whole period of the objective, runs before a restart included, whatever the window retains.
+        """
+        keeper = self._budgets.get(operator)
+        return keeper.budget(self._observations[-1].at_s) if keeper is not None and self._observations else None
+
+    def spending(self) -> Spending | None:
+        """What the operators cost together, and may cost; ``None`` where they have no price."""
+        if self._spending is None or not self._observations:
+            return None
+        return self._spending.spending(self._observations[-1].at_s)
+
+    def spent(self, span_s: float) -> tuple[float, float]:
+        """What was spent in the last ``span_s`` seconds, and how many of these are known; at most a period."""
+        if self._spending is None or not self._observations:
+            return 0.0, 0.0
+        return self._spending.spent(span_s, self._observations[-1].at_s)
 
     def sample(self, operator: str) -> Sample | None:
         """The newest reading of an operator, however old."""
@@ -158,8 +188,13 @@ class History(Window):
 
     __slots__ = ("retention_s",)
 
-    def __init__(self, topology: Topology, retention_s: float = DEFAULT_RETENTION_S) -> None:
-        super().__init__(topology)
+    def __init__(
+        self,
+        topology: Topology,
+        retention_s: float = DEFAULT_RETENTION_S,
+        objective: Objective | None = None,
+    ) -> None:
+        super().__init__(topology, objective)
         self.retention_s = retention_s
 
     def observe(self, observation: Observation) -> None:
@@ -180,6 +215,10 @@ class History(Window):
             known = self._samples[name]
             if not known or sample.at_s > known[-1].at_s:
                 known.append(sample)
+                if name in self._budgets:
+                    self._budgets[name].observe(sample)
+        if self._spending is not None:
+            self._spending.observe(observation)
         for name, startups in observation.startups.items():
             for startup in startups:
                 self._startup_times[name].add(startup)
@@ -201,6 +240,29 @@ class History(Window):
         for name, times in saved.items():
             if name in self._startup_times:
                 self._startup_times[name] = StartupTimes.from_json(times)
+
+    def saved_budgets(self) -> dict[str, JSON]:
+        """What the budgets have counted and what was spent, to go on with after a restart."""
+        saved: dict[str, JSON] = {"budgets": {name: keeper.to_json() for name, keeper in self._budgets.items()}}
+        if self._spending is not None:
+            saved["spending"] = self._spending.to_json()
+        return saved
+
+    def restore_budgets(self, saved: Mapping[str, JSON]) -> list[str]:
+        """Begin with what was counted before; gives why, in sentences, where that cannot be."""
+        refused = []
+        budgets, spending = saved.get("budgets", {}), saved.get("spending")
+        known: list[tuple[BudgetKeeper | SpendingKeeper, JSON]] = [
+            (keeper, budgets[name]) for name, keeper in self._budgets.items() if name in budgets
+        ]
+        if self._spending is not None and spending is not None:
+            known.append((self._spending, spending))
+        for keeper, state in known:
+            try:
+                keeper.restore(state)
+            except StateError as error:
+                refused.append(str(error))
+        return refused
 
     def record(self, decision: Decision) -> None:
         """Add what was decided and given to the engine."""

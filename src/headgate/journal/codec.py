@@ -199,11 +199,19 @@ def event_from_dict(data: Mapping[str, JSON]) -> Event:
 
 
 def run_to_dict(run: Run) -> dict[str, JSON]:
-    return {**_fields(run), "settings": dict(run.settings), "operators": list(run.operators)}
+    bounds = None if run.bounds is None else list(run.bounds)
+    return {**_fields(run), "settings": dict(run.settings), "operators": list(run.operators), "bounds": bounds}
 
 
 def run_from_dict(data: Mapping[str, JSON]) -> Run:
-    return Run(**{**data, "operators": tuple(data["operators"])})
+    bounds = data.get("bounds")
+    return Run(
+        **{
+            **data,
+            "operators": tuple(data["operators"]),
+            "bounds": None if bounds is None else (int(bounds[0]), int(bounds[1])),
+        }
+    )
 
 
 def _known(value: Any) -> dict[str, JSON]:

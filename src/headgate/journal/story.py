@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from headgate.core.affordable import Affordable
 from headgate.core.types import (
     Decision,
     Event,
@@ -25,6 +26,7 @@ from headgate.core.types import (
     Verdict,
 )
 from headgate.core.units import format_duration
+from headgate.journal.expectations import AFTER, Expectation, expectations, expectations_in_words, without_expectations
 from headgate.journal.sizes import CLOCKS_AGREE_S
 from headgate.policies.frame.readings import plain
 
@@ -41,6 +43,8 @@ class Resize:
     """When an observation first showed all planned instances ready, and no others."""
     overtaken_s: Instant | None = None
     """When the next change of the operator's size was decided."""
+    expected: tuple[Expectation, ...] = ()
+    """What was expected of it, and what came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,17 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """A change of size that was recommended, in a row of decisions, and is not made by whoever recommends it."""
+
+    at_s: Instant
+    last_s: Instant
+    count: int
+    verdict: Verdict
+    """The last of them; numbers and wording are its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Silence:
     """A time in which nothing was heard of an operator, so that its last known size had to stand."""
 
@@ -71,7 +86,7 @@ class Silence:
     """When it was heard of again."""
 
 
-Item: TypeAlias = Resize | Hold | Silence | Receipt | Event
+Item: TypeAlias = Resize | Hold | Advice | Silence | Receipt | Event
 """One thing to tell. A receipt stands on its own, for one operator, where the engine acted to keep its size."""
 
 
@@ -82,12 +97,12 @@ def tell(
     events: Sequence[Event] = (),
 ) -> list[Item]:
     """The story of one run, in the order of time; what shadows would have done is not part of it."""
-    acting = [decision for decision in decisions if decision.role is Role.ACTING]
+    acting = [decision for decision in decisions if decision.role is not Role.SHADOW]
     answers, unasked = _match(acting, receipts)
     items: list[Item] = [*events, *unasked]
     for operator in dict.fromkeys(name for decision in acting for name in decision.verdicts):
         told = list(_of_operator(operator, acting, answers))
-        items.extend(_with_effects(told, _sizes(operator, observations)))
+        items.extend(_expecting(_with_effects(told, _sizes(operator, observations)), observations))
     for operator in dict.fromkeys(name for observation in observations for name in observation.instances):
         items.extend(_silences(operator, observations))
     return sorted(items, key=lambda item: item.at_s)
@@ -98,7 +113,7 @@ def latest(items: Sequence[Item], count: int) -> list[Item]:
     weighty = [
         index
         for index, item in enumerate(items)
-        if isinstance(item, Resize) or (isinstance(item, Hold) and item.is_stopped)
+        if isinstance(item, Resize | Advice) or (isinstance(item, Hold) and item.is_stopped)
     ]
     if count <= 0 or len(weighty) <= count:
         return list(items) if count > 0 else []
@@ -108,6 +123,17 @@ def latest(items: Sequence[Item], count: int) -> list[Item]:
 def acting_notes(verdict: Verdict) -> list[GuardNote]:
     """What the guards had to say; those that let the target pass without a word are left out."""
     return [note for note in verdict.notes if note.before != note.after or note.why]
+
+
+def unaffordable(items: Sequence[Item]) -> dict[str, str]:
+    """Why the objective and the limit on the cost cannot both be had, by operator, as of the newest of some items."""
+    newest = {item.verdict.operator: item.verdict for item in items if isinstance(item, Resize | Hold | Advice)}
+    return {
+        operator: note.why
+        for operator, verdict in newest.items()
+        for note in verdict.notes
+        if note.guard == Affordable.name and note.before != note.after
+    }
 
 
 def note_in_words(note: GuardNote) -> str:
@@ -125,7 +151,8 @@ def numbers_in_words(numbers: Mapping[str, Number]) -> str:
     >>> numbers_in_words({"latency_s": 12.3456, "instances": 4, "trend": None})
     'latency_s 12.3 · instances 4 · trend unknown'
     """
-    return " · ".join(f"{name} {_number_in_words(value)}" for name, value in numbers.items())
+    told = without_expectations(numbers)
+    return " · ".join(f"{name} {_number_in_words(value)}" for name, value in told.items())
 
 
 def _number_in_words(value: Number) -> str:
@@ -151,6 +178,14 @@ def effect_in_words(resize: Resize) -> str:
     else:
         parts.append("not seen ready yet")
     return "; ".join(parts)
+
+
+def expected_in_words(resize: Resize) -> str:
+    """What was expected of a change of size, and what came; nothing where nobody said."""
+    after_s = resize.verdict.numbers.get(AFTER)
+    if not resize.expected or not isinstance(after_s, int | float):
+        return ""
+    return expectations_in_words(after_s, resize.expected)
 
 
 def silence_in_words(silence: Silence) -> str:
@@ -187,23 +222,32 @@ def _match(decisions: Sequence[Decision], receipts: Sequence[Receipt]) -> tuple[
     return answers, unasked
 
 
-def _of_operator(operator: str, decisions: Iterable[Decision], answers: _Answers) -> Iterator[Resize | Hold]:
-    held: Hold | None = None
+def _of_operator(operator: str, decisions: Iterable[Decision], answers: _Answers) -> Iterator[Resize | Hold | Advice]:
+    row: Hold | Advice | None = None
     for decision in decisions:
         verdict = decision.verdicts.get(operator)
         if verdict is None:
             continue
-        if held is not None and (verdict.change or not _alike(held.verdict, verdict)):
-            yield held
-            held = None
-        if verdict.change:
-            yield Resize(decision.at_s, verdict, answers.get((decision.at_s, operator)))
-        elif held is None:
-            held = Hold(decision.at_s, decision.at_s, 1, verdict)
-        else:
-            held = replace(held, last_s=decision.at_s, count=held.count + 1, verdict=verdict)
-    if held is not None:
-        yield held
+        one = _alone(decision, verdict, answers)
+        if row is not None and not isinstance(one, Resize) and type(one) is type(row) and _alike(row.verdict, verdict):
+            row = replace(row, last_s=decision.at_s, count=row.count + 1, verdict=verdict)
+            continue
+        if row is not None:
+            yield row
+        row = None if isinstance(one, Resize) else one
+        if isinstance(one, Resize):
+            yield one
+    if row is not None:
+        yield row
+
+
+def _alone(decision: Decision, verdict: Verdict, answers: _Answers) -> Resize | Hold | Advice:
+    """What one decision is for one operator."""
+    if not verdict.change:
+        return Hold(decision.at_s, decision.at_s, 1, verdict)
+    if decision.role is Role.RECOMMENDED:
+        return Advice(decision.at_s, decision.at_s, 1, verdict)
+    return Resize(decision.at_s, verdict, answers.get((decision.at_s, verdict.operator)))
 
 
 def _alike(one: Verdict, other: Verdict) -> bool:
@@ -212,7 +256,20 @@ def _alike(one: Verdict, other: Verdict) -> bool:
 
 def _kind(verdict: Verdict) -> tuple[object, ...]:
     direction = (verdict.proposed > verdict.current) - (verdict.proposed < verdict.current)
-    return verdict.current, verdict.code, direction, [note.guard for note in verdict.notes if note.before != note.after]
+    stopped_by = [note.guard for note in verdict.notes if note.before != note.after]
+    return verdict.current, verdict.change, verdict.code, direction, stopped_by
+
+
+def _expecting(
+    told: Iterable[Resize | Hold | Advice], observations: Sequence[Observation]
+) -> Iterator[Resize | Hold | Advice]:
+    """The same, and what was expected of changes."""
+    for item in told:
+        if isinstance(item, Resize):
+            expected = expectations(item.verdict, item.at_s, observations)
+            yield replace(item, expected=tuple(expected)) if expected else item
+        else:
+            yield item
 
 
 def _sizes(operator: str, observations: Iterable[Observation]) -> list[tuple[Instant, Instances]]:
@@ -223,12 +280,14 @@ def _sizes(operator: str, observations: Iterable[Observation]) -> list[tuple[Ins
     ]
 
 
-def _with_effects(told: Sequence[Resize | Hold], sizes: Sequence[tuple[Instant, Instances]]) -> Iterator[Resize | Hold]:
+def _with_effects(
+    told: Sequence[Resize | Hold | Advice], sizes: Sequence[tuple[Instant, Instances]]
+) -> Iterator[Resize | Hold | Advice]:
     times = [at_s for at_s, _ in sizes]
     overtaken_s: Instant | None = None
-    done: list[Resize | Hold] = []
+    done: list[Resize | Hold | Advice] = []
     for item in reversed(told):
-        if isinstance(item, Hold):
+        if not isinstance(item, Resize):
             done.append(item)
             continue
         end = len(sizes) if overtaken_s is None else bisect_left(times, overtaken_s)

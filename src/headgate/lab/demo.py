@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate._version import __version__
+from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import EngineError, InputError
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.types import JSON
 from headgate.lab.batch_times import BatchTimes, fit_batch_times
-from headgate.runtime.autoscaler import DEFAULT_POLICY, autoscale, preview_policy
+from headgate.runtime.autoscaler import autoscale, preview_policy
 from headgate.runtime.loop import Watcher
 from headgate.runtime.simulate import fixed_size_comparison
 from headgate.runtime.summary import RunRecord, Summary
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 LEAST_SECONDS = 40.0
 QUICK_SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "autopilot": {"scale_in_window_s": 15.0},
     "reactive": {"idle_for_s": 6.0, "drain_within_s": 20.0},
     "threshold": {"upper_for_s": 4.0, "lower_for_s": 8.0, "grace_period_s": 4.0},
     "hpa": {"scale_in_window_s": 15.0},

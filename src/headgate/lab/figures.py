@@ -5,6 +5,7 @@ They are plain dictionaries: plotly's Python classes would check them once more 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,16 +13,22 @@ from itertools import pairwise
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration
-from headgate.journal.story import Hold, Item, Resize, acting_notes, note_in_words
+from headgate.journal.budgets import budget_course
+from headgate.journal.story import Advice, Hold, Item, Resize, acting_notes, note_in_words
 
 MAX_POINTS = 4000
 """A line of more points than a screen has pixels is thinned to its peaks."""
 
 # Named after the variables of the page's style sheet, which gives them a value for light, dark and paper.
 RATE, BACKLOG, LATENCY, BOUND, READY, PLANNED = "rate", "backlog", "latency", "bound", "ready", "planned"
+BUDGET = "budget"
 OUT, IN, STOPPED = "out", "in", "stopped"
 
-_PANELS = ("Input rate, records/s", "Backlog, records", "Latency, seconds", "Instances")
+_PANELS = ("Input rate, records/s", "Backlog, records", "Latency, seconds", "Instances", "Error budget spent, %")
+_INSTANCES, _BUDGET = 4, 5
+_HEIGHT = 215
+"""Of a panel, in pixels."""
+_BUDGET_POINTS = 400
 _GAP = 0.055
 _WRAP = 60
 
@@ -46,7 +53,8 @@ class TimeUnit:
 def figure(
     observations: Sequence[Observation], items: Sequence[Item], objective: Objective, operator: str
 ) -> dict[str, JSON]:
-    """Four panels over one time axis: input rate, backlog, latency against its bound, and instances with decisions."""
+    """Panels over one time axis: input rate, backlog, latency against its bound, instances with decisions, and what was
+    spent of the error budget, where that is known."""
     start_s = observations[0].at_s if observations else 0.0
     unit = TimeUnit.of(observations[-1].at_s - start_s if observations else 0.0)
     axis = _Axis(start_s, unit)
@@ -68,7 +76,12 @@ def figure(
     data.append(axis.steps("planned", PLANNED, [(at_s, size.planned) for at_s, size in sizes], dash="dot"))
     data.append(axis.steps("ready", READY, [(at_s, size.ready) for at_s, size in sizes]))
     data.extend(_markers(axis, items, operator))
-    return {"data": data, "layout": _layout(axis, samples, sizes, objective)}
+    budgets = budget_course(observations, objective.slo_of(operator), operator, _BUDGET_POINTS)
+    spent = [(at_s, 100 * budget.spent if math.isfinite(budget.spent) else None) for at_s, budget in budgets]
+    if spent:
+        data.append(axis.line(_BUDGET, "budget spent", BUDGET, spent))
+    panels = _PANELS if spent else _PANELS[:_INSTANCES]
+    return {"data": data, "layout": _layout(axis, samples, sizes, objective, panels)}
 
 
 class _Axis:
@@ -107,7 +120,7 @@ class _Axis:
             "name": name,
             "x": [self.at(at_s) for at_s, _ in kept],
             "y": [value for _, value in kept],
-            "yaxis": _y(4),
+            "yaxis": _y(_INSTANCES),
             "line": {"color": colour, "width": 2, "shape": "hv", "dash": dash},
             "hovertemplate": f"{name} %{{y}}<extra></extra>",
         }
@@ -141,10 +154,12 @@ def _markers(axis: _Axis, items: Sequence[Item], operator: str) -> Iterator[JSON
     stopped = [
         item for item in items if isinstance(item, Hold) and item.is_stopped and item.verdict.operator == operator
     ]
-    groups: list[tuple[str, str, str, Sequence[Resize | Hold]]] = [
+    advised = [item for item in items if isinstance(item, Advice) and item.verdict.operator == operator]
+    groups: list[tuple[str, str, str, Sequence[Resize | Hold | Advice]]] = [
         ("scale out", OUT, "triangle-up", [item for item in resizes if item.verdict.change > 0]),
         ("scale in", IN, "triangle-down", [item for item in resizes if item.verdict.change < 0]),
         ("stopped by a guard", STOPPED, "circle-open", stopped),
+        ("recommended", RATE, "diamond-open", advised),
     ]
     for name, colour, symbol, found in groups:
         if found:
@@ -154,14 +169,14 @@ def _markers(axis: _Axis, items: Sequence[Item], operator: str) -> Iterator[JSON
                 "name": name,
                 "x": [axis.at(item.at_s) for item in found],
                 "y": [item.verdict.target for item in found],
-                "yaxis": _y(4),
+                "yaxis": _y(_INSTANCES),
                 "marker": {"color": colour, "symbol": symbol, "size": 11, "line": {"width": 1.5, "color": colour}},
                 "text": [_hover(item) for item in found],
                 "hovertemplate": "%{text}<extra></extra>",
             }
 
 
-def _hover(item: Resize | Hold) -> str:
+def _hover(item: Resize | Hold | Advice) -> str:
     from html import escape
     from textwrap import wrap
 
@@ -178,24 +193,29 @@ def _y(panel: int) -> str:
 
 
 def _layout(
-    axis: _Axis, samples: Sequence[Sample], sizes: Sequence[tuple[Instant, Instances]], objective: Objective
+    axis: _Axis,
+    samples: Sequence[Sample],
+    sizes: Sequence[tuple[Instant, Instances]],
+    objective: Objective,
+    panels: Sequence[str],
 ) -> JSON:
-    height = (1 - _GAP * (len(_PANELS) - 1)) / len(_PANELS)
+    height = (1 - _GAP * (len(panels) - 1)) / len(panels)
+    top_of_instances = 1 - (_INSTANCES - 1) * (height + _GAP)
     layout: dict[str, JSON] = {
         "hovermode": "x unified",
         "hoversubplots": "axis",
         "margin": {"l": 56, "r": 16, "t": 28, "b": 44},
-        "height": 860,
-        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": height, "yanchor": "bottom"},
+        "height": _HEIGHT * len(panels),
+        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": top_of_instances, "yanchor": "bottom"},
         "xaxis": {
             "title": {"text": f"{axis.unit.name} from the start", "font": {"size": 13}},
-            "anchor": _y(4),
+            "anchor": _y(len(panels)),
             "range": [0, axis.at(sizes[-1][0]) if sizes else 1],
         },
         "annotations": [],
         "shapes": list(_violations(axis, samples, objective)),
     }
-    for number, title in enumerate(_PANELS, start=1):
+    for number, title in enumerate(panels, start=1):
         top = 1 - (number - 1) * (height + _GAP)
         layout[f"yaxis{'' if number == 1 else number}"] = {
             "domain": [max(0.0, top - height), top],
@@ -208,7 +228,7 @@ def _layout(
              "yanchor": "bottom", "showarrow": False}
         )  # fmt: skip
     largest = max((max(size.planned, size.ready) for _, size in sizes), default=1)
-    layout["yaxis4"] |= {"range": [0, largest + 1], "tickformat": "d"}
+    layout[f"yaxis{_INSTANCES}"] |= {"range": [0, largest + 1], "tickformat": "d"}
     if isinstance(objective.slo, LatencySlo):
         bound_s = objective.slo.bound_s
         line = {"color": BOUND, "width": 1.5, "dash": "dash"}

@@ -14,16 +14,21 @@ from string import Template
 from headgate._version import __version__
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
+from headgate.core.spending import Spending
 from headgate.core.types import Decision, Event, Instant, Observation, Receipt, Verdict
 from headgate.core.units import format_duration
+from headgate.journal.budgets import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
 from headgate.journal.codec import to_json
+from headgate.journal.expectations import coverage, coverage_in_words
 from headgate.journal.story import (
+    Advice,
     Hold,
     Item,
     Resize,
     Silence,
     acting_notes,
     effect_in_words,
+    expected_in_words,
     note_in_words,
     numbers_in_words,
     silence_in_words,
@@ -82,11 +87,13 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
     start_s = observations[0].at_s if observations else 0.0
     operators = list(dict.fromkeys(name for observation in observations for name in observation.instances))
     figures = [figure(observations, items, objective, operator) for operator in operators]
+    standing = replayed_standing(observations, objective, operators)
+    notes = [*notes, *coverage_in_words(coverage(decisions, observations))]
     sections = [_plots(operators), _comparison(summary, comparison) if comparison else "", _story(items, start_s)]
     page = Template(files("headgate.lab").joinpath("report.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
         head=_head(observations, objective, notes),
-        cards=_cards(summary, objective),
+        cards=_cards(summary, objective, standing),
         sections="\n".join(section for section in sections if section),
         footer=f"Made by Headgate {escape(__version__)}.",
         plotly=script,
@@ -107,9 +114,10 @@ def _head(observations: Sequence[Observation], objective: Objective, notes: Sequ
 # -------------------------------------------------------------------------------------------------------------- figures
 
 
-def _cards(summary: Summary, objective: Objective) -> str:
+def _cards(summary: Summary, objective: Objective, standing: Standing) -> str:
     cards = [
         *_kept(summary, objective),
+        *_spent(standing),
         ("Latency p95", _seconds(summary.latency_p95_s), f"of records; median {_seconds(summary.latency_p50_s)}", ""),
         ("Latency p99", _seconds(summary.latency_p99_s), "of records", ""),
         ("Largest backlog", _count(summary.max_backlog), "records", ""),
@@ -117,6 +125,7 @@ def _cards(summary: Summary, objective: Objective) -> str:
         ("Instances", f"{summary.mean_instances:.2f}", "ready on average", ""),
         ("Paid for", f"{summary.instance_seconds / 3600:.2f}", "instance hours", ""),
         ("Changes of size", str(summary.rescales), "", ""),
+        *_paid(standing.spending),
     ]
     return '<div class="cards">' + "".join(_card(*card) for card in cards) + "</div>"
 
@@ -130,6 +139,27 @@ def _kept(summary: Summary, objective: Objective) -> list[tuple[str, str, str, s
     asked_pct = objective.slo.percentile
     verdict = "good" if 100 - late_pct >= asked_pct else "bad"
     return [("In time", _percent(100 - late_pct), f"of the records; {plain(asked_pct)}% is asked for", verdict), met]
+
+
+def _spent(standing: Standing) -> list[tuple[str, str, str, str]]:
+    """The error budget of each operator by what was read."""
+    named = len(standing.budgets) > 1
+    return [
+        (
+            f"Error budget{f' of {operator}' if named else ''}",
+            f"{plain(100 * budget.spent)}% spent",
+            f"{left_in_words(budget)}; {burn_in_words(budget)}",
+            "bad" if budget.spent > 1 else "",
+        )
+        for operator, budget in standing.budgets.items()
+    ]
+
+
+def _paid(spending: Spending | None) -> list[tuple[str, str, str, str]]:
+    if spending is None:
+        return []
+    is_over = spending.limit is not None and (spending.projected or 0.0) > spending.limit.amount
+    return [("Cost", money(spending.spent), pace_in_words(spending), "bad" if is_over else "")]
 
 
 def _rest(share_pct: float | None) -> float | None:
@@ -250,11 +280,15 @@ def _cells(item: Item) -> tuple[str, str, list[str]]:
     """The kind of a row, what changed, and why."""
     match item:
         case Resize(verdict=verdict):
-            why = [*_why(verdict), _line("detail", effect_in_words(item))]
+            after = [_line("detail", one) for one in (effect_in_words(item), expected_in_words(item)) if one]
+            why = [*_why(verdict), *after]
             return ("out" if verdict.change > 0 else "in"), f"{verdict.current} → {verdict.target}", why
         case Hold(verdict=verdict, count=count):
             times = f" ×{count}" if count > 1 else ""
             return "stopped", f"{verdict.current}, not {verdict.proposed}{times}", list(_why(verdict))
+        case Advice(verdict=verdict, count=count):
+            times = f" ×{count}" if count > 1 else ""
+            return "advice", f"{verdict.current}, {verdict.target} recommended{times}", list(_why(verdict))
         case Silence(operator=operator):
             return "failed", "silent", [_line("", f"{operator}: {silence_in_words(item)}")]
         case Receipt():

@@ -43,6 +43,8 @@ class Outcome:
     notes: Sequence[str] = ()
     """How the source document was read, what is ours, what the numbers mean."""
     plots: Sequence[Plot] = ()
+    details: Sequence[Mapping[str, JSON]] = ()
+    """What the rows were made from; only in the JSON."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Scenario:
             "summary": self.summary,
             "rows": [dict(row) for row in outcome.rows],
             "notes": list(outcome.notes),
+            "details": [dict(one) for one in outcome.details],
         }
 
 

@@ -16,10 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.metrics import MetricSource, Observed
-from headgate.core.objective import LatencySlo, Objective, parse_objective
+from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective_form import objective_from
 from headgate.core.topology import Topology
+from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
@@ -31,7 +34,10 @@ from headgate.runtime.clock import SystemClock
 from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop, Watcher
 from headgate.runtime.metrics import require_metrics
+from headgate.runtime.mode import Mode, mode_named
 from headgate.runtime.model_file import policy_with_files
+from headgate.runtime.objective_file import read_objective
+from headgate.runtime.shadows import refuse_alike
 from headgate.runtime.switch import PolicySwitch, RuleFileWatch
 from headgate.runtime.wiring import wire
 
@@ -40,7 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headgate")
 
-DEFAULT_POLICY = "reactive"
 DEFAULT_INTERVAL_S = 5.0
 
 
@@ -92,7 +97,8 @@ class Autoscaler:
         self._switch.change(policy, settings)
 
     def start(self) -> Autoscaler:
-        self.loop.note("started", f"policy {self.loop.policy.name}, every {self.interval_s:g} s")
+        only = ", recommending only" if self.loop.mode is Mode.RECOMMEND else ""
+        self.loop.note("started", f"policy {self.loop.policy.name}, every {self.interval_s:g} s{only}")
         self._thread.start()
         return self
 
@@ -146,10 +152,11 @@ class Autoscaler:
 
 def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     spark: SparkSession | StreamingContext,
-    objective: str | Objective = "latency p95 < 10s",
+    objective: str | Objective | Mapping[str, JSON] | Path = "latency p95 < 10s",
     policy: str | PolicyMaker = DEFAULT_POLICY,
     executors: tuple[int, int] | None = None,
     *,
+    price: float | None = None,
     job: str | None = None,
     queries: Sequence[str] | None = None,
     settings: Mapping[str, object] | None = None,
@@ -159,6 +166,8 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     interval: str | float = DEFAULT_INTERVAL_S,
     journal: str | Path | Journal | None = None,
     state: str | Path | None = None,
+    shadows: Sequence[str | PolicyMaker] = (),
+    mode: str = Mode.ACT,
     take_over: bool = False,
     drain_timeout: str | float = 30.0,
     seed: int = 0,
@@ -167,7 +176,10 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
 
     Starts at once and goes on until ``stop()``; as a context manager, until the block ends.
 
-    - ``objective``: ``"latency p95 < 10s"``, ``"slow records < 5%"``, ``"throughput >= 95%"``, or an ``Objective``
+    - ``objective``: ``"latency p95 < 10s"``, ``"slow records < 5%"``, ``"throughput >= 95%"``, an ``Objective``, the
+      same as a mapping, or the path of a YAML file with it; ``"latency p95 < 10s per 6h, cost < 12 per day"`` says over
+      how long it holds, a day where nothing is said, and what all executors may cost
+    - ``price``: what an executor costs for an hour, in the unit of that cost
     - ``policy``: a name from ``headgate policies`` or a policy that is set up, such as ``Rules.from_file(…)``;
       ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
     - ``constraints``: a rule file of constraints, which hold whatever the policy decides
@@ -180,32 +192,41 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``journal``: a file that keeps what was seen, decided and learned (``headgate explain FILE``), or a journal
     - ``state``: a file with what the policy has learned elsewhere, a snapshot or the journal of another run; what this
       job's own journal holds is newer and comes first
+    - ``shadows``: policies that see what the acting one sees, decide and never act; ``headgate explain --shadows``
+      tells where they differed
+    - ``mode``: ``"act"``, or ``"recommend"``: everything is decided and journalled, and nothing is changed, so that
+      others may scale the job, Spark's own dynamic allocation too
     - ``take_over``: stop Spark's own dynamic allocation, or another autoscaler of this session, instead of refusing it
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
     from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
 
-    goal = _goal(objective, executors)
+    goal = _goal(objective, executors, price)
     clock = SystemClock()
     # Everything that can be wrong with the arguments is found out before the session is touched.
     chosen = preview_policy(policy, goal, settings, seed)
     guards_for(chosen, guards)
+    chosen_mode = mode_named(mode)
+    beside = [preview_policy(shadow, goal, None, seed) for shadow in shadows]
+    refuse_alike(chosen.name, [shadow.name for shadow in beside])
     limits = load_constraints(constraints, chosen.topology)
     sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
-    require_metrics(chosen.subscriptions, sources, SPARK_METRICS)
+    for one in (chosen, *beside):
+        require_metrics(one.subscriptions, sources, SPARK_METRICS)
     learned = None if state is None else read_state(state, chosen.name)
     if learned is not None:
         chosen.restore(learned)
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
     with contextlib.ExitStack() as undone:
-        claim = Claim.of(application_id(spark), take_over=take_over)
-        undone.callback(claim.release)
+        claim = Claim.of(application_id(spark), take_over=take_over) if chosen_mode is Mode.ACT else None
+        if claim is not None:
+            undone.callback(claim.release)
         opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
         if opened is not None and opened is not journal:
             undone.callback(opened.close)
         engine = open_engine(
             spark,
-            take_over=take_over,
+            take_over=take_over if chosen_mode is Mode.ACT else None,
             drain_timeout_s=drain_timeout_s,
             now=clock.now,
             observed={name: source for name, source in sources.items() if isinstance(source, Observed)},
@@ -218,6 +239,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
             chosen = preview_policy(policy, fitting, settings, seed)
             if learned is not None:
                 chosen.restore(learned)
+            beside = [preview_policy(shadow, fitting, None, seed) for shadow in shadows]
         loop = wire(
             engine,
             chosen,
@@ -228,6 +250,8 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
             constraints=limits,
             metrics=sources,
             journal=opened,
+            mode=chosen_mode,
+            shadows=beside,
         )
         switch = PolicySwitch(loop, Context(fitting, chosen.topology, seed), guards, limits)
         if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
@@ -237,8 +261,11 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     return running.start()
 
 
-def _goal(objective: str | Objective, executors: tuple[int, int] | None) -> Objective:
-    goal = parse_objective(objective) if isinstance(objective, str) else objective
+def _goal(
+    objective: str | Objective | Mapping[str, JSON] | Path, executors: tuple[int, int] | None, price: float | None
+) -> Objective:
+    goal = (read_objective(objective) if isinstance(objective, Path) else objective_from(objective)).priced(price)
+    goal.prices(Topology.single())
     if executors is None:
         return goal
     try:

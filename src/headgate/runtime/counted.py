@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from headgate.core.course import Course, Rows, rows
 from headgate.core.objective import ThroughputSlo
+from headgate.core.spending import paid_instances
 from headgate.core.types import Batch, Observation, Sample
 
 
@@ -128,11 +129,10 @@ def _known(values: Iterable[tuple[float, ...]], width: int) -> Rows | None:
 
 
 def _sizes(observations: Sequence[Observation], operator: str) -> Rows:
-    """Requested instances are paid for whether or not they are ready yet, ready ones whether or not still requested."""
     sizes = [(one.at_s, one.instances[operator]) for one in observations if operator in one.instances]
     spans = ((before_s, at_s, size) for (before_s, _), (at_s, size) in pairwise(sizes))
-    found = [(from_s, to_s, size.ready, max(size.requested, size.ready)) for from_s, to_s, size in spans]
+    found = [(from_s, to_s, size.ready, paid_instances(size)) for from_s, to_s, size in spans]
     if len(sizes) == 1:
         ((at_s, size),) = sizes
-        found.append((at_s, at_s, size.ready, max(size.requested, size.ready)))
+        found.append((at_s, at_s, size.ready, paid_instances(size)))
     return rows(found, 4)

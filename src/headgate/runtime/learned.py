@@ -29,6 +29,11 @@ def startup_key(job: str) -> str:
     return f"job/{job}/startup"
 
 
+def budget_key(job: str) -> str:
+    """The key under which journals keep how the error budgets of a job stand, and what it has cost."""
+    return f"job/{job}/budget"
+
+
 def read_state(path: Path | str, policy: str) -> Mapping[str, JSON]:
     """The snapshot of a policy from a file of either kind."""
     path = Path(path)

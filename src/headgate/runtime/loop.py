@@ -12,19 +12,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
+from headgate.core.objective import Objective
 from headgate.core.step import hold, step
-from headgate.core.types import JSON, Answer, Decision, Event, Instant, Observation, Outcome, Receipt
+from headgate.core.types import JSON, Answer, Decision, Event, Instant, Observation, Outcome, Receipt, Role
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.clock import Clock
-from headgate.runtime.learned import startup_key, state_key
+from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.metrics import MetricCollector
+from headgate.runtime.mode import Mode, as_it_is
+from headgate.runtime.shadows import Shadow, Shadows
 
 logger = logging.getLogger("headgate")
 
@@ -33,12 +37,14 @@ SAVE_EVERY_S = 60.0
 
 Watcher = Callable[[Observation | None, Decision | None], None]
 """Is shown what each tick saw and decided: a live view, a test, a report."""
+ShadowWatcher = Callable[[Decision, Sequence[Decision]], None]
+"""Is shown what was decided, and what each shadow would have."""
 
 
 class ControlLoop:
     """Owns the history and makes one cycle at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per part of a loop
         self,
         engine: Engine,
         policy: Policy,
@@ -49,6 +55,9 @@ class ControlLoop:
         journal: Journal | None = None,
         retention_s: float = DEFAULT_RETENTION_S,
         metrics: Mapping[str, MetricSource] | None = None,
+        objective: Objective | None = None,
+        mode: Mode = Mode.ACT,
+        shadows: Sequence[Shadow] = (),
     ) -> None:
         self.engine = engine
         self.policy = policy
@@ -56,17 +65,24 @@ class ControlLoop:
         self.clock = clock
         self.job = job
         """The name by which a later run of the same job finds what this one has seen and learned."""
-        self.history = History(engine.topology(), retention_s)
+        self.history = History(engine.topology(), retention_s, objective)
+        self.mode = mode
+        self.shadows = Shadows(shadows)
+        """Decide on the same window, and are journalled."""
         self.watchers: list[Watcher] = []
+        self.shadow_watchers: list[ShadowWatcher] = []
         self.chores: list[Callable[[], None]] = []
         """Is done before each tick: looking whether a rule file has changed."""
         self._collector = MetricCollector(engine, metrics)
-        self._collector.subscribe(getattr(policy, "subscriptions", ()))
+        self._subscribe(policy)
         self._next: tuple[AnyPolicy, tuple[Guard, ...], str] | None = None
         self._journal = journal
         self._saved_s = clock.now()
         self._resuming: tuple[Guard, ...] = ()
         self._journal_failed = False
+
+    def _subscribe(self, policy: Policy) -> None:
+        self._collector.subscribe({*getattr(policy, "subscriptions", ()), *self.shadows.subscriptions})
 
     def tick(self) -> Decision | None:
         """One cycle; ``None`` when the engine could not be observed, so that nothing could be decided."""
@@ -79,10 +95,7 @@ class ControlLoop:
         observation = self._observe(now)
         decision = None if observation is None else self._decide(now, observation)
         for watcher in self.watchers:
-            try:
-                watcher(observation, decision)
-            except Exception:
-                logger.exception("a watcher failed; it goes on being told")
+            _tell(watcher, observation, decision)
         return decision
 
     def recall(self, observations: Iterable[Observation], decisions: Iterable[Decision]) -> None:
@@ -118,7 +131,7 @@ class ControlLoop:
             return
         policy, guards, told = change
         learned = self.policy.snapshot() if policy.name == self.policy.name else None
-        self._collector.subscribe(policy.subscriptions)
+        self._subscribe(policy)
         self.policy, self.guards = policy, guards
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
         self.note("policy-changed", told or f"policy {policy.name}")
@@ -134,7 +147,8 @@ class ControlLoop:
 
     def _observe(self, now: Instant) -> Observation | None:
         try:
-            self.history.observe(self._collector.completed(self.engine.observe()))
+            seen = self._collector.completed(self.engine.observe())
+            self.history.observe(seen if self.mode is Mode.ACT else as_it_is(seen))
         except EngineGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
@@ -155,6 +169,8 @@ class ControlLoop:
             reason = f"{self.policy.name} failed with {_told(error)}"
             self.note("policy-failed", reason, at_s=now)
             decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
+        if self.mode is Mode.RECOMMEND:
+            decision = replace(decision, role=Role.RECOMMENDED)
         for event in events:
             self._note(event)
         self._carry_out(now, decision)
@@ -171,12 +187,21 @@ class ControlLoop:
         return decision if lifted.targets == decision.targets else lifted
 
     def _carry_out(self, now: Instant, decision: Decision) -> None:
-        receipt = self._apply(now, decision)
-        if (taken := _taken(decision, receipt)).verdicts:
-            self.history.record(taken)
+        receipt = None if self.mode is Mode.RECOMMEND else self._apply(now, decision)
         self._write(lambda journal: journal.decided(decision))
-        if receipt.outcome is not Outcome.UNCHANGED:
+        if receipt is not None and receipt.outcome is not Outcome.UNCHANGED:
             self._write(lambda journal: journal.received(receipt))
+        # After the acting policy has been obeyed, and before what it decided is part of what can be looked back on.
+        self._let_shadows_decide(now, decision)
+        if receipt is not None and (taken := _taken(decision, receipt)).verdicts:
+            self.history.record(taken)
+
+    def _let_shadows_decide(self, now: Instant, decision: Decision) -> None:
+        decided = self.shadows.decide(now, self.history, self._note)
+        for shadow in decided:
+            self._write(partial(_journal_decision, shadow))
+        for watcher in self.shadow_watchers:
+            _tell(watcher, decision, decided)
 
     def _apply(self, now: Instant, decision: Decision) -> Receipt:
         # Holds are applied too: a decision is the desired state, and the engine repairs what deviates from it.
@@ -190,16 +215,17 @@ class ControlLoop:
             return Receipt(now, dict.fromkeys(decision.verdicts, answer))
 
     def save_state(self) -> None:
-        """Put what the policy has learned, and how long instances take to start, into the journal."""
+        """Put what the policy has learned, how long instances take to start and how budgets stand into the journal."""
         self._saved_s = self.clock.now()
         if self._journal is None:
             return
-        key = state_key(self.job, self.history.operators, self.policy)
-        self._write(lambda journal: journal.save_state(key, self.policy.snapshot()))
+        for policy in (*(shadow.policy for shadow in self.shadows), self.policy):
+            self._write(partial(_save_learned, state_key(self.job, self.history.operators, policy), policy))
         times = {name: self.history.startup_times(name) for name in self.history.operators}
         if any(times.values()):
             saved = {name: one.to_json() for name, one in times.items()}
             self._write(lambda journal: journal.save_state(startup_key(self.job), saved))
+        self._write(lambda journal: journal.save_state(budget_key(self.job), self.history.saved_budgets()))
 
     def _write(self, write: Callable[[Journal], None]) -> None:
         if self._journal is None:
@@ -213,6 +239,21 @@ class ControlLoop:
             self._journal_failed = True
         else:
             self._journal_failed = False
+
+
+def _journal_decision(decision: Decision, journal: Journal) -> None:
+    journal.decided(decision)
+
+
+def _save_learned(key: str, policy: Policy, journal: Journal) -> None:
+    journal.save_state(key, policy.snapshot())
+
+
+def _tell(watcher: Callable[..., None], *seen: object) -> None:
+    try:
+        watcher(*seen)
+    except Exception:
+        logger.exception("a watcher failed; it goes on being told")
 
 
 def _taken(decision: Decision, receipt: Receipt) -> Decision:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -26,10 +26,12 @@ from headgate.core.metrics import MetricSource
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.journal.contract import Journal
+from headgate.journal.shadows import Differences, ShadowStory
 from headgate.policies.frame.base import Context, PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, load_constraints
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.mode import Mode, mode_named
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.runtime.wiring import wire
@@ -59,6 +61,8 @@ class SimulationResult:
     record: RunRecord
     state: Mapping[str, JSON]
     """What the policy had learned by the end."""
+    shadows: Mapping[str, ShadowStory] = field(default_factory=dict)
+    """Where shadows would have decided otherwise, by their names."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -75,7 +79,8 @@ class SimulationResult:
 
     def to_json(self) -> dict[str, JSON]:
         """Plain data, the same for the same arguments and seed."""
-        return self.record.to_json(self.run)
+        told = {name: story.to_json() for name, story in self.shadows.items()}
+        return self.record.to_json(self.run) | ({"shadows": told} if told else {})
 
 
 def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about a run
@@ -99,6 +104,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     seconds: float,
     seed: int = 0,
     state: Mapping[str, JSON] | None = None,
+    shadows: Sequence[str | PolicyMaker] = (),
+    mode: str = Mode.ACT,
     journal: Journal | None = None,
     progress: Progress | None = None,
 ) -> SimulationResult:
@@ -117,6 +124,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     - ``settings`` of the policy and ``guards`` of the stabilisers, as plain values
     - ``seed``: of the policy's randomness and the model's noise
     - ``state``: what the policy has learned before (``SimulationResult.state``, or any snapshot of it)
+    - ``shadows``: policies that decide beside it, on what it sees, and never act
+    - ``mode``: ``act``, or ``recommend``: everything is decided and told, and the job stays as it is
     - ``journal``: keeps everything that was seen, decided and learned
     """
     _require_positive("seconds", seconds)
@@ -144,7 +153,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
             late_after_s=late_after_s,
         )
     engine = SimulatedEngine(kernel, startup_s=startup_s, startup_spread=startup_spread, drain_s=drain_s, seed=seed)
-    chosen = policy_with_files(policy, Context(objective, engine.topology(), seed), settings)
+    context = Context(objective, engine.topology(), seed)
+    chosen = policy_with_files(policy, context, settings)
     if state is not None:
         chosen.restore(state)
     limits = load_constraints(constraints, engine.topology())
@@ -171,6 +181,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         "interval_s": interval_s,
         "seconds": seconds,
         "seed": seed,
+        "mode": str(mode_named(mode)),
     }
     # The same arguments must give the same run, so nothing is taken over from an earlier one in the same journal.
     loop = wire(
@@ -183,8 +194,11 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         metrics=sources,
         journal=journal,
         resumes=False,
+        mode=mode_named(mode),
+        shadows=[policy_with_files(shadow, context) for shadow in shadows],
     )
-    record = RunRecord(objective)
+    record, differences = RunRecord(objective), Differences()
+    loop.shadow_watchers.append(differences)
     loop.watchers.append(record)
     loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
     _run(loop, engine, interval_s, seconds, progress)
@@ -197,7 +211,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         journal.observed(final)
     loop.save_state()
     loop.note("stopped", f"after {seconds:g} simulated seconds")
-    return SimulationResult(run, record, loop.policy.snapshot())
+    return SimulationResult(run, record, loop.policy.snapshot(), differences.told())
 
 
 def fixed_size_comparison(

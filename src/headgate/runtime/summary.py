@@ -13,13 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headgate.core.budget import BudgetKeeper
 from headgate.core.course import Course, Rows, above
-from headgate.core.objective import LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo
-from headgate.core.types import JSON, Decision, Instances, Observation, Sample, Verdict
+from headgate.core.objective import HOUR_S, LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.types import JSON, Decision, Instances, Observation, Role, Sample, Verdict
+from headgate.journal.budgets import Standing, purse_of
 from headgate.runtime.counted import course_of
 
-FORMAT_VERSION = 2
-"""Of the report as plain data. 2: scored on records and on what truly happened; before, on readings."""
+FORMAT_VERSION = 3
+"""Of the report as plain data. 2: scored on records and on what truly happened; before, on readings. 3: with the error
+budget, and what was paid."""
 _DIGITS = 6
 """Decimals of the numbers in a report: a microsecond, a millionth of a record."""
 
@@ -49,6 +52,8 @@ class Summary:
     latency_p99_s: float | None
     """The latency that this share of the records did not exceed, from arrival to result; those that are not done count
     with what they have waited so far."""
+    cost: float | None = None
+    """What was paid, in the unit of the price; ``None`` where there is none."""
 
     def to_json(self) -> dict[str, JSON]:
         return {name: _rounded(value) for name, value in dataclasses.asdict(self).items()}
@@ -58,21 +63,27 @@ def summarise(course: Course, decisions: Sequence[Decision], objective: Objectiv
     """The summary of one operator's run."""
     slo = objective.slo_of(operator)
     violated = _violated(course, slo)
+    # Who allows a job to have no instances allows it to be idle; what waits too long for one is violated all the same.
+    powerless = course.without_capacity if objective.min_instances > 0 else course.without_capacity[:0]
     late = course.late_share(slo.bound_s) if isinstance(slo, LatencySlo) else None
     p50_s, p95_s, p99_s = course.latencies_s(0.5, 0.95, 0.99)
+    price, paid_s = objective.price_per_instance_hour, course.paid_s()
     return Summary(
-        slo_violation_pct=None if violated is None else 100 * course.share_of_time(violated, course.without_capacity),
+        slo_violation_pct=None if violated is None else 100 * course.share_of_time(violated, powerless),
         late_records_pct=None if late is None else 100 * late,
         qos_pct=None if course.behind is None else 100 * (1 - course.share_of_time(course.behind)),
         mean_instances=course.mean_ready(),
-        instance_seconds=course.paid_s(),
+        instance_seconds=paid_s,
         rescales=sum(
-            decision.verdicts[operator].change != 0 for decision in decisions if operator in decision.verdicts
+            decision.verdicts[operator].change != 0
+            for decision in decisions
+            if decision.role is Role.ACTING and operator in decision.verdicts
         ),
         max_backlog=course.max_backlog,
         latency_p50_s=p50_s,
         latency_p95_s=p95_s,
         latency_p99_s=p99_s,
+        cost=None if price is None else price * paid_s / HOUR_S,
     )
 
 
@@ -97,8 +108,8 @@ class RunRecord:
 
     ``truth`` is what truly happened, where that is known.
 
-    Of the decisions it keeps those that changed a size, and the first of each row of equal ones in which a guard
-    stopped or altered what the policy proposed. A journal keeps them all.
+    Of the decisions it keeps those that changed a size, and the first of each row of equal ones that recommended one,
+    or in which a guard stopped or altered what the policy proposed. A journal keeps them all.
     """
 
     def __init__(self, objective: Objective, operator: str = "job") -> None:
@@ -108,18 +119,26 @@ class RunRecord:
         self.observations: list[Observation] = []
         self.decisions: list[Decision] = []
         self._altered: tuple[int, int, str] | None = None
+        self._budget = BudgetKeeper(objective.slo_of(operator))
+        self._purse = purse_of(objective, (operator,))
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is not None:
             self.observations.append(observation)
+            if (sample := observation.samples.get(self.operator)) is not None:
+                self._budget.observe(sample)
+            if self._purse is not None:
+                self._purse.observe(observation)
         verdict = None if decision is None else decision.verdicts.get(self.operator)
         if decision is None or verdict is None:
             return
         altered = None
-        if verdict.proposed != verdict.target:
+        is_advice = verdict.change != 0 and decision.role is not Role.ACTING
+        if verdict.proposed != verdict.target or is_advice:
             guards = [note.guard for note in verdict.notes if note.before != note.after]
-            altered = (verdict.proposed, verdict.target, guards[0] if guards else "")
-        if verdict.change != 0 or altered not in (None, self._altered):
+            wanted = verdict.target if is_advice else verdict.proposed
+            altered = (wanted, verdict.target, guards[0] if guards else "")
+        if (verdict.change != 0 and not is_advice) or altered not in (None, self._altered):
             self.decisions.append(decision)
         self._altered = altered
 
@@ -127,6 +146,15 @@ class RunRecord:
     def start_s(self) -> float:
         """When the run began, on the loop's clock."""
         return self.observations[0].at_s if self.observations else 0.0
+
+    def standing(self) -> Standing:
+        """How the error budget of this run stands by what was read, and what it has cost."""
+        at_s = self.observations[-1].at_s if self.observations else 0.0
+        budget = self._budget.budget(at_s)
+        return Standing(
+            {} if budget is None else {self.operator: budget},
+            None if self._purse is None else self._purse.spending(at_s),
+        )
 
     def summary(self) -> Summary:
         course = self.truth or course_of(self.observations, self.operator)
@@ -152,7 +180,11 @@ class RunRecord:
     def decision_rows(self) -> list[dict[str, JSON]]:
         """The decisions that were kept, with why."""
         return [
-            {"t": _rounded(decision.at_s - self.start_s), **_verdict_row(decision.verdicts[self.operator])}
+            {
+                "t": _rounded(decision.at_s - self.start_s),
+                "role": str(decision.role),
+                **_verdict_row(decision.verdicts[self.operator]),
+            }
             for decision in self.decisions
         ]
 
@@ -162,6 +194,7 @@ class RunRecord:
             "version": FORMAT_VERSION,
             "run": dict(run),
             "summary": self.summary().to_json(),
+            **_all_rounded(self.standing().to_json()),
             "series": self.series(),
             "decisions": self.decision_rows(),
         }
@@ -194,6 +227,15 @@ def _verdict_row(verdict: Verdict) -> dict[str, JSON]:
             if note.before != note.after
         ],
     }
+
+
+def _all_rounded(value: JSON) -> JSON:
+    """Plain data whose numbers JSON can hold."""
+    if isinstance(value, Mapping):
+        return {name: _all_rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_all_rounded(one) for one in value]
+    return _rounded(value) if isinstance(value, float) else value
 
 
 def _rounded(value: float | None) -> float | None:

@@ -13,8 +13,10 @@ from headgate.policies.frame.base import AnyPolicy, guards_for
 from headgate.rules.constraints import constrained
 from headgate.rules.model import Constraint
 from headgate.runtime.clock import Clock
-from headgate.runtime.learned import startup_key, state_key
+from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.mode import Mode
+from headgate.runtime.shadows import Shadow, refuse_alike
 
 LONGEST_BREAK_S = 60.0
 """A loop that comes back within this time goes on as if it had not been away."""
@@ -32,14 +34,19 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     metrics: Mapping[str, MetricSource] | None = None,
     journal: Journal | None = None,
     resumes: bool = True,
+    mode: Mode = Mode.ACT,
+    shadows: Sequence[AnyPolicy] = (),
 ) -> ControlLoop:
     """A loop over an engine, with a new run of the job in its journal.
 
     - ``guards``: what the user set instead of what suits the policy
     - ``resumes``: go on where an earlier run of the same job in this journal stopped. The policy begins with what it
-      had learned, if that still fits, and so do start-up times; after a short break the loop also recalls what was seen
-      and decided, and after any break the job gets back the size it had.
+      had learned, if that still fits; start-up times and error budgets go on. After a short break the loop also recalls
+      what was seen and decided, and after any break the job gets back the size it had.
+    - ``mode``: whether to act on what is decided
+    - ``shadows``: policies that decide beside it and never act
     """
+    refuse_alike(policy.name, [shadow.name for shadow in shadows])
     loop = ControlLoop(
         engine,
         policy,
@@ -47,17 +54,23 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         clock,
         job=job,
         journal=journal,
-        retention_s=max(DEFAULT_RETENTION_S, policy.lookback_s),
+        retention_s=max(DEFAULT_RETENTION_S, *(one.lookback_s for one in (policy, *shadows))),
         metrics=metrics,
+        objective=policy.objective,
+        mode=mode,
+        shadows=[Shadow(shadow, guards_around(shadow, guards, constraints)) for shadow in shadows],
     )
     if journal is None:
         return loop
     operators = engine.topology().operators
     learned = journal.load_state(state_key(job, operators, policy)) if resumes else None
     sizes: Mapping[str, int] = {}
+    refused: Sequence[str] = ()
     if resumes:
         loop.history.restore_startup_times(journal.load_state(startup_key(job)) or {})
         sizes = journal.last_sizes(job)
+        # Before what was seen is recalled: of that only what came after it is still to be counted.
+        refused = loop.history.restore_budgets(journal.load_state(budget_key(job)) or {})
         _recall(loop, journal, engine_name)
     journal.begin(
         Run(
@@ -69,13 +82,23 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
             operators=operators,
             seed=policy.seed,
             job=job,
+            bounds=_bounds(policy),
         )
     )
+    for why in refused:
+        loop.note("budget-anew", f"{why} It is counted anew.")
     if learned is not None:
         loop.restore(learned)
-    if sizes:
+    if resumes:
+        _restore_shadows(loop, journal)
+    if sizes and mode is Mode.ACT:
         loop.resume(sizes)
     return loop
+
+
+def _bounds(policy: AnyPolicy) -> tuple[int, int] | None:
+    asked = policy.objective
+    return (asked.min_instances, asked.max_instances) if asked.bounded else None
 
 
 def guards_around(
@@ -86,6 +109,14 @@ def guards_around(
     settings = guards_for(policy, changes)
     built = policy.guarded(settings.build(policy.objective, policy.topology))
     return constrained(built, constraints, policy.objective)
+
+
+def _restore_shadows(loop: ControlLoop, journal: Journal) -> None:
+    """Let each shadow go on with what it had learned, as a shadow or when it acted."""
+    for shadow in loop.shadows:
+        learned = journal.load_state(state_key(loop.job, loop.history.operators, shadow.policy))
+        if learned is not None and (why := shadow.restore(learned)):
+            loop.note("state-refused", f"{why} Shadow {shadow.policy.name} starts without it.")
 
 
 def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:

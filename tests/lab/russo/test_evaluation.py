@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.lab.russo.evaluation import Contender, World, cost_curves, make_planner, row_of, run_all, run_contender
+from headgate.lab.russo.evaluation import (
+    Contender,
+    World,
+    cost_curves,
+    make_planner,
+    notes,
+    row_of,
+    run_all,
+    run_contender,
+)
+from headgate.lab.russo.loads import TaxiLoad, best_load
 from headgate.lab.scenario import find_scenario
 from headgate.lab.scenarios.russo_beyond import CONTENDERS
-from headgate.lab.scenarios.russo_table_1 import ROWS
+from headgate.lab.scenarios.russo_table_1 import ROWS, beside_the_document
+from headgate.workloads.traces import VARIABLE
 
 MONTH = 43_200
 SHORT = 3000
@@ -64,3 +75,46 @@ def test_a_planner_is_made_by_the_name_of_its_policy() -> None:
     world = World(2, 100)
     kinds = {name: type(make_planner(world, name, {})).__name__ for name in ("mdp", "rl-centralized", "mdp-path")}
     assert kinds == {"mdp": "ExactPlanner", "rl-centralized": "CentralPlanner", "mdp-path": "PathPlanner"}
+
+
+@pytest.fixture
+def real() -> TaxiLoad:
+    load = best_load()
+    if not load.is_real:
+        pytest.skip(load.why_not_real)
+    return load
+
+
+def test_real_taxis_are_scaled_to_the_document_s_mean_and_keep_their_own_days(real: TaxiLoad) -> None:
+    assert len(real.counts) == 215 * 1440
+    assert real.counts.mean() == pytest.approx(329, rel=0.001)
+    by_hour = real.counts.reshape(215, 24, 60).mean(axis=(0, 2))
+    assert by_hour.argmin() in (4, 5)
+    assert by_hour.max() > 5 * by_hour.min()
+    assert "New York's passengers" in real.note
+
+
+def test_costs_on_real_taxis_are_those_of_the_document_within_a_few_percent(real: TaxiLoad) -> None:
+    off = {}
+    for contender, printed in (ROWS[0], ROWS[3]):
+        row = row_of(contender, run_contender(contender, 4 * MONTH, real))
+        off[contender.label] = beside_the_document(row, {"avg_cost": printed[0]})["off_percent"]["avg_cost"]
+    assert off["Centralized MDP"] == pytest.approx(-4, abs=2)
+    assert off["Decentralized (U=0.6)"] == pytest.approx(-0.6, abs=2)
+
+
+def test_without_traces_the_generator_is_used_and_the_notes_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "no-such-folder")
+    load = best_load()
+    assert not load.is_real
+    told = notes(load)[0]
+    assert "come from a generator" in told
+    assert "were not used: the public traces are not at 'no-such-folder'" in told
+
+
+def test_every_column_is_compared_with_the_document() -> None:
+    row = beside_the_document(
+        {"policy": "p", "avg_cost": 0.18, "sla_violations": 50}, {"avg_cost": 0.2, "sla_violations": 40}
+    )
+    assert row["off_percent"] == {"avg_cost": -10.0, "sla_violations": 25.0}
+    assert row["document"] == {"avg_cost": 0.2, "sla_violations": 40}

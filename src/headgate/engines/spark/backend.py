@@ -50,7 +50,7 @@ def spark_errors(doing: str) -> Iterator[None]:
 class SparkBackend:
     """Executors of one application: list, ask for, drain, kill."""
 
-    def __init__(self, spark: SparkSession, *, take_over: bool) -> None:
+    def __init__(self, spark: SparkSession, *, take_over: bool | None) -> None:
         _refuse_unscalable(spark)
         self._spark = spark
         jvm: Any = spark.sparkContext._jvm
@@ -68,7 +68,8 @@ class SparkBackend:
         )
         self.status_store: Any = self._context.statusStore()
         self.status_tracker: Any = self._context.statusTracker()
-        self._stop_sparks_own(take_over)
+        if take_over is not None:
+            self._stop_sparks_own(take_over)
         self.drains_gracefully = spark.sparkContext.getConf().get("spark.decommission.enabled", "false") == "true"
         self._mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._mapper.registerModule(_scala_object(jvm.com.fasterxml.jackson.module.scala, "DefaultScalaModule"))

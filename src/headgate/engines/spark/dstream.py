@@ -38,7 +38,7 @@ class DStreamEngine(SparkEngine):
         context: StreamingContext,
         *,
         operator: str = "job",
-        take_over: bool = False,
+        take_over: bool | None = False,
         drain_timeout_s: float = 30.0,
         now: Callable[[], Instant] = time.time,
         observed: Mapping[str, Observed] | None = None,
@@ -54,7 +54,8 @@ class DStreamEngine(SparkEngine):
                 f"metrics {', '.join(sorted(observed))} are observations of data frames, which a streaming context "
                 "does not have; give them as callables."
             )
-        if context.sparkContext.getConf().get("spark.streaming.dynamicAllocation.enabled", "false") == "true":
+        own = context.sparkContext.getConf().get("spark.streaming.dynamicAllocation.enabled", "false") == "true"
+        if own and take_over is not None:
             raise UnsupportedEngineError(
                 "Spark Streaming's own dynamic allocation is on and would work against Headgate; "
                 "set spark.streaming.dynamicAllocation.enabled=false."

@@ -52,6 +52,8 @@ class SparkEngine:
     """Observes and resizes the executors of one Spark application; the whole application is one operator.
 
     - ``queries``: names of the streaming queries that count, where not all do; ``"!name"`` leaves one out
+    - ``take_over``: stop Spark's own dynamic allocation instead of refusing it; ``None`` leaves it alone, for those who
+      only observe
     - ``late_after_s``: a record whose result comes later than this counts as late
     - ``observed``: numbers that the job computes with ``df.observe``, for those who subscribe to them
     """
@@ -61,7 +63,7 @@ class SparkEngine:
         spark: SparkSession,
         *,
         operator: str = "job",
-        take_over: bool = False,
+        take_over: bool | None = False,
         drain_timeout_s: float = 30.0,
         now: Callable[[], Instant] = time.time,
         observed: Mapping[str, Observed] | None = None,

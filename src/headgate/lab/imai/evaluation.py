@@ -35,6 +35,10 @@ class Plan:
     probability: float = 0.95
     """ρ of the mst policies."""
     seed: int = 0
+    load: str | None = None
+    """A load that all applications are given in place of their own."""
+    noise: float = 1.0
+    """What the deviations of all throughputs are multiplied by."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def _spread(parts: Sequence[Plan], processes: int) -> Iterator[list[Result]]:
 def run_application(plan: Plan) -> list[Result]:
     """All runs of the one application of a plan."""
     (name,) = plan.applications
-    bench = Bench(name, plan.minutes)
+    bench = Bench(name, plan.minutes, load=plan.load, noise=plan.noise)
     results = []
     for run in range(plan.runs):
         trial = bench.trial(plan.seed, run)
@@ -95,9 +99,10 @@ class Trial:
 class Bench:
     """One application with its load and the forecasts of it, each made when it is first needed."""
 
-    def __init__(self, name: str, minutes: int = WEEK_MINUTES) -> None:
-        self.application: Application = next(one for one in APPLICATIONS if one.name == name)
-        self.load: FloatArray = self.application.peak * load_shape(self.application.load)[:minutes]
+    def __init__(self, name: str, minutes: int = WEEK_MINUTES, *, load: str | None = None, noise: float = 1.0) -> None:
+        self._index, own = next((index, one) for index, one in enumerate(APPLICATIONS) if one.name == name)
+        self.application: Application = replace(own, noise=noise * own.noise)
+        self.load: FloatArray = own.peak * load_shape(load or own.load)[:minutes]
 
     @cached_property
     def _arma(self) -> dict[int, Load]:
@@ -109,7 +114,7 @@ class Bench:
 
     def trial(self, seed: int, run: int) -> Trial:
         application = self.application
-        random = np.random.default_rng([seed, APPLICATIONS.index(application), run])
+        random = np.random.default_rng([seed, self._index, run])
         return Trial(
             application.measure(application.training_sizes, random),
             application.measure(application.validation_sizes, random),

@@ -51,12 +51,14 @@ class Week:
     """Instances that were ready."""
     sustained: FloatArray
     """What they could carry."""
+    planned: NDArray[np.int64]
+    """Instances that were ready or starting."""
 
 
 def run_week(load: FloatArray, means: FloatArray, deviations: FloatArray, draws: FloatArray, sizer: Sizer) -> Week:
     """Simulate; ``draws`` has one standard normal number per block, ``means`` and ``deviations`` one entry per size."""
     minutes = len(load)
-    sizes = np.empty(minutes, dtype=np.int64)
+    sizes, asked = np.empty(minutes, dtype=np.int64), np.empty(minutes, dtype=np.int64)
     # A run begins with what its first load needs.
     enough = means > load[0]
     ready = planned = int(np.argmax(enough) if enough.any() else np.argmax(means)) + 1
@@ -78,6 +80,6 @@ def run_week(load: FloatArray, means: FloatArray, deviations: FloatArray, draws:
             if target < planned:
                 planned = target
                 ready = min(ready, target)
-        sizes[minute] = ready
+        sizes[minute], asked[minute] = ready, planned
     index = sizes - 1
-    return Week(load, sizes, means[index] + deviations[index] * np.repeat(draws, BLOCK)[:minutes])
+    return Week(load, sizes, means[index] + deviations[index] * np.repeat(draws, BLOCK)[:minutes], asked)

@@ -1,14 +1,14 @@
 """The three loads of imai's figure 5, one value per minute for a week, scaled to a peak of 1.
 
 World Cup 98 is the document's own week. Its tweets and flights are not published: two generated weeks with a daily
-cycle stand in for them.
+cycle stand in for them. Further weeks, of public traces, show how far the results hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
-from functools import cache
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 
 import numpy as np
 
@@ -19,9 +19,15 @@ DAY_MINUTES = 1440
 WEEK_MINUTES = 7 * DAY_MINUTES
 
 
-def _wc98() -> FloatArray:
-    monday = datetime(1998, 6, 29)  # noqa: DTZ001  the trace is in GMT
+def _wc98(monday: datetime) -> FloatArray:
     return read_trace("wc98").between(monday, monday + timedelta(days=7))
+
+
+def _week_of(trace: str, week: int) -> FloatArray:
+    """The first or a later week of a trace, on lines between its steps where they are longer than a minute."""
+    read = read_trace(trace)
+    minutes = np.arange(week * WEEK_MINUTES, (week + 1) * WEEK_MINUTES)
+    return np.interp(minutes * 60 / read.step_s, np.arange(len(read.rates_per_s)), read.rates_per_s)
 
 
 def _tweets() -> FloatArray:
@@ -47,7 +53,17 @@ def _daily(seed: int, *, night: float, evening: float, slow: float, fast: float)
     return np.asarray(cycle * np.exp(wander + random.normal(0, fast, WEEK_MINUTES)))
 
 
-_LOADS: dict[str, Callable[[], FloatArray]] = {"wc98": _wc98, "tweets": _tweets, "flights": _flights}
+_LOADS: dict[str, Callable[[], FloatArray]] = {
+    "wc98": partial(_wc98, datetime(1998, 6, 29, tzinfo=UTC)),
+    "wc98-22-june": partial(_wc98, datetime(1998, 6, 22, tzinfo=UTC)),
+    "wc98-15-june": partial(_wc98, datetime(1998, 6, 15, tzinfo=UTC)),
+    "tweets": _tweets,
+    "flights": _flights,
+    "twitter-2021": partial(_week_of, "twitter", 0),
+    "tweets-about-google": partial(_week_of, "tweets-goog", 0),
+    "nasa-first-week": partial(_week_of, "nasa", 0),
+    "nasa-second-week": partial(_week_of, "nasa", 1),
+}
 
 
 @cache

@@ -24,6 +24,8 @@ class Measures:
     """The same share, of records."""
     relative_cost_truth: float
     """Eq. 23: instances used over the least that would have done in each minute."""
+    relative_cost_started: float
+    """Eq. 23 with instances charged from the moment they are asked for."""
     relative_cost_static: float
     """Eq. 24, with the parentheses it lacks: instances used over those of a size fixed at the peak."""
     worst_backlog_peak_minutes: float
@@ -60,6 +62,7 @@ def measure(week: Week, least: NDArray[np.int64]) -> Measures:
         qos_pct=100 * float(np.mean(kept)),
         load_weighted_qos_pct=100 * float(np.sum(week.load[kept]) / np.sum(week.load)),
         relative_cost_truth=float(np.sum(week.sizes) / np.sum(least)),
+        relative_cost_started=float(np.sum(week.planned) / np.sum(least)),
         relative_cost_static=float(np.sum(week.sizes) / (len(least) * np.max(least))),
         worst_backlog_peak_minutes=float(np.max(backlogs(week)) / np.max(week.load)),
     )

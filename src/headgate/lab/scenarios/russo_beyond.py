@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headgate.lab.russo.evaluation import NOTES, Contender, row_of, run_all
+from headgate.lab.russo.evaluation import Contender, notes, row_of, run_all
+from headgate.lab.russo.loads import best_load
 from headgate.lab.scenario import Outcome, Progress, scenario
 
 CONTENDERS = (
@@ -19,9 +20,10 @@ CONTENDERS = (
     "russo-beyond", "One year, three to twenty operators: what we add to russo's policies, against the exact plan."
 )
 def run(progress: Progress) -> Outcome:
+    load = best_load()
     # The longest first, so that no process waits for the other at the end.
     order = sorted(range(len(CONTENDERS)), key=lambda index: CONTENDERS[index].policy != "rl-decentralized")
-    tallies = dict(zip(order, run_all([CONTENDERS[index] for index in order], progress), strict=True))
+    tallies = dict(zip(order, run_all([CONTENDERS[index] for index in order], progress, load), strict=True))
     exact = {one.operators: tallies[index].average_cost for index, one in enumerate(CONTENDERS) if one.policy == "mdp"}
     rows = [
         {
@@ -33,4 +35,4 @@ def run(progress: Progress) -> Outcome:
         }
         for index, one in enumerate(CONTENDERS)
     ]
-    return Outcome(rows, (*NOTES, "Nobody knows the exact plan for 20 operators: it has 5^20 configurations."))
+    return Outcome(rows, (*notes(load), "Nobody knows the exact plan for 20 operators: it has 5^20 configurations."))

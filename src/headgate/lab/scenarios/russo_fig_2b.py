@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headgate.lab.russo.evaluation import NOTES, Contender, row_of, run_all
+from headgate.lab.russo.evaluation import Contender, notes, row_of, run_all
+from headgate.lab.russo.loads import best_load
 from headgate.lab.scenario import Outcome, Plot, Progress, scenario
 
 OPERATORS = (1, 2, 3, 4)
@@ -19,10 +20,11 @@ POLICIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     "russo-fig-2b", "One year, one to four operators: the exact plan against decentralised agents (russo figure 2b)."
 )
 def run(progress: Progress) -> Outcome:
+    load = best_load()
     contenders = [
         Contender(label, policy, options, operators) for operators in OPERATORS for label, policy, options in POLICIES
     ]
-    tallies = run_all(contenders, progress)
+    tallies = run_all(contenders, progress, load)
     costs = {(one.operators, one.label): tally.average_cost for one, tally in zip(contenders, tallies, strict=True)}
     rows = [
         {
@@ -46,5 +48,7 @@ def run(progress: Progress) -> Outcome:
         "xaxis": {"title": {"text": "operators"}, "dtick": 1},
         "yaxis": {"title": {"text": "average cost per slot"}},
     }
-    notes = (*NOTES, "The document prints no numbers for this figure and does not say which target its agents have.")
-    return Outcome(rows, notes, [Plot("Average cost by number of operators", bars, {**axes, "height": 460})])
+    told = "The document prints no numbers for this figure and does not say which target its agents have."
+    return Outcome(
+        rows, (*notes(load), told), [Plot("Average cost by number of operators", bars, {**axes, "height": 460})]
+    )

@@ -60,8 +60,15 @@ class PolicyBase(ABC, Generic[S]):
     subscriptions: frozenset[str] = frozenset()
     """Keys of the metrics it needs beyond the basic ones."""
     state_version: ClassVar[int] = 1
+    wakes: ClassVar[bool] = False
+    """Whether it can wake a job that has no instance: only then may the bounds begin at 0."""
 
     def __init__(self, settings: S, context: Context) -> None:
+        if context.objective.min_instances < 1 and not self.wakes:
+            raise InputError(
+                f"min_instances 0 is not allowed with policy {self.name!r}, which cannot wake a job without instances; "
+                "it must be at least 1."
+            )
         self.settings = settings
         self.objective = context.objective
         self.topology = context.topology

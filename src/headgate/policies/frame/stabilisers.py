@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
 
+from headgate.core.affordable import Affordable
 from headgate.core.contracts import Guard
 from headgate.core.guards import (
     AllowedSizes,
@@ -84,6 +86,7 @@ class GuardSettings(Settings):
             StepLimit(self.max_out, self.max_in) if self.max_out or self.max_in else None,
             Hysteresis(self.gain_out, self.gain_in) if min(self.gain_out, self.gain_in) < 1 else None,
             AllowedSizes(allowed) if allowed else None,
+            _affordable(objective, topology, allowed),
             GuardTimes(self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s)
             if any((self.out_after_out_s, self.out_after_in_s, self.in_after_out_s, self.in_after_in_s))
             else None,
@@ -97,3 +100,10 @@ class GuardSettings(Settings):
             else None,
         )
         return tuple(guard for guard in guards if guard is not None)
+
+
+def _affordable(objective: Objective, topology: Topology, allowed: Mapping[str, tuple[int, ...]]) -> Guard | None:
+    if objective.cost is None:
+        return None
+    smallest = {name: objective.bounds_of(name, topology)[0] for name in topology.operators}
+    return Affordable(objective.cost, objective.prices(topology), smallest, allowed)

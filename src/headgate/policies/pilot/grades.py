@@ -1,4 +1,4 @@
-"""How well autopilot foretells: what it expected to wait a minute later, against what did.
+"""How well autopilot foretells: what it expected a minute later, against what came.
 
 The stated interval is widened or narrowed after each answer, so that in the long run nine of ten answers lie within it,
 whatever the load (adaptive conformal inference).
@@ -35,7 +35,11 @@ class Interval:
 
 
 class Grades:
-    def __init__(self) -> None:
+    """Of one quantity."""
+
+    def __init__(self, slack: float = 1.0) -> None:
+        self._slack = slack
+        """A difference of this much is chance."""
         self._open: deque[tuple[Instant, float, float]] = deque()
         self._width = 0.0
         """The logarithm of the factor by which intervals are widened."""
@@ -48,10 +52,9 @@ class Grades:
         return self.covered / self.answered if self.answered else None
 
     def expect(self, now: Instant, low: float, middle: float, high: float) -> Interval:
-        """State an interval for what waits ``AHEAD_S`` from now, and remember it."""
+        """State an interval for ``AHEAD_S`` from now, and remember it."""
         factor = math.exp(self._width)
-        # Half a batch either way is chance.
-        slack = 0.02 * max(1.0, middle)
+        slack = 0.02 * max(self._slack, middle)
         stated = Interval(
             max(0.0, middle - factor * (middle - low + slack)), middle, middle + factor * (high - middle + slack)
         )
@@ -73,6 +76,10 @@ class Grades:
         moved = self._width - STEP * (1 - COVERAGE) if inside else self._width + STEP * COVERAGE
         self._width = max(NARROWEST, min(WIDEST, moved))
 
+    def begin_anew(self) -> None:
+        """Times are other than they were: what was expected for one of them is not graded."""
+        self._open.clear()
+
     def to_json(self) -> dict[str, JSON]:
         return {
             "open": [list(one) for one in self._open],
@@ -81,10 +88,7 @@ class Grades:
             "covered": self.covered,
         }
 
-    @classmethod
-    def from_json(cls, saved: Mapping[str, JSON]) -> Grades:
-        made = cls()
-        made._open.extend((float(at_s), float(low), float(high)) for at_s, low, high in saved["open"])
-        made._width = float(saved["width"])
-        made.answered, made.covered = int(saved["answered"]), int(saved["covered"])
-        return made
+    def restore(self, saved: Mapping[str, JSON]) -> None:
+        self._open = deque((float(at_s), float(low), float(high)) for at_s, low, high in saved["open"])
+        self._width = float(saved["width"])
+        self.answered, self.covered = int(saved["answered"]), int(saved["covered"])

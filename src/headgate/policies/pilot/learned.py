@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headgate.core.types import JSON, Batch, Instant, Sample
+from headgate.core.types import JSON, Batch, Instances, Instant, Sample
 from headgate.policies.pilot.grades import Grades
 from headgate.policies.pilot.load import LoadHistory
 from headgate.policies.pilot.outlook import Outlook
+from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.service import ServiceModel
+
+
+def _grades() -> dict[str, Grades]:
+    return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades()}
 
 
 @dataclass(slots=True)
@@ -21,35 +25,59 @@ class Learned:
     load: LoadHistory = field(default_factory=LoadHistory)
     outlook: Outlook = field(default_factory=Outlook)
     service: ServiceModel = field(default_factory=ServiceModel)
-    grades: Grades = field(default_factory=Grades)
-    choices: deque[tuple[Instant, int]] = field(default_factory=deque)
-    """What was found right lately, oldest first."""
+    grades: Mapping[str, Grades] = field(default_factory=_grades)
+    """How well it foretells, by what."""
+    patience: Patience = field(default_factory=Patience)
+    seen: Sample | None = None
+    """The newest reading that was taken in."""
     seen_s: Instant = -math.inf
-    _arrived: float | None = None
-    _late: float | None = None
     _counted: float = 0.0
 
-    def take_in(self, sample: Sample, batches: Sequence[Batch]) -> None:
+    def take_in(self, sample: Sample, batches: Sequence[Batch], instances: Instances) -> None:
         """Learn from a new reading, and from the batches that ended since the last one."""
         for batch in batches:
-            if batch.instances:
-                self.service.learn(batch.records, batch.instances, batch.processing_time_s, cold=batch.warming)
-        if sample.at_s <= self.seen_s:
+            ready = instances.ready if batch.instances is None else batch.instances
+            self.service.learn(batch.records, ready, batch.processing_time_s, cold=batch.warming)
+        if sample.at_s == self.seen_s:
             return
-        arrived = self._counter(sample)
+        if sample.at_s < self.seen_s:
+            self._begin_anew()
+        before = self.seen
+        if sample.batch_ended_s is None and before is not None:
+            self._learn_from_counters(before, sample, instances)
+        arrived = self._arrived(sample)
         if arrived is not None:
             self.outlook.observe(self.load, self.load.add(sample.at_s, arrived))
-            if None not in (self._arrived, self._late, sample.late):
-                came = max(0.0, arrived - (self._arrived or 0.0))
-                late = max(0.0, float(sample.late or 0.0) - (self._late or 0.0))
-                self.price.observe(sample.at_s, came, late)
-        if sample.backlog is not None:
-            self.grades.grade(sample.at_s, float(sample.backlog))
-        self._arrived = arrived
-        self._late = None if sample.late is None else float(sample.late)
-        self.seen_s = sample.at_s
+        if before is not None and None not in (before.arrived, before.late, sample.arrived, sample.late):
+            came = max(0.0, _less(sample.arrived, before.arrived))
+            self.price.observe(sample.at_s, came, max(0.0, _less(sample.late, before.late)))
+        actual = {"backlog": sample.backlog, "latency_s": sample.latency_s, "instances": instances.planned}
+        for name, value in actual.items():
+            if value is not None:
+                self.grades[name].grade(sample.at_s, float(value))
+        self.seen, self.seen_s = sample, sample.at_s
 
-    def _counter(self, sample: Sample) -> float | None:
+    def _begin_anew(self) -> None:
+        """The clock went back, or what was learned comes from another one: what tells times is let go of."""
+        self.load.begin_anew()
+        self.outlook.begin_anew()
+        self.price.begin_anew()
+        self.patience.begin_anew()
+        for grades in self.grades.values():
+            grades.begin_anew()
+        self.seen = None
+
+    def _learn_from_counters(self, before: Sample, sample: Sample, instances: Instances) -> None:
+        """An engine without batches: what was done, in the time that its slots were busy, is as good as one."""
+        if sample.warming or None in (before.done, sample.done, before.busy_s, sample.busy_s, sample.available_s):
+            return
+        available_s = _less(sample.available_s, before.available_s)
+        busy = _less(sample.busy_s, before.busy_s) / available_s if available_s > 0 else 0.0
+        if busy > 0:
+            took_s = min(1.0, busy) * (sample.at_s - before.at_s)
+            self.service.learn(_less(sample.done, before.done), instances.ready, took_s)
+
+    def _arrived(self, sample: Sample) -> float | None:
         """Records that have arrived; where an engine counts none, what its rates add up to."""
         if sample.arrived is not None:
             return float(sample.arrived)
@@ -65,27 +93,23 @@ class Learned:
             "outlook": self.outlook.to_json(),
             "service": self.service.to_json(),
             "price": self.price.to_json(),
-            "grades": self.grades.to_json(),
-            "choices": [list(choice) for choice in self.choices],
+            "grades": {name: one.to_json() for name, one in self.grades.items()},
+            "patience": self.patience.to_json(),
             "seen_s": None if math.isinf(self.seen_s) else self.seen_s,
-            "arrived": self._arrived,
-            "late": self._late,
             "counted": self._counted,
         }
 
-    @classmethod
-    def from_json(cls, saved: Mapping[str, JSON], allowed_share: float) -> Learned:
-        price = LatePrice(allowed_share)
-        price.restore(saved["price"])
-        return cls(
-            price,
-            LoadHistory.from_json(saved["load"]),
-            Outlook.from_json(saved["outlook"]),
-            ServiceModel.from_json(saved["service"]),
-            Grades.from_json(saved["grades"]),
-            deque((float(at_s), int(choice)) for at_s, choice in saved["choices"]),
-            -math.inf if saved["seen_s"] is None else float(saved["seen_s"]),
-            None if saved["arrived"] is None else float(saved["arrived"]),
-            None if saved["late"] is None else float(saved["late"]),
-            float(saved["counted"]),
-        )
+    def restore(self, saved: Mapping[str, JSON]) -> None:
+        self.load = LoadHistory.from_json(saved["load"])
+        self.outlook = Outlook.from_json(saved["outlook"])
+        self.service = ServiceModel.from_json(saved["service"])
+        self.price.restore(saved["price"])
+        self.patience.restore(saved["patience"])
+        for name, one in self.grades.items():
+            one.restore(saved["grades"][name])
+        self.seen_s = -math.inf if saved["seen_s"] is None else float(saved["seen_s"])
+        self._counted = float(saved["counted"])
+
+
+def _less(after: float | None, before: float | None) -> float:
+    return float(after or 0.0) - float(before or 0.0)

@@ -70,6 +70,11 @@ class LoadHistory:
             done += 1
         return done
 
+    def begin_anew(self) -> None:
+        """Times are other than they were; what was the most, and the minutes of a season, stay."""
+        self._edges.clear()
+        self._newest_bin, self._last = None, None
+
     def _begin(self, at_s: Instant, arrived: float) -> None:
         self._edges.clear()
         self._newest_bin = math.floor(at_s / BIN_S)

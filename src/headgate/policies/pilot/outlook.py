@@ -92,6 +92,12 @@ class Outlook:
             self._season_looked = load.newest_bin
             self.season_minutes = _season(load.minutes())
 
+    def begin_anew(self) -> None:
+        """Times are other than they were: what was foretold for one of them comes to nothing."""
+        self._said.clear()
+        self._open.clear()
+        self._season_looked = 0
+
     def scenarios(self, load: LoadHistory) -> Scenarios:
         """What may arrive in the next ``HORIZON_BINS``."""
         history = load.counts(max(TRENDS_BINS))

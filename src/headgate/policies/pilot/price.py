@@ -52,6 +52,10 @@ class LatePrice:
             moved = self._integral + INTEGRAL_PER_HOUR * elapsed_s / 3600 * self._error()
             self._integral = max(-MOST_INTEGRAL, min(MOST_INTEGRAL, moved))
 
+    def begin_anew(self) -> None:
+        """Times are other than they were."""
+        self._at_s = None
+
     def _error(self) -> float:
         """How far the share is off, relative to what is aimed at."""
         aim = AIM * self.allowed_share

@@ -4,28 +4,38 @@ Everything is as Spark does it: a batch takes what waits and as long as the serv
 its trigger, or as soon as the one before is done. Instances that were asked for join when they have started, and the
 first batch with them is slower. What is counted are records that come out later than the bound.
 
-All sizes (rows) and scenarios (columns) go forward together, one batch at a time, each at its own time.
+All sizes (rows) and scenarios (columns) go forward together, one batch at a time, each at its own time. Where there is
+a compiler, the loop in ``rolling.py`` does the same several times as fast.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headgate.forecast.compiled import has_compiler
 from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.load import BIN_S
+from headgate.policies.pilot.rolling import (
+    BATCHES_TO_END,
+    LEAST_CYCLE_S,
+    LEAST_RECORDS,
+    MOST_BATCHES,
+    Inputs,
+    rolled_batches,
+)
 
-MOST_BATCHES = 60
-LEAST_RECORDS = 0.5
-"""Fewer records than this make no batch."""
-LEAST_CYCLE_S = 0.2
+LONGEST_WAIT_S = 3600.0
 CATCH_UP_S = 120.0
 """How long what waits at the end goes on making others late: by then another size can be there."""
 BEYOND = 0.01
 """What comes after that counts a little: of two hopeless sizes the larger one is still better."""
+HARDLY_ANY = 1e-3
+"""Instances where there are none, so that nothing is divided by 0."""
 LEAST_SPARE = 0.05
 """A size that can hardly keep up is taken to have at least so much to spare when it works something off."""
 
@@ -79,14 +89,17 @@ class Rolled:
     late: FloatArray
     """Records that were late within the horizon, and those that will be because of what still waits at its end."""
     ahead: FloatArray
-    """Records that wait or are worked on ``AHEAD_S`` from now."""
+    """Records that are not done ``AHEAD_S`` from now."""
+    latency_s: FloatArray
+    """What the oldest record without a result has waited by then."""
 
 
 class Rollout:
     """Rolls ``sizes`` forward through the future."""
 
-    def __init__(self, now: Now, service: Service, future: Future, sizes: FloatArray) -> None:
-        self._now, self._service, self._future = now, service, future
+    def __init__(self, now: Now, service: Service, future: Future, sizes: FloatArray, until_s: float) -> None:
+        self._now, self._service, self._future, self._until_s = now, service, future, until_s
+        self._least_cycle_s = max(LEAST_CYCLE_S, until_s / BATCHES_TO_END)
         scenarios = len(future.counts)
         self._shape = (len(sizes), scenarios)
         self._past = len(now.arrived)
@@ -95,30 +108,68 @@ class Rollout:
         self._column = np.arange(scenarios)[None, :]
         size = np.broadcast_to(sizes[:, None], self._shape)
         smaller = size <= now.ready
-        self._start_size = np.where(smaller, size, float(max(1, now.ready)))
+        self._start_size = np.where(smaller, size, max(HARDLY_ANY, float(now.ready)))
         expected_s = np.where(size <= now.planned, now.pending_s, future.startups_s[None, :])
         self._join_s = np.where(smaller, 0.0, expected_s)
         self._grows = self._start_size < size
         self._power, self._start_power = size**service.gamma, self._start_size**service.gamma
-        begins = now.batch_started_s if now.batch_records > 0 else now.next_trigger_s
-        self._at_s = np.full(self._shape, begins)
+        self._begins_s = now.batch_started_s if now.batch_records > 0 else now.next_trigger_s
+        self._at_s = np.full(self._shape, self._begins_s)
         self._taken = np.maximum(0.0, self._arrived_by(np.zeros(self._shape)) - now.waiting - now.batch_records)
         self._warm: NDArray[np.bool_] = np.zeros(self._shape, dtype=bool)
         self._open: NDArray[np.bool_] = np.ones(self._shape, dtype=bool)
         self._late = np.zeros(self._shape)
         self._ahead_s = np.full(self._shape, AHEAD_S)
-        self._done_ahead = np.zeros(self._shape)
+        self._done_ahead, self._out_ahead = np.zeros(self._shape), np.zeros(self._shape)
 
-    def until(self, until_s: float) -> Rolled:
-        """Go on until the first batch that starts after a time: one long batch must not hide what it makes late."""
+    def rolled(self, *, in_loop: bool | None = None) -> Rolled:
+        """Go on until the first batch that starts after the end: one long batch must not hide what it makes late."""
+        if has_compiler() if in_loop is None else in_loop:
+            late, waiting, ahead, pending = rolled_batches(self._inputs())
+        else:
+            late, waiting, ahead, pending = self._in_arrays()
+        last = min(self._future.counts.shape[1], round(AHEAD_S / BIN_S))
+        rate = np.maximum(1e-9, self._future.counts[:, last - 1] / BIN_S)[None, :]
+        waited_s = np.where(pending < LEAST_RECORDS, 0.0, np.minimum(pending / rate, AHEAD_S + LONGEST_WAIT_S))
+        return Rolled(late + self._late_afterwards(waiting), ahead, waited_s)
+
+    def _in_arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         for step in range(MOST_BATCHES):
             self._take_batch(step)
-            self._open &= self._at_s < until_s
+            self._open &= self._at_s < self._until_s
             if not self._open.any():
                 break
-        waiting = np.maximum(0.0, self._arrived_by(self._at_s) - self._taken)
-        ahead = np.maximum(0.0, self._arrived_by(self._ahead_s) - self._done_ahead)
-        return Rolled(self._late + self._late_afterwards(waiting, until_s), ahead)
+        by_ahead = self._arrived_by(self._ahead_s)
+        return (
+            self._late,
+            np.maximum(0.0, self._arrived_by(self._at_s) - self._taken),
+            np.maximum(0.0, by_ahead - self._done_ahead),
+            np.maximum(0.0, by_ahead - self._out_ahead),
+        )
+
+    def _inputs(self) -> Inputs:
+        now, service = self._now, self._service
+        return Inputs(
+            cumulative=self._cumulative,
+            last_counts=self._future.counts[:, -1].copy(),
+            past=self._past,
+            ratios=self._future.ratios,
+            start_power=np.ascontiguousarray(self._start_power),
+            power=np.ascontiguousarray(self._power),
+            join_s=self._join_s,
+            grows=self._grows.astype(np.float64),
+            begins_s=float(self._begins_s),
+            waiting=float(now.waiting),
+            batch_records=float(now.batch_records),
+            bound_s=float(now.bound_s),
+            trigger_s=float(now.trigger_s),
+            next_trigger_s=float(now.next_trigger_s),
+            fixed_s=float(service.fixed_s),
+            each_s=float(service.each_s),
+            warm_factor=float(service.warm_factor),
+            until_s=float(self._until_s),
+            least_cycle_s=self._least_cycle_s,
+        )
 
     def _take_batch(self, step: int) -> None:
         now = self._now
@@ -137,6 +188,8 @@ class Rollout:
         share = np.clip((self._ahead_s - self._at_s) / np.maximum(took_s, 1e-9), 0.0, 1.0)
         seen = self._open & (self._at_s <= self._ahead_s)
         self._done_ahead = np.where(seen, self._taken + np.where(works, share * records, 0.0), self._done_ahead)
+        out = np.where(works & (ended_s <= self._ahead_s), records, 0.0)
+        self._out_ahead = np.where(seen, self._taken + out, self._out_ahead)
         self._taken = self._taken + np.where(works, records, 0.0)
         following = np.maximum(np.where(records >= LEAST_RECORDS, ended_s, self._at_s), self._next_trigger_s())
         self._at_s = np.where(self._open, following, self._at_s)
@@ -157,8 +210,8 @@ class Rollout:
 
     def _next_trigger_s(self) -> FloatArray:
         now = self._now
-        if now.trigger_s <= 0:
-            return np.asarray(self._at_s + LEAST_CYCLE_S)
+        if now.trigger_s <= self._least_cycle_s:
+            return np.asarray(self._at_s + self._least_cycle_s)
         passed = np.floor((self._at_s - now.next_trigger_s) / now.trigger_s + 1e-9)
         return np.asarray(now.next_trigger_s + (passed + 1) * now.trigger_s)
 
@@ -171,10 +224,10 @@ class Rollout:
         beyond = np.maximum(0.0, place - edges) * self._future.counts[:, -1]
         return np.asarray(low + np.clip(place - index, 0.0, 1.0) * (high - low) + beyond)
 
-    def _late_afterwards(self, waiting: FloatArray, until_s: float) -> FloatArray:
+    def _late_afterwards(self, waiting: FloatArray) -> FloatArray:
         """Records that will be late because of what waits at the end, while it is worked off."""
         counts, service = self._future.counts, self._service
-        index = min(counts.shape[1] - 1, max(0, int(until_s / BIN_S)))
+        index = min(counts.shape[1] - 1, max(0, int(self._until_s / BIN_S)))
         rate = np.maximum(1e-9, counts[:, index] / BIN_S)[None, :]
         # At the rate at which records arrive: at the rate of the service, a backlog would seem not worth the trouble.
         waited_s = waiting / rate + service.fixed_s + service.each_s * waiting / self._power
@@ -182,3 +235,13 @@ class Rollout:
         spare = np.maximum(LEAST_SPARE, 1 - service.each_s * rate / self._power)
         lasts_s = over_s / spare
         return np.asarray(rate * (np.minimum(lasts_s, CATCH_UP_S) + BEYOND * np.maximum(0.0, lasts_s - CATCH_UP_S)))
+
+
+@cache
+def compile_loops() -> None:
+    """Have the loop compiled now, once per process: the first decision is not the time for it."""
+    if not has_compiler():
+        return
+    now = Now(np.ones(2), 1.0, 0.0, 0.0, 1, 1, 1.0, 1.0, 1.0, 1.0)
+    future = Future(np.ones((1, 2)), np.ones((1, 1)), np.ones(1))
+    Rollout(now, Service(1.0, 1.0, 1.0, 1.0), future, np.ones(1), 1.0).rolled()

@@ -5,7 +5,7 @@ that get in each other's way make γ less than 1. How far batches were from what
 of that is what late records are made of.
 
 >>> service = ServiceModel()
->>> for records in (100, 200, 300, 400, 300, 200):
+>>> for records in 5 * (100, 200, 300, 400, 300, 200):
 ...     service.learn(records, 2, 1.0 + 0.01 * records / 2)
 >>> round(float(service.batch_s(1000.0, 4.0)), 1)
 3.5
@@ -22,20 +22,31 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
 
-GAMMAS = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7])
+GAMMAS = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.25, 0.0])
+"""From instances that add up to those that do not help at all."""
 FORGETTING = 0.998
 """What is left of a batch's weight after another one."""
 LEAST_S = 0.3
 """Shorter batches than this count alike."""
 INCUMBENT = 0.95
 """Another γ must foretell better by this factor."""
+UNUSUAL = 0.5
+"""What γ = 0 must foretell better by in all, squared and as a logarithm, and others in proportion: most jobs add up."""
+LEAST_GAMMA = 0.25
+"""For how many instances would be needed; with less, no number of them."""
 KEPT_RATIOS = 400
 SLOW = 1.6
 """A batch that takes so much longer than foretold is a slow one, unless several in a row are: then it is the truth."""
 SLOW_IN_A_ROW = 5
-FAST_FORGETTING = 0.7
-RELEARNED_FROM = 12
-"""Batches after which what records take now has replaced what they took before."""
+SLOW_FOR_S = 10.0
+"""A slow batch counts as one in a row, and as another for each time that it took so long: there is no time to lose."""
+DRIFT = 0.15
+"""Batches that on average take this much longer or shorter than foretold (as a logarithm) are other than they were."""
+DRIFT_MEMORY = 0.92
+REMEMBERED = 0.002
+"""What is left of the weight of all batches before, when batches have become other than they were."""
+FEWEST = 12
+"""Batches before which nothing is said about that."""
 OVERHEAD_S = 0.25
 """What a batch is taken to need whatever its records, before it is known."""
 
@@ -49,11 +60,15 @@ class ServiceModel:
         self._errors = np.zeros(count)
         self._chosen = 0
         self._ratios: deque[float] = deque(maxlen=KEPT_RATIOS)
-        self._slow_row = 0
-        self._relearning = 0
+        self._slow_row = 0.0
+        self._held_back: list[tuple[float, int, float]] = []
+        """Slow batches in a row, which may turn out to be the truth."""
+        self._drift = 0.0
+        """What batches were off by lately, the mean of the logarithm."""
         self._warm_factor = 1.3
         self.batches = 0
         """Batches learned from."""
+        self._solution: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def is_known(self) -> bool:
@@ -87,35 +102,64 @@ class ServiceModel:
         """Take in a batch that has ended; a ``cold`` one tells of warming up only."""
         if records <= 0 or instances < 1 or took_s <= 0:
             return
+        ratio = took_s / max(1e-6, float(self.batch_s(records, instances))) if self.batches else 1.0
         if self.batches:
-            ratio = took_s / max(1e-6, float(self.batch_s(records, instances)))
             if cold:
                 self._warm_factor += 0.2 * (min(4.0, max(1.0, ratio)) - self._warm_factor)
                 return
-            self._slow_row = self._slow_row + 1 if ratio > SLOW else 0
             self._ratios.append(ratio)
-            if ratio > SLOW and self._slow_row < SLOW_IN_A_ROW:
+            if ratio > SLOW:
+                self._hold_back(records, instances, took_s)
                 return
+            self._slow_row, self._held_back = 0.0, []
+        self._take(records, instances, took_s, ratio)
+
+    def _hold_back(self, records: float, instances: int, took_s: float) -> None:
+        """A slow batch is no reason to believe otherwise; several in a row are."""
+        self._slow_row += 1 + took_s / SLOW_FOR_S
+        self._held_back.append((records, instances, took_s))
+        if self._slow_row < SLOW_IN_A_ROW:
+            return
+        self._forget()
+        for one in self._held_back:
+            self._take(*one, ratio=1.0)
+        self._slow_row, self._held_back = 0.0, []
+
+    def _forget(self) -> None:
+        """Records have become heavier or lighter: what was learned before counts little from now on."""
+        self._sums = REMEMBERED * self._sums
+        self._errors = REMEMBERED * self._errors
+        self._ratios.clear()
+        self._solution, self._drift = None, 0.0
+
+    def _take(self, records: float, instances: int, took_s: float, ratio: float) -> None:
         work = records / float(instances) ** GAMMAS
         foretold = self._solved()
         if self.batches:
             expected = np.maximum(1e-6, foretold[0] + foretold[1] * work)
             self._errors = FORGETTING * self._errors + np.log(took_s / expected) ** 2
-        if self._slow_row >= SLOW_IN_A_ROW:
-            self._relearning = RELEARNED_FROM
-        # Records that became heavier: the past is let go of faster, so that the truth is there soon.
-        forgetting = FAST_FORGETTING if self._relearning else FORGETTING
-        self._relearning = max(0, self._relearning - 1)
+            if self.batches >= FEWEST:
+                self._drift = DRIFT_MEMORY * self._drift + (1 - DRIFT_MEMORY) * math.log(ratio)
+        if abs(self._drift) > DRIFT:
+            self._forget()
         weight = 1 / max(took_s, LEAST_S) ** 2
-        self._sums = forgetting * self._sums + weight * np.array(
+        self._sums = FORGETTING * self._sums + weight * np.array(
             [np.ones_like(work), work, work * work, np.full_like(work, took_s), work * took_s]
         )
-        best = int(np.argmin(self._errors))
-        if self._errors[best] < INCUMBENT * self._errors[self._chosen] - 1e-12:
+        self._solution = None
+        errors = self._errors + UNUSUAL * (1 - GAMMAS)
+        best = int(np.argmin(errors))
+        if errors[best] < INCUMBENT * errors[self._chosen] - 1e-12:
             self._chosen = best
         self.batches += 1
 
     def _solved(self) -> tuple[FloatArray, FloatArray]:
+        """The fixed part and the seconds per record, for each γ."""
+        if self._solution is None:
+            self._solution = self._solve()
+        return self._solution
+
+    def _solve(self) -> tuple[FloatArray, FloatArray]:
         ones, x, xx, d, xd = self._sums
         determinant = ones * xx - x * x
         safe = np.where(determinant > 1e-12 * np.maximum(1e-12, ones * xx), determinant, np.inf)
@@ -137,7 +181,8 @@ class ServiceModel:
             "chosen": self._chosen,
             "ratios": list(self._ratios),
             "slow_row": self._slow_row,
-            "relearning": self._relearning,
+            "drift": self._drift,
+            "held_back": [list(one) for one in self._held_back],
             "warm_factor": self._warm_factor,
             "batches": self.batches,
         }
@@ -149,7 +194,9 @@ class ServiceModel:
         made._errors = np.array(saved["errors"], dtype=np.float64)
         made._chosen = int(saved["chosen"])
         made._ratios.extend(float(ratio) for ratio in saved["ratios"])
-        made._slow_row, made._relearning = int(saved["slow_row"]), int(saved["relearning"])
+        made._slow_row = float(saved["slow_row"])
+        made._held_back = [(float(records), int(size), float(took_s)) for records, size, took_s in saved["held_back"]]
+        made._drift = float(saved["drift"])
         made._warm_factor = float(saved["warm_factor"])
         made.batches = int(saved["batches"])
         return made
@@ -159,4 +206,4 @@ def instances_for(rate_per_s: float, service: ServiceModel, cycle_s: float) -> f
     """The size at which a batch of one cycle's records takes just one cycle."""
     fixed_s, each_s = service.coefficients
     spare_s = max(0.1 * cycle_s, cycle_s - fixed_s)
-    return math.pow(max(1e-9, each_s * rate_per_s * cycle_s / spare_s), 1 / service.gamma)
+    return math.pow(max(1e-9, each_s * rate_per_s * cycle_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))

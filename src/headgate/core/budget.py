@@ -1,0 +1,218 @@
+"""The error budget of an objective: what of a period may be missed, how much of that is used up, and how fast.
+
+``latency p95 < 10s`` allows 5 % of a day's records to be late. Those are its budget; each late record spends of it. The
+burn rate says how fast: at 1 the budget lasts exactly the period, at 12 it is gone in two hours. As reliability
+engineers do, it is taken over a long window, which tells what matters, and a short one, which tells whether it still
+goes on.
+
+All of it is made of differences of counters (``Sample.arrived``, ``Sample.late``), so a lost reading costs resolution
+and nothing else. A counter that went back was started anew: that stretch is left out, and so is time in which nobody
+looked. While less than a period is known, the rest of it is taken to be like what is known.
+
+>>> keeper = BudgetKeeper(LatencySlo(10.0, period_s=3600.0))
+>>> for minute in range(31):
+...     keeper.observe(Sample("job", 60.0 * minute, arrived=1000 * minute, late=min(25 * minute, 300)))
+>>> budget = keeper.budget(1800.0)
+>>> [round(value, 6) for value in (budget.missed, budget.missed_share, budget.total, budget.spent, budget.left)]
+[300.0, 0.01, 3000.0, 0.1, 2700.0]
+>>> budget.burn_long, budget.burn_short
+(0.0, 0.0)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headgate.core.course import rows, span_s
+from headgate.core.errors import StateError
+from headgate.core.rolling import BUCKETS, RollingSums
+from headgate.core.slo import By, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.types import JSON, Instant, Sample
+
+LONG_SHARE = 1 / 24
+"""The long window over which a burn rate is taken, of the period: an hour of a day."""
+SHORT_SHARE = 1 / BUCKETS
+"""The short one: five minutes of a day."""
+
+Missing: TypeAlias = Callable[[Sample, Sample], tuple[float, float] | None]
+"""Records, or seconds, between two readings, and those of them that missed the objective; ``None``: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An error budget as it stands. It is counted in records or in seconds, as the objective is."""
+
+    slo: Slo
+    counted: float
+    """Records, or seconds, of the last period that are known."""
+    missed: float
+    """Those of them that missed the objective."""
+    covered_s: float
+    """How much of the last period is known."""
+    burn_long: float | None
+    burn_short: float | None
+    """How many times faster than allowed the budget is being spent; ``None`` when nothing is known of the window."""
+
+    @property
+    def long_s(self) -> float:
+        return self.slo.period_s * LONG_SHARE
+
+    @property
+    def short_s(self) -> float:
+        return self.slo.period_s * SHORT_SHARE
+
+    @property
+    def missed_share(self) -> float | None:
+        """The share that missed the objective; ``None`` before there was anything to miss it."""
+        return self.missed / self.counted if self.counted > 0 else None
+
+    @property
+    def total(self) -> float:
+        """What may be missed in a whole period."""
+        if self.slo.by is By.TIME:
+            return self.slo.allowed_share * self.slo.period_s
+        return self.slo.allowed_share * self.counted * max(1.0, self.slo.period_s / self.covered_s)
+
+    @property
+    def spent(self) -> float:
+        """The share of the period's budget that is used up; above 1 the objective is broken."""
+        if self.missed <= 0:
+            return 0.0
+        return self.missed / self.total if self.total > 0 else math.inf
+
+    @property
+    def left(self) -> float:
+        """Records, or seconds, that may still be missed; below 0 it is more than was allowed."""
+        return self.total - self.missed
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "asked": str(self.slo),
+            "by": str(self.slo.by),
+            "period_s": self.slo.period_s,
+            "covered_s": self.covered_s,
+            "allowed_share": self.slo.allowed_share,
+            "missed_share": self.missed_share,
+            "counted": self.counted,
+            "missed": self.missed,
+            "total": self.total,
+            "spent": self.spent,
+            "left": self.left,
+            "burn": [
+                {"over_s": self.long_s, "rate": self.burn_long},
+                {"over_s": self.short_s, "rate": self.burn_short},
+            ],
+        }
+
+
+class BudgetKeeper:
+    """Keeps the error budget of one operator, reading by reading."""
+
+    def __init__(self, slo: Slo) -> None:
+        self.slo = slo
+        self._missing = missing_by(slo)
+        self._sums = RollingSums(slo.period_s, columns=3)
+        """Counted, missed, and seconds that are known."""
+        self._before: Sample | None = None
+        self._until_s = -math.inf
+        """Everything up to here is counted."""
+
+    def observe(self, sample: Sample) -> None:
+        """Count what came since the reading before; one that is not newer, or was counted before, adds nothing."""
+        before = self._before
+        if before is not None and sample.at_s <= before.at_s:
+            return
+        self._before = sample
+        if sample.at_s <= self._until_s:
+            return
+        found = None if before is None else self._missing(before, sample)
+        self._until_s = sample.at_s
+        if before is not None and found is not None:
+            self._sums.add(before.at_s, sample.at_s, (*found, sample.at_s - before.at_s))
+
+    def budget(self, now_s: Instant) -> Budget | None:
+        """How the budget stands; ``None`` when nothing of the last period is known."""
+        period_s, allowed = self.slo.period_s, self.slo.allowed_share
+        counted, missed, covered_s = self._sums.over(period_s, now_s)
+        if covered_s <= 0:
+            return None
+        burns = []
+        for share in (LONG_SHARE, SHORT_SHARE):
+            of_window, missed_of_window, known_s = self._sums.over(period_s * share, now_s)
+            burns.append(_burn(of_window, missed_of_window, allowed) if known_s > 0 else None)
+        return Budget(self.slo, counted, missed, covered_s, *burns)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {"slo": str(self.slo), "until_s": self._until_s, "buckets": self._sums.to_json()}
+
+    def restore(self, saved: Mapping[str, JSON]) -> None:
+        """Go on with what was counted before; for another objective, or if it is damaged, a ``StateError``."""
+        try:
+            until_s = float(saved["until_s"])
+            if saved["slo"] != str(self.slo):
+                # Readings until then counted as late what was late by another bound.
+                self._until_s = until_s
+                raise StateError(f"the budget that was kept is of '{saved['slo']}'; '{self.slo}' is asked for now.")
+            self._sums.restore(saved["buckets"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"the budget that was kept is damaged: {error!r}.") from error
+        # The next reading may be of another engine, whose counters have another start.
+        self._until_s, self._before = until_s, None
+
+
+def _burn(counted: float, missed: float, allowed: float) -> float:
+    if missed <= 0:
+        return 0.0
+    return missed / (allowed * counted) if allowed * counted > 0 else math.inf
+
+
+def missing_by(slo: Slo) -> Missing:
+    """How to tell what lies between two readings, and how much of it missed the objective."""
+    match slo:
+        case LatencySlo(by=By.RECORDS):
+            return _late_records
+        case LatencySlo(bound_s=bound_s):
+            return lambda before, sample: _late_time(before, sample, bound_s)
+        case SlowShareSlo():
+            return _slow_records
+        case ThroughputSlo():
+            return lambda before, sample: _behind(before, sample, slo)
+
+
+def _late_records(before: Sample, sample: Sample) -> tuple[float, float] | None:
+    came, late = _difference(before.arrived, sample.arrived), _difference(before.late, sample.late)
+    return None if came is None or late is None else (came, late)
+
+
+def _late_time(before: Sample, sample: Sample, bound_s: float) -> tuple[float, float] | None:
+    """Seconds, and those in which a record that was not done was older than the bound."""
+    waits = [(batch.ended_s, batch.latency_s) for batch in sample.batches if batch.records]
+    if sample.latency_s is not None:
+        waits.append((sample.at_s, float(sample.latency_s)))
+    if not waits:
+        return None
+    late = [(end_s - (latency_s - bound_s), end_s) for end_s, latency_s in waits if latency_s > bound_s]
+    return sample.at_s - before.at_s, span_s(rows(late, 2), before.at_s, sample.at_s)
+
+
+def _slow_records(before: Sample, sample: Sample) -> tuple[float, float] | None:
+    """Of each second's records those are slow that still wait; more than all of them cannot be."""
+    came = _difference(before.arrived, sample.arrived)
+    if came is None or sample.backlog is None:
+        return None
+    return came, min(came, float(sample.backlog) * (sample.at_s - before.at_s))
+
+
+def _behind(before: Sample, sample: Sample, slo: ThroughputSlo) -> tuple[float, float] | None:
+    """What came, or how long it took, and all of it where the job fell behind meanwhile."""
+    elapsed_s = sample.at_s - before.at_s
+    counted = elapsed_s if slo.by is By.TIME else _difference(before.arrived, sample.arrived)
+    violated = slo.violated_by(sample)
+    return None if violated is None or counted is None else (counted, counted if violated else 0.0)
+
+
+def _difference(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None or after < before else float(after - before)

@@ -1,0 +1,200 @@
+"""How the error budget of a job stands and what it costs, as its journal tells it, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headgate.core.budget import Budget, BudgetKeeper
+from headgate.core.errors import JournalError, StateError
+from headgate.core.objective import Objective
+from headgate.core.slo import DAY_S, By, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.slo_text import parse_slo
+from headgate.core.spending import Spending, SpendingKeeper
+from headgate.core.topology import Topology
+from headgate.core.types import JSON, Instant, Observation
+from headgate.core.units import exact_duration, exact_number, format_duration
+from headgate.policies.frame.readings import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a job stands against what is asked of it, and against what it may cost."""
+
+    budgets: Mapping[str, Budget]
+    """By operator; without those of which nothing is known."""
+    spending: Spending | None = None
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "budgets": {operator: budget.to_json() for operator, budget in self.budgets.items()},
+            "spending": None if self.spending is None else self.spending.to_json(),
+        }
+
+
+def saved_standing(saved: Mapping[str, JSON], objective: Objective) -> Standing:
+    """As a loop saved it last."""
+    budgets: dict[str, Budget] = {}
+    try:
+        for operator, state in saved["budgets"].items():
+            keeper = BudgetKeeper(parse_slo(state["slo"]))
+            keeper.restore(state)
+            budget = keeper.budget(float(state["until_s"]))
+            if budget is not None:
+                budgets[operator] = budget
+        spending = None
+        if (state := saved.get("spending")) is not None:
+            purse = SpendingKeeper({}, objective.cost)
+            purse.restore(state)
+            spending = purse.spending(float(state["until_s"]))
+    except (AttributeError, KeyError, StateError, TypeError, ValueError) as error:
+        raise JournalError(f"the budget in the journal is damaged: {error}") from error
+    return Standing(budgets, spending)
+
+
+def replayed_standing(
+    observations: Iterable[Observation], objective: Objective, operators: Sequence[str] = ("job",)
+) -> Standing:
+    """As some observations tell it."""
+    keepers = {operator: BudgetKeeper(objective.slo_of(operator)) for operator in operators}
+    purse = purse_of(objective, operators)
+    at_s: Instant = 0.0
+    for observation in observations:
+        at_s = observation.at_s
+        for operator, sample in observation.samples.items():
+            if operator in keepers:
+                keepers[operator].observe(sample)
+        if purse is not None:
+            purse.observe(observation)
+    found = {operator: keeper.budget(at_s) for operator, keeper in keepers.items()}
+    budgets = {operator: budget for operator, budget in found.items() if budget is not None}
+    return Standing(budgets, None if purse is None else purse.spending(at_s))
+
+
+def purse_of(objective: Objective, operators: Sequence[str]) -> SpendingKeeper | None:
+    """What counts the money of some operators; ``None`` where they have no price."""
+    if objective.price_per_instance_hour is None:
+        return None
+    return SpendingKeeper(objective.prices(Topology(tuple(operators))), objective.cost)
+
+
+def budget_course(
+    observations: Sequence[Observation], slo: Slo, operator: str, most: int
+) -> list[tuple[Instant, Budget]]:
+    """The budget as it stood in the course of a run, at no more than so many times."""
+    keeper = BudgetKeeper(slo)
+    stride = max(1, -(-len(observations) // most))
+    found = []
+    for index, observation in enumerate(observations):
+        if (sample := observation.samples.get(operator)) is not None:
+            keeper.observe(sample)
+        is_told = index % stride == 0 or index == len(observations) - 1
+        if is_told and (budget := keeper.budget(observation.at_s)) is not None:
+            found.append((observation.at_s, budget))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- in words
+
+
+def standing_in_words(standing: Standing) -> list[str]:
+    """Two sentences for the budget of each operator, and one for the money."""
+    named = len(standing.budgets) > 1
+    told = []
+    for operator, budget in standing.budgets.items():
+        of = f" of {operator}" if named else ""
+        told.append(f"Asked{of}: {asked_in_words(budget.slo)}; {delivered_in_words(budget)}.")
+        told.append(f"Error budget{of}: {budget_in_words(budget)}.")
+    if standing.spending is not None:
+        told.append(f"Cost: {spending_in_words(standing.spending)}.")
+    return told
+
+
+def asked_in_words(slo: Slo) -> str:
+    """What an objective allows.
+
+    >>> asked_in_words(LatencySlo(10.0, 99.9))
+    'at most 0.1 % of the records of a day later than 10s'
+    >>> asked_in_words(LatencySlo(10.0, period_s=3600.0, by=By.TIME))
+    'at most 5 % of the time of 1h with a record later than 10s'
+    """
+    share = f"at most {_percent(slo.allowed_share)}"
+    of = f"of the {slo.by} of {'a day' if slo.period_s == DAY_S else exact_duration(slo.period_s)}"
+    match slo:
+        case LatencySlo(bound_s=bound_s, by=By.RECORDS):
+            return f"{share} {of} later than {exact_duration(bound_s)}"
+        case LatencySlo(bound_s=bound_s):
+            return f"{share} {of} with a record later than {exact_duration(bound_s)}"
+        case SlowShareSlo():
+            return f"{share} {of} slow"
+        case ThroughputSlo():
+            return f"{share} {of} while the job falls behind"
+
+
+def delivered_in_words(budget: Budget) -> str:
+    """What came of it so far."""
+    if budget.missed_share is None:
+        return f"nothing came in the {format_duration(budget.covered_s)} that are known"
+    counted = f"{budget.counted:,.0f} records" if budget.slo.by is By.RECORDS else "the time"
+    return f"so far {_percent(budget.missed_share)} of {counted}, over {format_duration(budget.covered_s)}"
+
+
+def budget_in_words(budget: Budget) -> str:
+    """What is spent and left, and how fast it burns."""
+    per = "a day" if budget.slo.period_s == DAY_S else exact_duration(budget.slo.period_s)
+    return f"{_percent(budget.spent)} of that of {per} spent, {left_in_words(budget)}; {burn_in_words(budget)}"
+
+
+def left_in_words(budget: Budget) -> str:
+    """
+    >>> left_in_words(Budget(LatencySlo(10.0), 1000.0, 90.0, 86400.0, 1.8, 1.8))
+    '40 records too many'
+    """
+    amount = abs(budget.left)
+    told = f"{amount:,.0f} records" if budget.slo.by is By.RECORDS else format_duration(amount)
+    return f"{told} {'left' if budget.left >= 0 else 'too many'}"
+
+
+def burn_in_words(budget: Budget) -> str:
+    """How fast a budget burns, over the long and the short window.
+
+    >>> burn_in_words(Budget(LatencySlo(10.0), 1000.0, 50.0, 3600.0, 1.0, None))
+    'burning at 1 × over 1h and unknown over 5m'
+    """
+    rates = ((budget.burn_long, budget.long_s), (budget.burn_short, budget.short_s))
+    told = [f"{'unknown' if rate is None else f'{plain(rate)} ×'} over {format_duration(s)}" for rate, s in rates]
+    return f"burning at {' and '.join(told)}"
+
+
+def spending_in_words(spending: Spending) -> str:
+    """What was spent, what a period comes to at this pace, and what it may.
+
+    >>> from headgate.core.objective import CostLimit
+    >>> spending_in_words(Spending(3.0, 21600.0, 86400.0, 0.5, CostLimit(10.0)))
+    '3 so far; 12 per day at this pace, at most 10 is asked for'
+    """
+    told = [f"{money(spending.spent)} so far", pace_in_words(spending)]
+    return "; ".join(one for one in told if one)
+
+
+def pace_in_words(spending: Spending) -> str:
+    """What a period comes to at this pace, and what it may."""
+    period = "day" if spending.period_s == DAY_S else exact_duration(spending.period_s)
+    told = []
+    if spending.projected is not None:
+        told.append(f"{money(spending.projected)} per {period} at this pace")
+    if spending.limit is not None:
+        told.append(f"at most {exact_number(spending.limit.amount)} is asked for")
+    return ", ".join(told)
+
+
+def _percent(share: float) -> str:
+    return f"{plain(100 * share)} %"
+
+
+def money(amount: float) -> str:
+    """
+    >>> money(1234.5), money(12.0), money(0.0043)
+    ('1,234.5', '12', '0.0043')
+    """
+    return f"{amount:,.2f}".rstrip("0").rstrip(".") if amount >= 1 else plain(amount)

@@ -1,0 +1,120 @@
+"""What the cells of a matrix come to: a row per level, start-up time, kind of load and policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from headgate.core.types import JSON
+from headgate.lab.promises.matrix import FIXED, OURS, Cell
+from headgate.lab.scenario import Plot
+
+KINDS = ("smooth", "noisy", "bursty")
+KEPT_WITHIN = 0.01
+"""A level counts as kept where at most a hundredth of all records more than allowed was late; less where less is."""
+
+
+def rows_of(cells: Sequence[Cell]) -> list[dict[str, JSON]]:
+    """The rows of the table, levels as they were asked."""
+    rows = []
+    policies = list(dict.fromkeys(cell.run.policy for cell in cells))
+    for asked, startup_s in dict.fromkeys((cell.asked, cell.startup_s) for cell in cells):
+        for kind in KINDS:
+            there = [cell for cell in cells if (cell.asked, cell.startup_s, cell.kind) == (asked, startup_s, kind)]
+            for policy in policies:
+                own = [cell for cell in there if cell.run.policy == policy]
+                if own:
+                    rows.append(_row(own, there))
+    return rows
+
+
+def _row(own: Sequence[Cell], there: Sequence[Cell]) -> dict[str, JSON]:
+    first = own[0]
+    late = [100 * cell.run.late_share for cell in own]
+    ours = {(cell.load, cell.seed): cell for cell in there if cell.run.policy == OURS}
+    fixed = {(cell.load, cell.seed): cell for cell in there if cell.run.policy == FIXED}
+    compared = [(cell.cost, fixed[cell.load, cell.seed].cost) for cell in own if (cell.load, cell.seed) in fixed]
+    return {
+        "asked": first.asked,
+        "startup_s": first.startup_s,
+        "load": first.kind,
+        "policy": first.run.policy,
+        "days": len(own),
+        "late_pct": round(median(late), 3),
+        "worst_late_pct": round(max(late), 3),
+        "kept": sum(is_kept(cell) for cell in own),
+        "cost": round(median(cell.cost for cell in own), 3),
+        "worst_cost": round(max(cell.cost for cell in own), 3),
+        "of_best_fixed": round(median(cost / other for cost, other in compared), 3) if compared else None,
+        "rescales_per_hour": round(median(cell.run.rescales_per_hour for cell in own), 1),
+        "undone": sum(cell.run.undone for cell in own),
+        "better_on_both": sum(_is_better(cell, ours.get((cell.load, cell.seed))) for cell in own),
+    }
+
+
+def is_kept(cell: Cell) -> bool:
+    return cell.run.late_share <= cell.allowed_share + KEPT_WITHIN * min(1.0, 20 * cell.allowed_share)
+
+
+def _is_better(cell: Cell, ours: Cell | None) -> bool:
+    """Whether a policy that decides as it goes is cheaper than ours, and makes fewer records late."""
+    if ours is None or cell.run.policy in (OURS, FIXED):
+        return False
+    return cell.cost < ours.cost and cell.run.late_share < ours.run.late_share
+
+
+def notes_of(cells: Sequence[Cell]) -> list[str]:
+    """What no policy kept, and how often a contender was better on both."""
+    online = [cell for cell in cells if cell.run.policy not in (OURS, FIXED)]
+    ours = {_place(cell): cell for cell in cells if cell.run.policy == OURS}
+    beaten = {_place(cell) for cell in online if _is_better(cell, ours.get(_place(cell)))}
+    notes = [
+        f"A contender that decides as it goes was both cheaper and less late in {len(beaten)} of {len(ours)} cells "
+        f"({100 * len(beaten) / max(1, len(ours)):.1f} %)."
+    ]
+    by_place: dict[tuple[JSON, ...], list[Cell]] = {}
+    for cell in cells:
+        by_place.setdefault(_place(cell), []).append(cell)
+    for there in by_place.values():
+        if any(is_kept(cell) for cell in there if cell.run.policy != FIXED):
+            continue
+        fixed = [cell for cell in there if cell.run.policy == FIXED]
+        first = there[0]
+        bill = f"a fixed size that does costs {fixed[0].cost:.2f} times the clairvoyant" if fixed else "no size does"
+        notes.append(
+            f"No policy keeps {first.asked} on {first.load} (day {first.seed}) at a start-up of {first.startup_s:g} s; "
+            f"{bill}."
+        )
+    return notes
+
+
+def _place(cell: Cell) -> tuple[JSON, ...]:
+    return cell.asked, cell.startup_s, cell.load, cell.seed
+
+
+def plots_of(cells: Iterable[Cell]) -> list[Plot]:
+    """Cost against lateness, a plot per level."""
+    by_level: dict[str, dict[str, list[Cell]]] = {}
+    for cell in cells:
+        by_level.setdefault(cell.asked, {}).setdefault(cell.run.policy, []).append(cell)
+    return [
+        Plot(
+            f"Asked for {asked}: cost and late records, a point per day",
+            [
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": policy,
+                    "x": [round(cell.cost, 4) for cell in own],
+                    "y": [round(max(0.001, 100 * cell.run.late_share), 4) for cell in own],
+                    "text": [f"{cell.load}, {cell.startup_s:g} s" for cell in own],
+                }
+                for policy, own in policies.items()
+            ],
+            {
+                "xaxis": {"title": {"text": "cost, times the clairvoyant's"}},
+                "yaxis": {"title": {"text": "late records (%)"}, "type": "log"},
+            },
+        )
+        for asked, policies in by_level.items()
+    ]

@@ -1,0 +1,69 @@
+"""Which size costs the least: instances for a while, and the records that they make late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.forecast.contract import FloatArray
+from headgate.policies.pilot.load import BIN_S
+from headgate.policies.pilot.rollout import Rolled
+
+WINDOW_S = 60.0
+"""What is decided now is paid for at least so long."""
+HYSTERESIS = 1.5
+"""By how much dearer late records are taken to be when it shrinks, so that it does not grow again at once."""
+AT_ONCE = 4
+"""Sizes that are rolled forward together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    size: int
+    """The size that costs the least."""
+    safe: int
+    """The size that would if late records cost ``HYSTERESIS`` times as much: none below it is shrunk to."""
+
+
+def cheapest(
+    sizes: FloatArray,
+    roll: Callable[[FloatArray], Rolled],
+    weights: FloatArray,
+    price: float,
+    *,
+    planned: int,
+    startup_s: float,
+) -> Choice:
+    """The size with the least cost, looked for from the smallest upwards: with a backlog, costs have many valleys.
+
+    More than the ``planned`` ones must pay for the time in which they only start, too.
+    """
+    best = [(math.inf, 0), (math.inf, 0)]
+    for first in range(0, len(sizes), AT_ONCE):
+        some = sizes[first : first + AT_ONCE]
+        # Instances alone cost more than the best so far: no larger size can be better.
+        if some[0] * WINDOW_S >= max(cost for cost, _ in best):
+            break
+        late = roll(some).late @ weights
+        started_s = startup_s * np.maximum(0.0, some - planned)
+        for index, (dearer, begun_s) in enumerate(((1.0, started_s), (HYSTERESIS, np.zeros_like(some)))):
+            costs = some * WINDOW_S + begun_s + dearer * price * late
+            least = int(np.argmin(costs))
+            if costs[least] < best[index][0]:
+                best[index] = (float(costs[least]), int(some[least]))
+    return Choice(best[0][1], best[1][1])
+
+
+def is_worth_waking(counts: FloatArray, weights: FloatArray, price: float, *, startup_s: float, bound_s: float) -> bool:
+    """Whether an idle job may be without any instance, so that the first record that comes has to wake it.
+
+    That costs the start of an instance, and all that comes until it is there is late, unless it is there in time.
+    """
+    bins = max(1, math.ceil((startup_s + WINDOW_S) / BIN_S))
+    come = counts[:, :bins].sum(axis=1)
+    late = come if startup_s > bound_s else np.zeros_like(come)
+    wakes = np.where(come >= 1, startup_s, 0.0)
+    return float((wakes + price * late) @ weights) < WINDOW_S

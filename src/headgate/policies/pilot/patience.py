@@ -1,0 +1,88 @@
+"""How long a smaller size must have been enough before it is taken.
+
+It begins with five minutes. Whenever what was let go had to be asked for again at once though the load is the same, it
+becomes longer; as long as that does not happen, it becomes shorter again.
+
+>>> patience = Patience()
+>>> [patience.highest(at_s, size, 60.0) for at_s, size in ((0, 5), (10, 3), (290, 3), (310, 3))]
+[5, 5, 5, 3]
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+
+from headgate.core.types import JSON, Instant
+
+SHORTEST_S = 300.0
+LONGEST_S = 600.0
+STARTUPS = 1.25
+"""Never shorter than so many times what a new instance takes to start: it must pay for that."""
+PAUSE_S = 60.0
+"""Between two steps down: several small ones become one."""
+UNDONE_WITHIN_S = 150.0
+LONGER, SHORTER = 1.3, 0.93
+THE_SAME = 0.1
+"""A load that has changed by less than this share does not explain why more is needed."""
+
+
+class Patience:
+    """Remembers what was right lately, and how often shrinking was a mistake."""
+
+    def __init__(self, shortest_s: float = SHORTEST_S) -> None:
+        self._shortest_s = shortest_s
+        self.window_s = shortest_s
+        self._right: deque[tuple[Instant, int]] = deque()
+        """Sizes that were right, oldest first."""
+        self._shrunk_s: Instant | None = None
+        """When it last shrank, until that has proved itself."""
+        self._shrunk_at_rate_per_s = 0.0
+        self._paused_until_s: Instant = -math.inf
+
+    def highest(self, now: Instant, right: int, startup_s: float) -> int:
+        """Take in which size is right now; gives the largest that was within the window."""
+        self._right.append((now, right))
+        window_s = max(self.window_s, STARTUPS * startup_s)
+        while self._right[0][0] <= now - window_s:
+            self._right.popleft()
+        if self._shrunk_s is not None and now - self._shrunk_s > UNDONE_WITHIN_S:
+            self._shrunk_s = None
+            self.window_s = max(self._shortest_s, SHORTER * self.window_s)
+        return max(size for _, size in self._right)
+
+    def is_paused(self, now: Instant) -> bool:
+        """Whether it shrank just now."""
+        return now < self._paused_until_s
+
+    def shrinks(self, now: Instant, rate_per_s: float) -> None:
+        self._shrunk_at_rate_per_s = rate_per_s
+        self._shrunk_s, self._paused_until_s = now, now + min(PAUSE_S, self._shortest_s)
+
+    def grows(self, now: Instant, rate_per_s: float) -> None:
+        """Soon after it shrank, and under the same load, that undoes it."""
+        before = self._shrunk_at_rate_per_s
+        is_the_same = abs(rate_per_s - before) <= THE_SAME * before
+        if self._shrunk_s is not None and now - self._shrunk_s <= UNDONE_WITHIN_S and is_the_same:
+            self.window_s = min(max(LONGEST_S, self._shortest_s), LONGER * self.window_s)
+        self._shrunk_s = None
+
+    def begin_anew(self) -> None:
+        """Times are other than they were."""
+        self._right.clear()
+        self._shrunk_s, self._paused_until_s = None, -math.inf
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "window_s": self.window_s,
+            "right": [list(one) for one in self._right],
+            "shrunk_s": self._shrunk_s,
+            "shrunk_at_rate_per_s": self._shrunk_at_rate_per_s,
+        }
+
+    def restore(self, saved: Mapping[str, JSON]) -> None:
+        self.window_s = max(self._shortest_s, float(saved["window_s"]))
+        self._right = deque((float(at_s), int(size)) for at_s, size in saved["right"])
+        self._shrunk_s = None if saved["shrunk_s"] is None else float(saved["shrunk_s"])
+        self._shrunk_at_rate_per_s = float(saved["shrunk_at_rate_per_s"])

@@ -1,0 +1,92 @@
+"""What the lab says of promises is right: loads, the clairvoyant, runs and tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from headgate.core.objective import LatencySlo
+from headgate.lab.promises.cells import Run, clairvoyant_seconds, first_size, run
+from headgate.lab.promises.clairvoyant import clairvoyant_sizes
+from headgate.lab.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, STEP_S, Load, load_names, make_load
+from headgate.lab.promises.matrix import CONTENDERS, FIXED, OURS, Cell
+from headgate.lab.promises.tables import is_kept, notes_of, plots_of, rows_of
+from headgate.policies import policy_names
+
+
+def flat(instances: float, minutes: int = 60) -> Load:
+    """A load that keeps so many instances busy all the time."""
+    rates = np.full(round(minutes * 60 / STEP_S), instances * SERVICE_RATE_PER_S)
+    return Load("flat", 0, "smooth", chosen_on=False, factor=1.0, rates_per_s=rates)
+
+
+def cell(policy: str, late_pct: float, cost: float, *, load: str = "stairs", percentile: float = 95.0) -> Cell:
+    done = Run(policy, late_pct / 100, 1000.0 * cost, 3.0, 0, 5.0)
+    return Cell(
+        load, 0, "bursty", chosen_on=False, percentile=percentile, bound_s=10.0, startup_s=30.0, run=done, cost=cost
+    )
+
+
+@pytest.mark.parametrize("name", ["waves", "stairs", "bursts", "walk", "teeth"])
+def test_a_made_up_load_is_scaled_and_the_same_each_time(name: str) -> None:
+    load = make_load(name, 1)
+    minutes = load.rates_per_s.reshape(-1, round(60 / STEP_S)).mean(axis=1)
+    assert np.quantile(minutes, 0.995) == pytest.approx(PEAK_INSTANCES * SERVICE_RATE_PER_S, rel=0.02)
+    make_load.cache_clear()
+    assert np.array_equal(make_load(name, 1).rates_per_s, load.rates_per_s)
+    assert not np.array_equal(make_load(name, 2).rates_per_s, load.rates_per_s)
+    assert load.workload.arrivals(0.0, load.seconds) == pytest.approx(load.rates_per_s.sum() * STEP_S)
+
+
+def test_loads_are_called_by_what_they_do_and_half_of_them_are_held_back() -> None:
+    assert [make_load(name).kind for name in ("waves", "walk", "bursts")] == ["smooth", "noisy", "bursty"]
+    names = load_names()
+    assert len(set(names)) == len(names) > 30
+    assert [make_load(name).chosen_on for name in ("waves", "stairs")] == [True, False]
+
+
+def test_the_clairvoyant_has_what_is_needed_early_enough_and_pays_for_it() -> None:
+    load = flat(3.0)
+    load.rates_per_s[360:480] *= 2
+    sizes = clairvoyant_sizes(load, bound_s=10.0, overhead_s=0.5, startup_s=60.0, bounds=(1, 40))
+    assert (sizes[0], sizes[400], sizes[-1]) == (4, 7, 4), "a tenth of the time is overhead"
+    assert sizes[360 - 12] == 7, "it was asked for a minute before"
+    assert sizes[360 - 14] == 4
+    assert clairvoyant_seconds(flat(3.0), 10.0, 30.0) == 4 * 3600
+
+
+def test_a_run_is_scored_by_its_records_and_its_instances() -> None:
+    slo = LatencySlo(bound_s=10.0, percentile=95.0)
+    enough, too_few = (run("static", flat(3.0, 10), slo, startup_s=30.0, size=size) for size in (5, 2))
+    assert (enough.late_share, enough.instance_seconds) == (0.0, 5 * 600)
+    assert too_few.late_share > 0.9
+    assert first_size(flat(3.0)) == 4
+
+
+def test_contenders_are_policies() -> None:
+    assert {OURS, *CONTENDERS} <= set(policy_names())
+
+
+def test_rows_tell_what_was_asked_delivered_and_paid() -> None:
+    cells = [cell(OURS, 4.0, 1.5), cell("hpa", 0.5, 1.9), cell("ds2", 3.0, 1.2), cell(FIXED, 4.9, 2.0)]
+    rows = {row["policy"]: row for row in rows_of(cells)}
+    assert rows[OURS]["late_pct"] == 4.0
+    assert rows[OURS]["of_best_fixed"] == 0.75
+    assert [rows[name]["better_on_both"] for name in ("hpa", "ds2", FIXED)] == [0, 1, 0]
+    (told,) = notes_of(cells)
+    assert "in 1 of 1 cells" in told
+    (plot,) = plots_of(cells)
+    assert [trace["name"] for trace in plot.data] == [OURS, "hpa", "ds2", FIXED]
+
+
+@pytest.mark.parametrize(
+    ("percentile", "late_pct", "kept"),
+    [(95.0, 5.9, True), (95.0, 6.1, False), (99.0, 1.15, True), (99.0, 1.25, False), (99.9, 0.11, True)],
+)
+def test_a_little_more_than_asked_counts_as_kept(percentile: float, late_pct: float, kept: bool) -> None:
+    assert is_kept(cell(OURS, late_pct, 1.0, percentile=percentile)) is kept
+
+
+def test_what_nobody_keeps_is_named_with_what_it_would_cost() -> None:
+    told = notes_of([cell(OURS, 9.0, 1.5), cell("hpa", 12.0, 1.9), cell(FIXED, 4.9, 2.25)])
+    assert any("No policy keeps p95 < 10s on stairs" in one and "costs 2.25 times" in one for one in told)

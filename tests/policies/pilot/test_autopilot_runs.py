@@ -1,0 +1,143 @@
+"""autopilot on simulated jobs: what it does as the load, the records or the bounds change."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from headgate.core.errors import InputError
+from headgate.core.objective import parse_objective
+from headgate.runtime.simulate import SimulationResult, simulate
+from headgate.simulation.micro_batch import MicroBatch
+from headgate.workloads import Workload, parse_workload
+from headgate.workloads.steps import Steps
+
+
+def run(
+    workload: str | Workload,
+    *,
+    seconds: float,
+    asked: str = "latency p95 < 10s",
+    bounds: tuple[int, int] = (1, 20),
+    start: int = 5,
+    **job: object,
+) -> SimulationResult:
+    """A job whose instances get through 50 records/s and take half a minute to start."""
+    return simulate(
+        "autopilot",
+        parse_workload(workload) if isinstance(workload, str) else workload,
+        objective=parse_objective(asked).within(*bounds),
+        service_rate_per_s=50.0,
+        model=MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5, **job),  # type: ignore[arg-type]
+        start=start,
+        startup_s=30.0,
+        interval_s=10.0,
+        seconds=seconds,
+    )
+
+
+def changes(result: SimulationResult) -> list[tuple[float, int, int, str]]:
+    found = ((one.at_s, one.verdicts["job"]) for one in result.decisions)
+    return [(at_s, one.current, one.target, one.reason) for at_s, one in found if one.change]
+
+
+def test_a_swinging_load_is_followed_within_what_is_asked_for_less_than_a_fixed_size_costs() -> None:
+    result = run("sine:mean=300,amplitude=200,period=2h", seconds=2 * 3600)
+    summary = result.summary
+    assert summary.late_records_pct is not None
+    assert summary.late_records_pct < 6.0
+    # Twelve are needed at the peak, if they never change.
+    assert summary.instance_seconds < 0.75 * 12 * 2 * 3600
+
+
+def test_who_asks_for_more_pays_for_more() -> None:
+    costs = [
+        run("sine:mean=300,amplitude=200,period=1h", seconds=3600, asked=f"latency p{level} < 10s").summary
+        for level in (50, 95, 99.9)
+    ]
+    paid = [one.instance_seconds for one in costs]
+    assert paid == sorted(paid)
+    assert paid[0] < 0.97 * paid[-1]
+    late = [one.late_records_pct or 0.0 for one in costs]
+    assert late == sorted(late, reverse=True)
+
+
+def test_no_change_is_taken_back_under_a_steady_load() -> None:
+    made = [one for one in changes(run("constant:300", seconds=2 * 3600, start=8)) if one[0] > 1800]
+    undone = [
+        (before, after)
+        for before, after in pairwise(made)
+        if after[0] - before[0] <= 120 and (before[2] - before[1]) * (after[2] - after[1]) < 0
+    ]
+    assert undone == []
+
+
+def test_records_that_become_twice_as_heavy_are_noticed_within_a_minute() -> None:
+    jump_s = 3600.0
+    result = run(
+        "constant:200", seconds=5400, work_factor=((0.0, 1.0), (jump_s, 1.0), (jump_s, 2.0), (2 * jump_s, 2.0))
+    )
+    after = [one for one in changes(result) if one[0] >= jump_s]
+    assert jump_s < after[0][0] <= jump_s + 60
+    assert after[0][2] >= 8, "twice as much work, and what waits"
+    assert result.observations[-1].samples["job"].latency_s == pytest.approx(3.0, abs=4.0)
+
+
+def test_an_idle_job_may_be_without_instances_and_the_first_record_wakes_it() -> None:
+    load = Steps([0.0, 1200.0, 4800.0, 6000.0], [100.0, 0.0, 100.0], "on and off")
+    result = run(load, seconds=6000, asked="latency p95 < 60s", bounds=(0, 8), start=3)
+    made = changes(result)
+    (asleep,) = [one for one in made if one[2] == 0]
+    assert 1200 < asleep[0] < 2400
+    woken = made[made.index(asleep) + 1]
+    assert 4800 < woken[0] <= 4820
+    sizes = [seen.instances["job"].planned for seen in result.observations if 2400 < seen.at_s < 4800]
+    assert set(sizes) == {0}
+    assert (result.summary.slo_violation_pct or 0.0) < 10.0, "nobody waited for anything while it was idle"
+
+
+def test_a_policy_that_cannot_wake_a_job_does_not_get_to_send_it_to_sleep() -> None:
+    with pytest.raises(InputError, match="min_instances 0 is not allowed with policy 'hpa'"):
+        simulate(
+            "hpa",
+            parse_workload("constant:1"),
+            objective=parse_objective("latency p95 < 10s").within(0, 4),
+            service_rate_per_s=1.0,
+            seconds=60.0,
+        )
+
+
+def test_more_than_there_are_partitions_is_not_asked_for_and_that_is_said() -> None:
+    result = run("constant:300", seconds=1200, start=2, partitions=4)
+    made = changes(result)
+    assert max(target for _, _, target, _ in made) == 4
+    assert "more than 4 instances cannot help" in made[-1][3]
+
+
+def test_what_it_expects_a_minute_ahead_comes_nine_times_out_of_ten() -> None:
+    result = run("sine:mean=300,amplitude=200,period=3h", seconds=4 * 3600)
+    grades = result.state["operators"]["job"]["grades"]
+    shares = {name: one["covered"] / one["answered"] for name, one in grades.items()}
+    assert grades["backlog"]["answered"] > 1400
+    assert shares["backlog"] == pytest.approx(0.9, abs=0.02)
+    assert shares["latency_s"] == pytest.approx(0.9, abs=0.02)
+    assert shares["instances"] >= 0.88, "a size that does not change is foretold too well"
+
+
+def test_what_was_learned_goes_on_where_it_ended() -> None:
+    first = run("sine:mean=300,amplitude=200,period=1h", seconds=3600)
+    again = simulate(
+        "autopilot",
+        parse_workload("sine:mean=300,amplitude=200,period=1h"),
+        objective=parse_objective("latency p95 < 10s").within(1, 20),
+        service_rate_per_s=50.0,
+        model=MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08),
+        start=5,
+        startup_s=30.0,
+        interval_s=10.0,
+        seconds=60.0,
+        state=first.state,
+    )
+    assert all(one.verdicts["job"].code != "learning" for one in again.decisions)
+    assert again.state["operators"]["job"]["service"]["batches"] > first.state["operators"]["job"]["service"]["batches"]

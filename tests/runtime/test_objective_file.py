@@ -1,0 +1,48 @@
+"""Objectives that are kept in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headgate.core.errors import InputError
+from headgate.core.objective import parse_objective
+from headgate.runtime.objective_file import text_or_file
+
+YAML = """
+slo: latency p95 < 10s
+per: 6h      # of any six hours
+by: time
+cost: 12 per day
+price: 0.25
+instances: [1, 8]
+"""
+JSON = '{"slo": "latency p95 < 10s", "per": "6h", "by": "time", "cost": 12, "price": 0.25, "instances": [1, 8]}'
+
+
+@pytest.mark.parametrize(("name", "text"), [("asked.yaml", YAML), ("asked.yml", YAML), ("asked.json", JSON)])
+def test_an_objective_is_the_same_from_a_file_as_from_its_text(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    asked = parse_objective("latency p95 < 10s per 6h by time, cost < 12 per day, price 0.25").within(1, 8)
+    assert text_or_file(str(tmp_path / name)) == asked
+    assert text_or_file(str(asked)).slo == asked.slo
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "cannot be read: no such file"),
+        ("slo: [latency", "is no YAML"),
+        ("slo: latency p95 < 10s\nper: soon", "duration 'soon'"),
+        ("", "objective None"),
+    ],
+)
+def test_a_file_without_a_usable_objective_is_named_in_the_error(tmp_path: Path, text: str | None, told: str) -> None:
+    path = tmp_path / "asked.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError) as raised:
+        text_or_file(str(path))
+    assert told in str(raised.value)
+    assert str(path) in str(raised.value)
