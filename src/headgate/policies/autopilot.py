@@ -25,7 +25,7 @@ from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.patience import SHORTEST_S, Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Service, compile_loops
-from headgate.policies.pilot.service import LEAST_GAMMA, instances_for
+from headgate.policies.pilot.service import instances_for
 
 UNKNOWN_STARTUP_S = 60.0
 STARTUPS_KEPT = 30
@@ -40,6 +40,8 @@ SLOW_BOUND_S = 1.0
 RATIO_COLUMNS = 8
 USUAL_RATIOS = (0.9, 1.0, 1.0, 1.0, 1.05, 1.1, 1.3)
 """How far batches are from what was foretold, before that is known."""
+YOUNG_DEARER = 4.0
+"""By how much dearer a late record is while little is known of the load: it is as safe as ``reactive`` then."""
 CAUGHT_UP_S = 300.0
 """Within this time at most what waits too long is worked off."""
 IDLE_BINS = 6
@@ -116,7 +118,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         # A clock that went back hides no batches.
         since_s = learned.seen_s if learned.seen_s <= sample.at_s else -math.inf
         learned.take_in(sample, window.batches(operator, since_s), instances)
-        if not learned.service.is_known or len(learned.load) < 2:
+        if not learned.service.is_known or len(learned.load) < 1:
             return self._cautious(operator, instances, sample)
         future = self._future(learned, window, operator, instances, sample)
         return self._act(now, learned, operator, instances, sample, future)
@@ -148,7 +150,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             counts=scenarios.counts,
             weights=scenarios.weights,
             rate_per_s=rate,
-            price=PRICE * max(0.05, need) / rate / allowed * learned.price.factor,
+            price=PRICE
+            * (YOUNG_DEARER if learned.is_young else 1.0)
+            * max(0.05, need)
+            / rate
+            / allowed
+            * learned.price.factor,
             startup_s=usual_s,
             highest=highest if useful is None else max(1, lowest, min(highest, useful)),
             useful=useful,
@@ -160,9 +167,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         peak = max(future.rate_per_s, float((future.counts * future.weights[:, None]).sum(axis=0).max()) / BIN_S)
         need = instances_for(peak, learned.service, bound_s / 2)
         floor = max(1, lowest)
-        if (sample.latency_s or 0.0) > bound_s:
+        if (sample.latency_s or 0.0) > (bound_s / 2 if learned.is_young else bound_s):
             # Records that are late already must not become ever later because that is cheap for now.
-            floor = max(floor, min(future.highest, self._catching_up(learned, sample, future)))
+            floor = max(floor, min(future.highest, _catching_up(learned, sample, future, bound_s)))
         chosen = cheapest(
             _ladder(floor, future.highest, need, instances.planned),
             future.roll,
@@ -176,14 +183,6 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             return chosen
         costs = {"startup_s": future.startup_s, "bound_s": bound_s}
         return Choice(0, 0) if is_worth_waking(future.counts, future.weights, future.price, **costs) else chosen
-
-    @staticmethod
-    def _catching_up(learned: Learned, sample: Sample, future: _Future) -> int:
-        """The size that works off what waits within ``CAUGHT_UP_S``, beside what arrives."""
-        arriving = float(learned.load.counts(IDLE_BINS).mean()) / BIN_S
-        _, each_s = learned.service.coefficients
-        rate_per_s = max(arriving, future.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
-        return math.ceil(math.pow(each_s * rate_per_s, 1 / max(LEAST_GAMMA, learned.service.gamma)))
 
     # -------------------------------------------------------------------------------------------------------- acting
 
@@ -217,7 +216,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             lately = format_duration(learned.patience.window_s)
             why = f"{told}: {_count(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
         numbers = _numbers(now, learned, future, choice, target)
-        if target >= future.highest and (sample.latency_s or 0.0) > bound_s:
+        is_late = (sample.latency_s or 0.0) > bound_s or _expected_late(numbers) > future.rate_per_s * WINDOW_S / 2
+        if target >= future.highest and is_late:
             why += _no_more(learned, future)
         return Target(target, code, why, numbers)
 
@@ -290,6 +290,18 @@ def _numbers(now: Instant, learned: Learned, future: _Future, choice: Choice, ta
     }
 
 
+def _expected_late(numbers: Mapping[str, Number]) -> float:
+    late = numbers["expected_late"]
+    return late if isinstance(late, float) else 0.0
+
+
+def _catching_up(learned: Learned, sample: Sample, future: _Future, bound_s: float) -> int:
+    """The size that works off what waits within ``CAUGHT_UP_S``, beside what arrives."""
+    arriving = float(learned.load.recent(1).sum()) / BIN_S
+    rate_per_s = max(arriving, future.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
+    return math.ceil(instances_for(rate_per_s, learned.service, bound_s))
+
+
 def _no_more(learned: Learned, future: _Future) -> str:
     """Why it does not grow though records are late."""
     if learned.service.gamma <= NO_HELP_GAMMA:
@@ -310,7 +322,7 @@ def _stand(
 ) -> Now:
     """Where the job stands now."""
     backlog, running_s = sample.backlog or 0.0, sample.running_s
-    past = learned.load.counts(max(12, math.ceil((bound_s + (sample.latency_s or 0.0)) / BIN_S) + 3))
+    past = learned.load.recent(max(12, math.ceil((bound_s + (sample.latency_s or 0.0)) / BIN_S) + 3))
     waiting, batch = backlog, 0.0
     if running_s is not None:
         # What has come since the running batch was planned waits for the next one.

@@ -14,6 +14,9 @@ from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.service import ServiceModel
 
+YOUNG_BINS = 90
+"""A quarter of an hour."""
+
 
 def _grades() -> dict[str, Grades]:
     return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades()}
@@ -32,6 +35,11 @@ class Learned:
     """The newest reading that was taken in."""
     seen_s: Instant = -math.inf
     _counted: float = 0.0
+
+    @property
+    def is_young(self) -> bool:
+        """Whether the load has not been followed for long enough to know what late records are worth."""
+        return len(self.load) < YOUNG_BINS
 
     def take_in(self, sample: Sample, batches: Sequence[Batch], instances: Instances) -> None:
         """Learn from a new reading, and from the batches that ended since the last one."""

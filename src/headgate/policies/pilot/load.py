@@ -93,6 +93,19 @@ class LoadHistory:
         edges = list(self._edges)[-(bins + 1) :]
         return np.diff(np.array(edges, dtype=np.float64))
 
+    def recent(self, bins: int) -> FloatArray:
+        """The same, but of the bins that end with the newest reading."""
+        if self._last is None or self._newest_bin is None or len(self._edges) < 2:
+            return self.counts(bins)
+        edges = np.array(list(self._edges)[-(bins + 2) :], dtype=np.float64)
+        times_s = BIN_S * (self._newest_bin - np.arange(len(edges) - 1, -1, -1))
+        at_s, arrived = self._last
+        known = min(bins, int((at_s - times_s[0]) / BIN_S + 1e-9))
+        asked_s = at_s - BIN_S * np.arange(known, -1, -1)
+        # What came after the newest edge, and before the newest reading, is known by the reading.
+        reached = np.interp(asked_s, np.append(times_s, at_s + 1e-9), np.append(edges, max(edges[-1], arrived)))
+        return np.diff(reached)
+
     def minutes(self) -> FloatArray:
         """The records of each minute, oldest first."""
         return np.array(self._minutes, dtype=np.float64)

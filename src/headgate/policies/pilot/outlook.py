@@ -100,7 +100,7 @@ class Outlook:
 
     def scenarios(self, load: LoadHistory) -> Scenarios:
         """What may arrive in the next ``HORIZON_BINS``."""
-        history = load.counts(max(TRENDS_BINS))
+        history = load.recent(max(TRENDS_BINS))
         experts = self._experts(load, history, load.newest_bin)
         forecast = np.minimum(self._combined(experts), MOST_GROWTH * max(load.largest, 1.0))
         courses = [*self._newest, *self._sampled]
@@ -153,8 +153,9 @@ class Outlook:
         known = ~np.isnan(experts[:, 0])
         errors = np.where(np.isnan(self._errors), np.nanmax(self._errors, initial=1.0), self._errors)
         if np.isnan(self._errors).all():
+            # Nobody has shown anything yet: a load that rises is followed.
             weights = np.zeros(EXPERTS)
-            weights[1] = 1.0
+            weights[[0, len(MEANS_BINS)]] = 0.5
         else:
             least = max(1e-9, float(np.nanmin(np.where(known, errors, np.nan))))
             weights = np.where(known, (least / np.maximum(errors, least)) ** SHARPNESS, 0.0)
