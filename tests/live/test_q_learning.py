@@ -56,5 +56,6 @@ def test_it_scales_a_real_job_learns_from_it_and_goes_on_from_there(
     assert grown.code == "scale-out"
     assert {"q_out", "q_none", "q_in", "region"} <= set(grown.numbers)
     with closing(SqliteJournal.read(journal)) as reader:
-        assert reader.load_state(reader.state_keys()[-1]) == learned
+        saved = [reader.load_state(key) for key in reader.state_keys()]
+    assert learned in saved
     assert job.check(spark).is_exact

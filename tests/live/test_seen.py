@@ -229,17 +229,24 @@ def test_an_executor_that_somebody_else_takes_away_is_missed_at_once_and_replace
 def test_other_resource_profiles_keep_their_executors_across_a_resize(spark: SparkSession, engine: SparkEngine) -> None:
     """The other profile is asked for by hand: a job that needs it would make Spark ask."""
     context: Any = spark.sparkContext._jsc.sc()
-    backend, before = engine._backend, executor_processes().keys()
-    profile: Any = ResourceProfileBuilder().require(ExecutorResourceRequests().cores(1).memory("300m")).build
+    backend = engine._backend
+    profile: Any = ResourceProfileBuilder().require(ExecutorResourceRequests().cores(1).memory("512m")).build
     context.resourceProfileManager().addResourceProfile(profile._java_resource_profile)
+
+    def of_profile() -> set[str]:
+        listed = context.statusStore().executorList(True)
+        alive = (listed.apply(index) for index in range(listed.size()))
+        return {one.id() for one in alive if one.resourceProfileId() == profile.id}
+
+    others: set[str] = set()
     try:
         backend._request_totals({DEFAULT_PROFILE: 1, profile.id: 1})
-        eventually("its executor", lambda: len(executor_processes()) == 2)
-        others = executor_processes().keys() - before
+        eventually("its executor", lambda: len(of_profile()) == 1)
+        others = of_profile()
         engine.apply(decision(size(engine), 2))
         assert backend._totals() == {DEFAULT_PROFILE: 2, profile.id: 1}
         eventually("one more of ours", lambda: size(engine) == Instances(2, 2, 2))
-        assert others < executor_processes().keys()
+        assert of_profile() == others
     finally:
         backend._request_totals({DEFAULT_PROFILE: 2, profile.id: 0})
         backend.kill(list(others))

@@ -183,7 +183,7 @@ def test_sparks_own_allocation_is_not_fought_unless_asked_to_take_over(spark: Sp
         ({"policy": "reactiv"}, "did you mean 'reactive'"),
         ({"objective": "fast please"}, "is not understood"),
         ({"executors": (3, 2)}, "max_instances 2 is below min_instances 3"),
-        ({"settings": {"idle_for": 3}}, "did you mean 'idle_for_s'"),
+        ({"policy": "reactive", "settings": {"idle_for": 3}}, "did you mean 'idle_for_s'"),
         ({"guards": {"gain_in": 2}}, "gain_in 2 is not allowed"),
         ({"interval": "soon"}, "'soon' is not understood"),
     ],
