@@ -55,7 +55,8 @@ class KafkaPlan:
             PROPERTIES.format(bootstrap=self.bootstrap, controller=controller, data=f"{self.directory}/data")
         )
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        form = ("format", "--standalone", "--cluster-id", cluster_id, "--config", str(settings))
+        # In one word: one id in 64 begins with a dash, and would be taken for an option.
+        form = ("format", "--standalone", f"--cluster-id={cluster_id}", "--config", str(settings))
         yield Server("format", self._java("kafka.tools.StorageTool", *form), None, self._environment())
         broker = self._java("kafka.Kafka", str(settings))
         yield Server("broker", broker, lambda: answers(self.bootstrap), self._environment())
