@@ -52,6 +52,14 @@ def format_duration(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
+def instances_in_words(count: int) -> str:
+    """
+    >>> [instances_in_words(count) for count in (0, 1, 2)]
+    ['no instance', '1 instance', '2 instances']
+    """
+    return {0: "no instance", 1: "1 instance"}.get(count, f"{count} instances")
+
+
 def parse_share(value: str | float) -> float:
     """A share in [0, 1] from ``5%``, ``5 %`` or ``0.05``."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from headgate.core.errors import JournalError
 from headgate.core.startup import Spread, StartupSummary, StartupTimes, startup_summary
 from headgate.core.types import JSON, Observation
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, instances_in_words
 
 
 def startup_summaries(
@@ -36,8 +36,7 @@ def startup_in_words(summary: StartupSummary) -> str:
     """
     stages = (("registered", summary.registered_s), ("first task done", summary.first_task_s), ("warm", summary.warm_s))
     told = [_stage(name, spread, first=name == "registered") for name, spread in stages if spread is not None]
-    count = "1 instance" if summary.count == 1 else f"{summary.count} instances"
-    return f"measured on {count}: {', '.join(told)}"
+    return f"measured on {instances_in_words(summary.count)}: {', '.join(told)}"
 
 
 def _stage(name: str, spread: Spread, *, first: bool) -> str:

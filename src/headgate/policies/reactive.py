@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, instances_in_words
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.capacity.running_mean import Capacity, Source
 from headgate.policies.capacity.saturation import estimated_throughput
@@ -159,7 +159,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
             numbers["backlog"] = sample.backlog
         needed = _needed(rate, learned.rate_per_s)
         numbers |= {"capacity_per_s": learned.rate_per_s, "needed": needed}
-        told = f"{told}; {load} need {_count(needed)} of {plain(learned.rate_per_s)}/s"
+        told = f"{told}; {load} need {instances_in_words(needed)} of {plain(learned.rate_per_s)}/s"
         if needed < one_more:
             if not is_telling:
                 told = f"{told}, and {instances.planned} are planned: what they make of it is to be seen"
@@ -179,7 +179,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         needed = _needed(rate, self.settings.headroom * capacity) if capacity else 1
         numbers |= {"capacity_per_s": capacity, "needed": needed}
         each = f" of {plain(capacity)}/s" if capacity else ""
-        told = f"{told}; {plain(rate)} records/s need {_count(needed)}{each} with headroom"
+        told = f"{told}; {plain(rate)} records/s need {instances_in_words(needed)}{each} with headroom"
         if not self._is_idle(operator, instances, sample):
             return hold(instances, "steady", told, numbers)
         readings = readings_over(window, operator, self.settings.idle_for_s)
@@ -228,7 +228,3 @@ def _carried_at_violation(sample: Sample) -> tuple[float | None, Source]:
 def _needed(rate_per_s: float, capacity_per_s: float) -> int:
     # Quotients are not exact in binary: without the rounding a load of exactly three instances might need four.
     return max(1, math.ceil(round(rate_per_s / capacity_per_s, 9)))
-
-
-def _count(instances: int) -> str:
-    return "1 instance" if instances == 1 else f"{instances} instances"

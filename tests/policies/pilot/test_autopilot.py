@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headgate.core.objective import LatencySlo, Objective, SlowShareSlo, ThroughputSlo
-from headgate.core.types import Batch, Sample, Startup
+from headgate.core.types import Batch, Sample, Startup, Target
 from headgate.policies.autopilot import Autopilot, AutopilotSettings, asked
 from headgate.policies.frame.base import Context
 from tests.core.building import JOB, history, propose
@@ -58,3 +58,35 @@ def test_who_asks_for_more_gets_more() -> None:
     sizes = [restless(percentile) for percentile in (50.0, 95.0, 99.9)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
+
+
+def beside_a_slow_sink(sizes: tuple[int, ...]) -> Target:
+    """What it decides when batches have taken as long on any of these sizes, and records are late."""
+    policy, arrived = made(), 0.0
+    window = history([Sample("job", 0.0, arrived=0.0, late=0.0, backlog=0.0, latency_s=0.0)], planned=sizes[0])
+    target = propose(policy, window)
+    for tick in range(1, 120):
+        size = sizes[tick * len(sizes) // 120]
+        at_s, records = 10.0 * tick, 900.0 + 200.0 * (tick % 3)
+        arrived += records
+        batch = Batch(at_s - 9.5 - 0.005 * records, at_s - 9.5 + 0.005 * records, records, at_s - 30, 0.0, 10.0, size)
+        sample = Sample(
+            "job", at_s, arrived=arrived, late=0.0, batches=(batch,), backlog=4000.0, latency_s=40.0,
+            batch_ended_s=batch.ended_s, trigger_interval_s=10.0,
+        )  # fmt: skip
+        window.observe(history([sample], planned=size).observations[0])
+        target = propose(policy, window)
+    return target
+
+
+def test_where_more_instances_do_not_help_none_are_added_and_that_is_said() -> None:
+    target = beside_a_slow_sink((2, 4, 8))
+    assert target.instances <= 8
+    assert "batches do not become faster with more instances" in target.reason
+    assert target.numbers["batch_gamma"] == 0.0
+
+
+def test_where_only_one_size_was_seen_more_are_tried() -> None:
+    target = beside_a_slow_sink((2,))
+    assert target.instances > 2
+    assert "faster" not in target.reason

@@ -60,7 +60,7 @@ class Cell:
 
     @property
     def allowed_share(self) -> float:
-        return 1 - self.percentile / 100
+        return LatencySlo(self.bound_s, self.percentile).allowed_share
 
     @property
     def asked(self) -> str:
@@ -118,7 +118,7 @@ def run_matrix(matrix: Matrix, progress: Progress) -> list[Cell]:
         _cell(task, level, startup_s, found)
         for task in tasks
         for level, startup_s in _judged_by(task, matrix)
-        for found in _found(done[task], level)
+        for found in _found(done[task], LatencySlo(task.bound_s, level))
     ]
 
 
@@ -132,11 +132,11 @@ def _judged_by(task: _Task, matrix: Matrix) -> list[tuple[float, float]]:
     ]
 
 
-def _found(runs: Sequence[Run], percentile: float) -> list[Run]:
+def _found(runs: Sequence[Run], slo: LatencySlo) -> list[Run]:
     """The run itself; of fixed sizes the smallest that keeps what is asked, and nothing where none does."""
     if runs[0].policy != FIXED:
         return list(runs)
-    return [one for one in runs if one.late_share <= 1 - percentile / 100 + 1e-9][:1]
+    return [one for one in runs if one.late_share <= slo.allowed_share][:1]
 
 
 def _cell(task: _Task, percentile: float, startup_s: float, found: Run) -> Cell:

@@ -155,7 +155,7 @@ class Outlook:
         if np.isnan(self._errors).all():
             # Nobody has shown anything yet: a load that rises is followed.
             weights = np.zeros(EXPERTS)
-            weights[[0, len(MEANS_BINS)]] = 0.5
+            weights[len(MEANS_BINS)] = 1.0
         else:
             least = max(1e-9, float(np.nanmin(np.where(known, errors, np.nan))))
             weights = np.where(known, (least / np.maximum(errors, least)) ** SHARPNESS, 0.0)

@@ -11,6 +11,12 @@ from collections.abc import Mapping
 
 from headgate.core.types import JSON, Instant
 
+PRICE = 0.02
+"""Of a late record to begin with, in what a record costs over the share that may be late."""
+YOUNG_DEARER = 4.0
+"""By how much dearer it is while little is known of the load: a young job is as safe as with ``reactive``."""
+LEAST_NEED = 0.05
+"""Instances that are needed at least for a load, however small."""
 HALF_LIFE_S = 4 * 3600.0
 AIM = 0.93
 """The share of what is allowed that is aimed at."""
@@ -40,6 +46,11 @@ class LatePrice:
     @property
     def factor(self) -> float:
         return math.exp(PROPORTIONAL * self._error() + self._integral)
+
+    def of_record(self, need: float, rate_per_s: float, *, is_young: bool) -> float:
+        """What a late record is worth in seconds of an instance, where ``need`` instances serve a load."""
+        begun = PRICE * (YOUNG_DEARER if is_young else 1.0)
+        return begun * max(LEAST_NEED, need) / rate_per_s / self.allowed_share * self.factor
 
     def observe(self, now: Instant, arrived: float, late: float) -> None:
         """Take in how many records arrived, and how many turned out late, since the last time."""

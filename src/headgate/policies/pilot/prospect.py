@@ -1,0 +1,119 @@
+"""What may happen to one operator from now on, and what any size of it would come to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.core.startup import StartupTimes
+from headgate.core.types import Instances, Sample
+from headgate.core.window import Window
+from headgate.forecast.contract import FloatArray
+from headgate.policies.pilot.choosing import WINDOW_S
+from headgate.policies.pilot.learned import Learned
+from headgate.policies.pilot.load import BIN_S
+from headgate.policies.pilot.outlook import HORIZON_BINS
+from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Service
+from headgate.policies.pilot.service import instances_for
+
+UNKNOWN_STARTUP_S = 60.0
+"""Before three start-ups were seen, one of these is added to them."""
+STARTUPS_KEPT = 30
+RATIO_COLUMNS = 8
+USUAL_RATIOS = (0.9, 1.0, 1.0, 1.0, 1.05, 1.1, 1.3)
+"""How far batches are from what was foretold, before that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    roll: Callable[[FloatArray], Rolled]
+    """Rolls sizes forward."""
+    counts: FloatArray
+    """Records that may arrive in each bin, one row per scenario."""
+    weights: FloatArray
+    rate_per_s: float
+    """What is expected to arrive."""
+    late_price: float
+    """Of a late record, in seconds of an instance."""
+    startup_s: float
+
+    @property
+    def peak_per_s(self) -> float:
+        """The most that is expected to arrive, on average over the scenarios."""
+        return max(self.rate_per_s, float((self.weights @ self.counts).max()) / BIN_S)
+
+
+def look_ahead(
+    learned: Learned, window: Window, operator: str, instances: Instances, sample: Sample, bound_s: float
+) -> Prospect:
+    """What may happen, as far as it is known what the load and batches do."""
+    startups_s = _startups(window.startup_times(operator))
+    usual_s, long_s = (float(value) for value in np.quantile(startups_s, (0.5, 0.8)))
+    first, last = math.ceil(usual_s / BIN_S), math.ceil((long_s + WINDOW_S) / BIN_S)
+    learned.outlook.span_bins = (max(1, min(first, HORIZON_BINS - 2)), max(2, min(last, HORIZON_BINS - 1)))
+    scenarios = learned.outlook.scenarios(learned.load)
+    rate = max(1e-9, float(scenarios.forecast[0]) / BIN_S)
+    fixed_s, each_s = learned.service.coefficients
+    service = Service(fixed_s, each_s, learned.service.gamma, learned.service.warm_factor)
+    count = len(scenarios.counts)
+    courses = Future(scenarios.counts, _spread(learned.service.ratios(), count), np.resize(startups_s, count))
+    now = _now(learned, window, operator, instances, sample, bound_s, usual_s)
+    need = instances_for(rate, learned.service, max(sample.trigger_interval_s or 0.0, bound_s / 2))
+    return Prospect(
+        roll=lambda sizes: Rollout(now, service, courses, sizes, long_s + WINDOW_S).rolled(),
+        counts=scenarios.counts,
+        weights=scenarios.weights,
+        rate_per_s=rate,
+        late_price=learned.price.of_record(need, rate, is_young=learned.is_young),
+        startup_s=usual_s,
+    )
+
+
+def _now(
+    learned: Learned,
+    window: Window,
+    operator: str,
+    instances: Instances,
+    sample: Sample,
+    bound_s: float,
+    startup_s: float,
+) -> Now:
+    """Where the job stands."""
+    backlog, running_s = sample.backlog or 0.0, sample.running_s
+    past = learned.load.recent(max(12, math.ceil((bound_s + (sample.latency_s or 0.0)) / BIN_S) + 3))
+    waiting, batch = backlog, 0.0
+    if running_s is not None:
+        # What has come since the running batch was planned waits for the next one.
+        bins = max(1, math.ceil(running_s / BIN_S))
+        waiting = min(backlog, float(past[-bins:].sum()) * running_s / (BIN_S * bins))
+        batch = backlog - waiting
+    trigger_s = sample.trigger_interval_s or 0.0
+    since_s = 0.0 if sample.batch_ended_s is None else sample.at_s - sample.batch_ended_s
+    change = window.last_scale_out(operator)
+    return Now(
+        arrived=past,
+        waiting=waiting,
+        batch_records=batch,
+        batch_started_s=-(running_s or 0.0),
+        ready=instances.ready,
+        planned=instances.planned,
+        pending_s=startup_s if change is None else max(5.0, startup_s - (sample.at_s - change.at_s)),
+        trigger_s=trigger_s,
+        next_trigger_s=trigger_s - since_s % trigger_s if trigger_s else 0.1,
+        bound_s=bound_s,
+    )
+
+
+def _startups(times: StartupTimes) -> FloatArray:
+    values = [*times.registered_s.values_s[-STARTUPS_KEPT:]]
+    return np.array(values if len(values) >= 3 else [*values, UNKNOWN_STARTUP_S])
+
+
+def _spread(ratios: FloatArray, scenarios: int) -> FloatArray:
+    """Rows of ratios for each scenario, so that all of them are used."""
+    known = ratios if len(ratios) >= 10 else np.append(ratios, USUAL_RATIOS)
+    place = (np.arange(scenarios)[:, None] * RATIO_COLUMNS + np.arange(RATIO_COLUMNS)[None, :]) * 7
+    return np.asarray(known[place % len(known)])
