@@ -33,6 +33,8 @@ THROUGHPUT_BOUND_S = 60.0
 """Who asks for throughput asks that nothing waits for long: for longer than this."""
 SLOW_BOUND_S = 1.0
 """Of one second's records a share may still wait: those that wait longer are slow."""
+KEEPS_UP_S = 120.0
+"""It shrinks to no size that would be too small again within this time."""
 CAUGHT_UP_S = 300.0
 """Within this time at most what waits too long is worked off."""
 IDLE_BINS = 6
@@ -116,7 +118,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             # Records that are late already must not become ever later because that is cheap for now.
             floor = max(floor, min(highest, _catching_up(learned, sample, ahead, bound_s)))
         chosen = cheapest(
-            _ladder(floor, highest, instances_for(ahead.peak_per_s, learned.service, bound_s / 2), instances.planned),
+            _ladder(floor, highest, instances_for(ahead.peak_per_s(), learned.service, bound_s / 2), instances.planned),
             ahead.roll,
             ahead.weights,
             ahead.late_price,
@@ -142,7 +144,10 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     ) -> Target:
         choice = self._choose(learned, operator, instances, sample, ahead)
         bound_s, _ = asked(self.objective.slo_of(operator))
-        highest = learned.patience.highest(now, choice.safe, ahead.startup_s, planned=instances.planned)
+        # Less than what keeps up with the load would have to be taken back as soon as records are late.
+        keeps_up = math.ceil(instances_for(ahead.peak_per_s(KEEPS_UP_S), learned.service, bound_s / 2))
+        right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
+        highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
         if choice.size > planned:

@@ -40,10 +40,10 @@ class Prospect:
     """Of a late record, in seconds of an instance."""
     startup_s: float
 
-    @property
-    def peak_per_s(self) -> float:
+    def peak_per_s(self, within_s: float = math.inf) -> float:
         """The most that is expected to arrive, on average over the scenarios."""
-        return max(self.rate_per_s, float((self.weights @ self.counts).max()) / BIN_S)
+        bins = HORIZON_BINS if math.isinf(within_s) else math.ceil(within_s / BIN_S)
+        return max(self.rate_per_s, float((self.weights @ self.counts[:, :bins]).max()) / BIN_S)
 
 
 def look_ahead(
