@@ -141,7 +141,7 @@ def bench_coverage() -> None:
 def _row(load: str, covered: dict[str, tuple[int, int]]) -> Row:
     answered = max(count for count, _ in covered.values())
     shares = {f"{name} within, %": 100 * met / count for name, (count, met) in covered.items()}
-    return {"load": load, "answered": answered} | shares
+    return {"load": load, "answered": answered, **shares}
 
 
 if __name__ == "__main__":

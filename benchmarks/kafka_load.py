@@ -26,7 +26,6 @@ from statistics import fmean
 
 import numpy as np
 from benchmarks.common import RESULTS, Row, report
-from pyspark.sql.streaming.query import StreamingQuery
 
 import headgate
 from headgate.core.types import Decision, Observation
@@ -39,12 +38,14 @@ from tests.live.truth import Load, Truth, create_topics, start_job
 
 RUNS = RESULTS / "kafka-load"
 MOST_EXECUTORS = 6
-COST_S = 0.0075
+COST_S = 0.006
 BOUND_S = 10.0
 OBJECTIVE = f"latency p95 < {BOUND_S:g}s"
 INTERVAL_S = 2.0
 LOW_PER_S, HIGH_PER_S = 40.0, 400.0
-RISES_S, HIGH_S, FALLS_S, LOW_S, ENDS_S = 60.0, 100.0, 140.0, 160.0, 200.0
+SETTLED_S = 25.0
+"""From then on a job is scaled and judged: one that has just started has much to load first."""
+RISES_S, HIGH_S, FALLS_S, LOW_S, ENDS_S = 85.0, 125.0, 160.0, 180.0, 220.0
 """When the load begins to rise, is at its top, begins to fall, is low again, and ends."""
 DRAWN_S = 2.0
 
@@ -91,11 +92,11 @@ class Run:
     delay_p95_s: float
     delay_p99_s: float
     executor_s: float
-    """From the first record to the last that was in the sink: processes there were, or that were asked for."""
+    """From ``SETTLED_S`` to when the last record was in the sink: processes there were, or that were asked for."""
     changes: int
     most_executors: int
     sizes: Sequence[tuple[float, int]]
-    """How many were paid for, from when on after the first record."""
+    """How many were paid for, from when on after the first record; the last is the end."""
     delays: Sequence[tuple[float, float]]
     """The longest delay of the records that came within ``DRAWN_S`` from a time on."""
 
@@ -123,7 +124,7 @@ def run(contender: Contender, number: int, cluster: LocalCluster, kafka: LocalKa
         load = Load(kafka.bootstrap, topic, load_per_s, ENDS_S).start()
         query = start_job(spark, kafka.bootstrap, topic, sink, Path(folder), COST_S)
         undone.callback(query.stop)
-        _await_first_batch(query)
+        time.sleep(SETTLED_S)
         with headgate.autoscale(
             spark,
             OBJECTIVE,
@@ -143,16 +144,12 @@ def run(contender: Contender, number: int, cluster: LocalCluster, kafka: LocalKa
     return scored(contender.name, number, Truth.of(kafka.bootstrap, topic, sink), executors, changes)
 
 
-def _await_first_batch(query: StreamingQuery) -> None:
-    """A job that has just started has much to load first; nobody is to be judged by that."""
-    while query.lastProgress is None or not query.lastProgress.numInputRows:
-        time.sleep(0.5)
-
-
 def scored(contender: str, number: int, truth: Truth, executors: Executors, changes: Changes) -> Run:
-    delay_s = truth.done_s - truth.arrived_s
-    p50_s, p95_s, p99_s = np.percentile(delay_s[np.isfinite(delay_s)], (50, 95, 99))
     began_s = float(truth.arrived_s.min())
+    arrived_s = truth.arrived_s - began_s
+    delay_s = truth.done_s - truth.arrived_s
+    judged_s = delay_s[arrived_s >= SETTLED_S]
+    p50_s, p95_s, p99_s = np.percentile(judged_s, (50, 95, 99))
     to_s = float(truth.done_s[np.isfinite(truth.done_s)].max()) - began_s
     sizes = list(_paid(executors, began_s, to_s))
     return Run(
@@ -161,15 +158,15 @@ def scored(contender: str, number: int, truth: Truth, executors: Executors, chan
         records=len(delay_s),
         missing=truth.missing,
         doubled=truth.doubled,
-        late_share=float((delay_s > BOUND_S).mean()),
+        late_share=float((judged_s > BOUND_S).mean()),
         delay_p50_s=float(p50_s),
         delay_p95_s=float(p95_s),
         delay_p99_s=float(p99_s),
         executor_s=sum(size * (until_s - from_s) for (from_s, size), (until_s, _) in pairwise([*sizes, (to_s, 0)])),
         changes=changes.count,
         most_executors=max(size for _, size in sizes),
-        sizes=[(round(at_s, 1), size) for at_s, size in sizes],
-        delays=list(_longest(truth.arrived_s - began_s, delay_s)),
+        sizes=[(round(at_s, 1), size) for at_s, size in [*sizes, (to_s, sizes[-1][1])]],
+        delays=list(_longest(arrived_s, delay_s)),
     )
 
 
@@ -182,11 +179,11 @@ def _longest(arrived_s: FloatArray, delay_s: FloatArray) -> Iterator[tuple[float
 
 
 def _paid(executors: Executors, began_s: float, to_s: float) -> Iterator[tuple[float, int]]:
-    """From when on how many executors were paid for, where that changes; the first were there from the beginning."""
+    """From when on how many executors were paid for, where that changes."""
     before = 0
     for at_s, _, _, paid in executors.seen:
         if paid != before and at_s - began_s < to_s:
-            yield (at_s - began_s if before else 0.0), paid
+            yield (at_s - began_s if before else SETTLED_S), paid
             before = paid
 
 
