@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def demo(
     *,
-    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "140s",
+    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the load lasts; at least 40s.")] = "240s",
     policy: Annotated[
         str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
     ] = DEFAULT_POLICY,

@@ -142,7 +142,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     ) -> Target:
         choice = self._choose(learned, operator, instances, sample, ahead)
         bound_s, _ = asked(self.objective.slo_of(operator))
-        highest = learned.patience.highest(now, choice.safe, ahead.startup_s)
+        highest = learned.patience.highest(now, choice.safe, ahead.startup_s, planned=instances.planned)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
         if choice.size > planned:
@@ -191,6 +191,10 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         if latency_s is None:
             return hold(instances, "no-data", f"{untold}, nor how long records wait: holding", numbers)
         if latency_s > bound_s / 2:
+            if instances.ready < instances.planned:
+                return hold(
+                    instances, "starting", f"{untold}, and what was asked for is still starting: holding", numbers
+                )
             told = f"records wait {plain(latency_s)} s already, and {untold}: one more"
             return Target(instances.planned + 1, "cautious", told, numbers)
         return hold(instances, "learning", f"{untold}: holding", numbers)

@@ -73,6 +73,23 @@ def test_no_change_is_taken_back_under_a_steady_load() -> None:
     assert undone == []
 
 
+@pytest.mark.parametrize("quiet_s", [90.0, 1200.0], ids=["young", "never seen such a load"])
+def test_a_load_that_rises_tenfold_is_met_before_most_of_it_is_late(quiet_s: float) -> None:
+    over_s = 180.0
+    steps = [quiet_s, *(quiet_s + 5.0 * step for step in range(1, 37)), quiet_s + over_s + 600.0]
+    rates = [40.0, *(40.0 + 360.0 * step / 36 for step in range(1, 37)), 400.0]
+    result = run(Steps([0.0, *steps], rates, "tenfold"), seconds=quiet_s + over_s + 600.0, start=1)
+    assert (result.summary.late_records_pct or 0.0) < 8.0
+    assert result.summary.instance_seconds < 1.5 * (quiet_s + 5.5 * over_s + 10 * 600.0)
+
+
+def test_a_job_that_starts_too_large_keeps_its_size_until_it_has_been_watched_for_a_while() -> None:
+    first = changes(run("constant:100", seconds=1200, start=10))[0]
+    assert first[0] >= 300
+    assert first[1] == 10
+    assert first[2] <= 4
+
+
 def test_records_that_become_twice_as_heavy_are_noticed_within_a_minute() -> None:
     jump_s = 3600.0
     result = run(

@@ -17,9 +17,12 @@ from headgate.policies.pilot.service import ServiceModel
 YOUNG_BINS = 90
 """A quarter of an hour."""
 
+WHOLE_INSTANCE = 50.0
+"""Sizes are whole numbers: what is expected may be beside the mark by one."""
+
 
 def _grades() -> dict[str, Grades]:
-    return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades()}
+    return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades(slack=WHOLE_INSTANCE)}
 
 
 @dataclass(slots=True)
@@ -38,8 +41,8 @@ class Learned:
 
     @property
     def is_young(self) -> bool:
-        """Whether the load has not been followed for long enough to know what late records are worth."""
-        return len(self.load) < YOUNG_BINS
+        """Whether too little is known of such a load to rely on what it did before."""
+        return len(self.load) < YOUNG_BINS or self.load.is_beyond_experience
 
     def take_in(self, sample: Sample, batches: Sequence[Batch], instances: Instances) -> None:
         """Learn from a new reading, and from the batches that ended since the last one."""

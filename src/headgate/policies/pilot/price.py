@@ -13,7 +13,7 @@ from headgate.core.types import JSON, Instant
 
 PRICE = 0.02
 """Of a late record to begin with, in what a record costs over the share that may be late."""
-YOUNG_DEARER = 4.0
+YOUNG_DEARER = 12.0
 """By how much dearer it is while little is known of the load: a young job is as safe as with ``reactive``."""
 LEAST_NEED = 0.05
 """Instances that are needed at least for a load, however small."""
