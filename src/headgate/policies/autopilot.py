@@ -93,7 +93,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         since_s = learned.seen_s if learned.seen_s <= sample.at_s else -math.inf
         learned.take_in(sample, window.batches(operator, since_s), instances)
         if not learned.service.is_known or len(learned.load) < 1:
-            return self._cautious(operator, instances, sample)
+            return self._cautious(learned, operator, instances, sample)
         bound_s, _ = asked(self.objective.slo_of(operator))
         ahead = look_ahead(learned, window, operator, instances, sample, bound_s)
         return self._act(now, learned, operator, instances, sample, ahead)
@@ -125,8 +125,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             planned=instances.planned,
             startup_s=ahead.startup_s,
         )
-        is_idle = (sample.backlog or 0.0) < 1 and learned.load.counts(IDLE_BINS).sum() < 1
-        if lowest > 0 or not is_idle:
+        if lowest > 0 or not learned.was_idle(sample, IDLE_BINS):
             return chosen
         costs = {"startup_s": ahead.startup_s, "bound_s": bound_s}
         return Choice(0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
@@ -184,7 +183,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             return f"; more than {useful} cannot help: there is no more work to be done side by side"
         return "; more are not allowed"
 
-    def _cautious(self, operator: str, instances: Instances, sample: Sample) -> Target:
+    def _cautious(self, learned: Learned, operator: str, instances: Instances, sample: Sample) -> Target:
         """Before anything is known: grow when records are about to be late."""
         bound_s, _ = asked(self.objective.slo_of(operator))
         latency_s = sample.worst_latency_s
@@ -193,6 +192,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         backlog = sample.backlog or 0.0
         if instances.planned < 1 and backlog >= 1:
             return Target(1, "cautious", f"{plain(backlog)} records wait, and there is no instance: one", numbers)
+        lowest, _ = self._bounds(operator, sample)
+        watched_s = max(IDLE_BINS * BIN_S, self.settings.scale_in_window_s)
+        if 0 == lowest < instances.planned and learned.was_idle(sample, math.ceil(watched_s / BIN_S)):
+            told = f"nothing has come for {format_duration(watched_s)}, and nothing waits: no instance is needed"
+            return Target(0, "idle", told, numbers)
         if latency_s is None:
             return hold(instances, "no-data", f"{untold}, nor how long records wait: holding", numbers)
         if latency_s > bound_s / 2:

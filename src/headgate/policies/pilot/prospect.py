@@ -20,7 +20,7 @@ from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Servic
 from headgate.policies.pilot.service import instances_for
 
 UNKNOWN_STARTUP_S = 60.0
-"""Before three start-ups were seen, one of these is added to them."""
+"""Taken for what an instance takes to start before one was seen to."""
 STARTUPS_KEPT = 30
 RATIO_COLUMNS = 8
 USUAL_RATIOS = (0.9, 1.0, 1.0, 1.0, 1.05, 1.1, 1.3)
@@ -109,7 +109,7 @@ def _now(
 
 def _startups(times: StartupTimes) -> FloatArray:
     values = [*times.registered_s.values_s[-STARTUPS_KEPT:]]
-    return np.array(values if len(values) >= 3 else [*values, UNKNOWN_STARTUP_S])
+    return np.array(values or [UNKNOWN_STARTUP_S])
 
 
 def _spread(ratios: FloatArray, scenarios: int) -> FloatArray:
