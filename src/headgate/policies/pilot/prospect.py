@@ -57,7 +57,7 @@ def look_ahead(
     scenarios = learned.outlook.scenarios(learned.load)
     rate = max(1e-9, float(scenarios.forecast[0]) / BIN_S)
     fixed_s, each_s = learned.service.coefficients
-    service = Service(fixed_s, each_s, learned.service.gamma, learned.service.warm_factor)
+    service = Service(fixed_s, each_s, learned.service.gamma, learned.service.warm_factor, learned.service.divided)
     count = len(scenarios.counts)
     courses = Future(scenarios.counts, _spread(learned.service.ratios(), count), np.resize(startups_s, count))
     now = _now(learned, window, operator, instances, sample, bound_s, usual_s)
