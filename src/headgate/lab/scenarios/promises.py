@@ -27,7 +27,8 @@ NOTES = (
     "most what was asked, and a point (of a p95) more. cost is in instance-seconds, from the request for an instance "
     "to its end, over those of somebody who knew the load and makes nothing late; of_best_fixed is over the smallest "
     "fixed size that keeps what is asked, known afterwards. undone counts changes that were taken back within two "
-    "minutes under the same load. better_on_both counts the days on which a policy was cheaper than autopilot and less late.",
+    "minutes under the same load. better_on_both counts the days on which a policy was cheaper than autopilot and less "
+    "late.",
 )
 
 
@@ -36,7 +37,7 @@ def run(progress: Progress) -> Outcome:
     return _run(ALL, progress)
 
 
-@scenario("promises-loads", "A day of every load at two levels: asked, delivered, and at what cost (takes an hour).")
+@scenario("promises-loads", "A day of every load at two levels: asked, delivered, and its cost (takes an hour).")
 def run_loads(progress: Progress) -> Outcome:
     return _run(LOADS, progress)
 
