@@ -99,8 +99,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return self._act(now, learned, operator, instances, sample, ahead)
 
     def _nothing_learned(self, operator: str) -> Learned:
-        _, allowed = asked(self.objective.slo_of(operator))
-        return Learned(LatePrice(allowed), patience=Patience(self.settings.scale_in_window_s))
+        slo = self.objective.slo_of(operator)
+        _, allowed = asked(slo)
+        return Learned(slo, LatePrice(allowed), patience=Patience(self.settings.scale_in_window_s))
 
     # ------------------------------------------------------------------------------------------------------ choosing
 
