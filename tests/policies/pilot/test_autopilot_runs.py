@@ -71,7 +71,7 @@ def test_what_is_asked_by_time_is_counted_by_time() -> None:
         start=2,
     )
     price = result.state["operators"]["job"]["price"]
-    assert price["arrived"] == pytest.approx(price["seconds"]), "seconds, not records"
+    assert price["arrived"] == pytest.approx(price["seconds"], rel=0.01), "seconds, not records"
     assert 0 < price["late"] < 0.06 * price["arrived"]
 
 
