@@ -92,7 +92,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         # A clock that went back hides no batches.
         since_s = learned.seen_s if learned.seen_s <= sample.at_s else -math.inf
         learned.take_in(sample, window.batches(operator, since_s), instances)
-        if not learned.service.is_known or len(learned.load) < 1:
+        if not learned.service.is_known or not len(learned.load.recent(1)):
             return self._cautious(learned, operator, instances, sample)
         bound_s, _ = asked(self.objective.slo_of(operator))
         ahead = look_ahead(learned, window, operator, instances, sample, bound_s)

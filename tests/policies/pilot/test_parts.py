@@ -61,6 +61,16 @@ def test_the_first_bin_is_a_whole_one_whenever_the_first_reading_was_made() -> N
     assert LoadHistory.from_json(json.loads(json.dumps(load.to_json()))).recent(2).tolist() == load.recent(2).tolist()
 
 
+def test_a_few_seconds_tell_something_before_the_first_bin_is_complete() -> None:
+    load = LoadHistory()
+    load.add(1003.0, 0.0)
+    load.add(1005.0, 80.0)
+    assert len(load.recent(3)) == 0
+    load.add(1008.0, 200.0)
+    assert load.recent(3).tolist() == pytest.approx([400])
+    assert Outlook().scenarios(load).forecast == pytest.approx(np.full(HORIZON_BINS, 400.0))
+
+
 @pytest.mark.parametrize(
     ("rates_per_s", "is_beyond"),
     [
