@@ -150,7 +150,7 @@ def test_batches_that_grow_tell_what_those_to_come_take() -> None:
     assert service.coefficients[1] < 0.003
     for records in (237, 305, 410, 500):
         service.learn(records, 1, 0.85 + 0.0058 * records)
-    assert service.coefficients[1] < 0.004
+    assert service.coefficients[1] < 0.0045
     assert service.careful_coefficients[1] == pytest.approx(0.0058, rel=0.15)
 
 
