@@ -1,0 +1,91 @@
+"""What an application is: from the bytes of a source to its results, the same in a stream and in a batch.
+
+An application is a value. Its ``results`` are built from Spark's functions and run unchanged on a stream and on a
+table, so the batch computation over the same records is the check of what the stream gave (``comparison.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+MALFORMED = "malformed"
+"""The column of ``Application.parse`` that holds what could not be parsed."""
+RECORDS = "records"
+"""The observed metrics of a query: how many records were ``read``, and how many of them ``malformed``."""
+
+_TEXT = "text as it came"
+
+OutputMode = Literal["append", "update"]
+
+
+@dataclass(frozen=True)
+class Application:
+    """One application; ``registry.py`` finds it by name."""
+
+    name: str
+    summary: str
+    document: str
+    """Where it is from."""
+    data: str
+    """What its records are: real ones of which data set, or generated."""
+    schema: str
+    """The fields of a record, as Spark writes them. A record without a field that is NOT NULL is malformed."""
+    results: Callable[[DataFrame], DataFrame]
+    """From events, which have the fields of the schema and the event time ``at``, to the results."""
+    keys: tuple[str, ...]
+    """The columns that tell one result from another."""
+    output_mode: OutputMode = "append"
+    """``append``: a result is given once, when it is final; ``update``: the newest result of a key counts."""
+    event_time: str = "timestamp_millis(at_ms)"
+    """Where the event time of a record comes from, in SQL."""
+    watermark_s: float | None = None
+    """How long after the newest event a record may come and still count; what comes later is dropped and counted.
+    None where nothing waits for event time to pass."""
+    stateful: bool = False
+
+    @property
+    def fields(self) -> StructType:
+        return StructType.fromDDL(self.schema)
+
+    def parse(self, raw: DataFrame) -> DataFrame:
+        """All records of a source whose column ``value`` holds JSON, as bytes or text, with the event time ``at``.
+
+        The column ``malformed`` is null for a good record, and the text as it came for one that is not JSON, has a
+        field of another type, or lacks one that is needed.
+        """
+        fields = StructType(list(self.fields)).add(MALFORMED, "string")
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": MALFORMED}
+        incomplete = reduce(
+            Column.__or__, (f.col(field.name).isNull() for field in self.fields if not field.nullable), f.lit(False)
+        )
+        return (
+            raw.select(f.col("value").cast("string").alias(_TEXT))
+            .select(_TEXT, f.from_json(_TEXT, fields, options).alias("record"))
+            .select(_TEXT, "record.*")
+            .withColumn(MALFORMED, f.when(f.col(MALFORMED).isNotNull() | incomplete, f.coalesce(_TEXT, f.lit(""))))
+            .drop(_TEXT)
+            .withColumn("at", f.expr(self.event_time))
+        )
+
+    def events(self, raw: DataFrame) -> DataFrame:
+        """The good records. The others are counted in the query's progress, and ``malformed`` gives them."""
+        counted = self.parse(raw).observe(
+            RECORDS, f.count(f.lit(1)).alias("read"), f.count(MALFORMED).alias("malformed")
+        )
+        good = counted.where(f.col(MALFORMED).isNull()).drop(MALFORMED)
+        return good if self.watermark_s is None else good.withWatermark("at", f"{self.watermark_s} seconds")
+
+    def malformed(self, raw: DataFrame) -> DataFrame:
+        """The text of the records that could not be used, to be kept aside."""
+        return self.parse(raw).where(f.col(MALFORMED).isNotNull()).select(MALFORMED)
+
+    def run(self, raw: DataFrame) -> DataFrame:
+        """The results of what a source gives."""
+        return self.results(self.events(raw))

@@ -1,0 +1,111 @@
+"""An auction house after Nexmark: of fifty events, one is a new person, three are new auctions and 46 are bids.
+
+Who and what is new is a function of the number of an event alone, so any range of events can be made at any time. Half
+of the bids go to the hot auction, three of four bids come from the hot bidder and three of four auctions from the hot
+seller (hot ratios 2, 4 and 4); each hundredth auction or person is the hot one until the next comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.workloads.draws import draws
+from headgate.workloads.keys import Keys
+from headgate.workloads.payloads import Record
+
+SCHEMA = (
+    "number BIGINT NOT NULL, at_ms BIGINT NOT NULL, "
+    "person STRUCT<id: BIGINT, name: STRING, city: STRING, state: STRING>, "
+    "auction STRUCT<id: BIGINT, seller: BIGINT, category: INT, reserve: BIGINT>, "
+    "bid STRUCT<auction: BIGINT, bidder: BIGINT, price: BIGINT>"
+)
+PERSONS, AUCTIONS, ROUND = 1, 3, 50
+"""How many of each ``ROUND`` events are persons and auctions; the others are bids."""
+HOT_AUCTION_RATIO, HOT_SELLER_RATIO, HOT_BIDDER_RATIO = 2, 4, 4
+"""All but one in so many choose the hot one."""
+HOT_EVERY = 100
+FIRST_ID = 1000
+ACTIVE_PERSONS, OPEN_AUCTIONS = 1000, 100
+"""Among how many of the newest those choose who do not choose the hot one."""
+CATEGORIES = 5
+_NAMES = ("Ada", "Bela", "Chidi", "Dana", "Emre", "Fumi", "Goran", "Hana")
+_CITIES = (
+    ("Portland", "OR"),
+    ("Boise", "ID"),
+    ("Fresno", "CA"),
+    ("Seattle", "WA"),
+    ("Tucson", "AZ"),
+    ("Cheyenne", "WY"),
+)
+Numbers = NDArray[np.int64]
+
+
+class NexmarkEvents:
+    """The key is the auction that is opened or bid on, or the person; skew comes from the hot ratios.
+
+    >>> kinds = [record.value.split(b'"')[5] for record in NexmarkEvents(0, Keys()).records(0, np.arange(50))]
+    >>> kinds.count(b"person"), kinds.count(b"auction"), kinds.count(b"bid")
+    (1, 3, 46)
+    """
+
+    def __init__(self, seed: int, keys: Keys) -> None:
+        self._seed = seed
+
+    def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
+        numbers = np.arange(first, first + len(at_ms))
+        rounds, place = np.divmod(numbers, ROUND)
+        newest_person = rounds
+        newest_auction = np.maximum(rounds * AUCTIONS + np.minimum(place, AUCTIONS) - 1, 0)
+        kind = np.where(place < PERSONS, 0, np.where(place < PERSONS + AUCTIONS, 1, 2))
+        seller_or_bidder = _chosen(newest_person, HOT_BIDDER_RATIO, ACTIVE_PERSONS, *self._draws(1, first, at_ms))
+        auction = _chosen(newest_auction, HOT_AUCTION_RATIO, OPEN_AUCTIONS, *self._draws(3, first, at_ms))
+        worth, other = self._draws(5, first, at_ms)
+        price = np.round(100 * 10 ** (6 * worth)).astype(np.int64)
+        rows = zip(
+            at_ms.tolist(),
+            kind.tolist(),
+            (FIRST_ID + newest_person).tolist(),
+            (FIRST_ID + newest_auction).tolist(),
+            (FIRST_ID + seller_or_bidder).tolist(),
+            (FIRST_ID + auction).tolist(),
+            price.tolist(),
+            (other * len(_NAMES) * len(_CITIES) * CATEGORIES).astype(np.int64).tolist(),
+            strict=True,
+        )
+        return [_record(number, *row) for number, row in enumerate(rows, start=first)]
+
+    def _draws(self, stream: int, first: int, at_ms: Numbers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        one, other = (draws(self._seed, each, first, len(at_ms)) for each in (stream, stream + 1))
+        return one, other
+
+
+def _chosen(newest: Numbers, hot_ratio: int, active: int, hot: NDArray[np.float64], among: NDArray[np.float64]) -> Numbers:
+    """The hot one or, by chance, one of the newest."""
+    oldest = np.maximum(newest - active + 1, 0)
+    any_one = oldest + (among * (newest - oldest + 1)).astype(np.int64)
+    return np.where(hot * hot_ratio >= 1, newest // HOT_EVERY * HOT_EVERY, any_one)
+
+
+def _record(
+    number: int, due_ms: int, kind: int, person: int, opened: int, who: int, auction: int, price: int, other: int
+) -> Record:
+    head = f'{{"number":{number},"at_ms":{due_ms},'
+    if kind == 2:
+        return Record(
+            b"%d" % auction, f'{head}"bid":{{"auction":{auction},"bidder":{who},"price":{price}}}}}'.encode()
+        )
+    if kind == 1:
+        category = 10 + other % CATEGORIES
+        return Record(
+            b"%d" % opened,
+            f'{head}"auction":{{"id":{opened},"seller":{who},"category":{category},"reserve":{price}}}}}'.encode(),
+        )
+    city, state = _CITIES[other % len(_CITIES)]
+    name = f"{_NAMES[other // len(_CITIES) % len(_NAMES)]} {person}"
+    return Record(
+        b"%d" % person,
+        f'{head}"person":{{"id":{person},"name":"{name}","city":"{city}","state":"{state}"}}}}'.encode(),
+    )
