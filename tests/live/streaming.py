@@ -28,7 +28,9 @@ class Streamed:
     malformed: int
 
 
-def streamed(application: Application, spark: SparkSession, batches: Sequence[Sequence[bytes]], folder: Path) -> Streamed:
+def streamed(
+    application: Application, spark: SparkSession, batches: Sequence[Sequence[bytes]], folder: Path
+) -> Streamed:
     """Run the application over the batches in turn, until nothing is left to be done."""
     source = folder / "source"
     source.mkdir(parents=True)

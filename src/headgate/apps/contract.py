@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal
+from typing import Literal, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -52,7 +52,7 @@ class Application:
 
     @property
     def fields(self) -> StructType:
-        return StructType.fromDDL(self.schema)
+        return cast(StructType, StructType.fromDDL(self.schema))
 
     def parse(self, raw: DataFrame) -> DataFrame:
         """All records of a source whose column ``value`` holds JSON, as bytes or text, with the event time ``at``.

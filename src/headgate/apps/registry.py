@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from headgate.apps.click_fraud import CLICK_FRAUD
+from headgate.apps.cluster_tasks import CLUSTER_TASKS
 from headgate.apps.contract import Application
 from headgate.apps.data_clean import DATA_CLEAN
+from headgate.apps.flight_distances import FLIGHT_DISTANCES
 from headgate.apps.grep import GREP
 from headgate.apps.nexmark_1 import NEXMARK_1
 from headgate.apps.nexmark_2 import NEXMARK_2
@@ -22,12 +24,14 @@ from headgate.core.errors import UnknownNameError
 APPLICATIONS = (
     SMART_PLUGS,
     CLICK_FRAUD,
+    CLUSTER_TASKS,
     GREP,
     ROLLING_COUNT,
     UNIQUE_VISITOR,
     PAGE_VIEW,
     DATA_CLEAN,
     ROLLING_HASHTAG_COUNT,
+    FLIGHT_DISTANCES,
     NEXMARK_1,
     NEXMARK_2,
     NEXMARK_3,

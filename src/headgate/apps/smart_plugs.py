@@ -1,7 +1,8 @@
 """What each plug, household and house will draw, predicted from its last readings (azimi, equation 5.1).
 
-The prediction is half the mean plus half the median of the last n readings, sorted anew whenever one of them is new. State
-is the last n readings of each place. A reading that comes late takes its place by time, if it is still among the last n.
+The prediction is half the mean plus half the median of the last n readings, sorted anew whenever one of them is new.
+State is the last n readings of each place. A reading that comes late takes its place by time, if it is still among the
+last n.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ HOT_EVERY = 100
 FIRST_ID = 1000
 ACTIVE_PERSONS, OPEN_AUCTIONS = 1000, 100
 """Among how many of the newest those choose who do not choose the hot one."""
-CATEGORIES = 5
+FIRST_CATEGORY, CATEGORIES = 10, 5
 _NAMES = ("Ada", "Bela", "Chidi", "Dana", "Emre", "Fumi", "Goran", "Hana")
 _CITIES = (
     ("Portland", "OR"),
@@ -67,45 +67,49 @@ class NexmarkEvents:
         rows = zip(
             at_ms.tolist(),
             kind.tolist(),
-            (FIRST_ID + newest_person).tolist(),
-            (FIRST_ID + newest_auction).tolist(),
+            # The person or the auction that is new, or the auction that is bid on.
+            (FIRST_ID + np.choose(kind, (newest_person, newest_auction, auction))).tolist(),
             (FIRST_ID + seller_or_bidder).tolist(),
-            (FIRST_ID + auction).tolist(),
             price.tolist(),
             (other * len(_NAMES) * len(_CITIES) * CATEGORIES).astype(np.int64).tolist(),
             strict=True,
         )
-        return [_record(number, *row) for number, row in enumerate(rows, start=first)]
+        return [
+            Record(
+                b"%d" % what,
+                f'{{"number":{number},"at_ms":{due_ms},{_FORMS[kind](what, who, cents, drawn)}}}'.encode(),
+            )
+            for number, (due_ms, kind, what, who, cents, drawn) in enumerate(rows, start=first)
+        ]
 
     def _draws(self, stream: int, first: int, at_ms: Numbers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         one, other = (draws(self._seed, each, first, len(at_ms)) for each in (stream, stream + 1))
         return one, other
 
 
-def _chosen(newest: Numbers, hot_ratio: int, active: int, hot: NDArray[np.float64], among: NDArray[np.float64]) -> Numbers:
+def _chosen(
+    newest: Numbers, hot_ratio: int, active: int, hot: NDArray[np.float64], among: NDArray[np.float64]
+) -> Numbers:
     """The hot one or, by chance, one of the newest."""
     oldest = np.maximum(newest - active + 1, 0)
     any_one = oldest + (among * (newest - oldest + 1)).astype(np.int64)
     return np.where(hot * hot_ratio >= 1, newest // HOT_EVERY * HOT_EVERY, any_one)
 
 
-def _record(
-    number: int, due_ms: int, kind: int, person: int, opened: int, who: int, auction: int, price: int, other: int
-) -> Record:
-    head = f'{{"number":{number},"at_ms":{due_ms},'
-    if kind == 2:
-        return Record(
-            b"%d" % auction, f'{head}"bid":{{"auction":{auction},"bidder":{who},"price":{price}}}}}'.encode()
-        )
-    if kind == 1:
-        category = 10 + other % CATEGORIES
-        return Record(
-            b"%d" % opened,
-            f'{head}"auction":{{"id":{opened},"seller":{who},"category":{category},"reserve":{price}}}}}'.encode(),
-        )
-    city, state = _CITIES[other % len(_CITIES)]
-    name = f"{_NAMES[other // len(_CITIES) % len(_NAMES)]} {person}"
-    return Record(
-        b"%d" % person,
-        f'{head}"person":{{"id":{person},"name":"{name}","city":"{city}","state":"{state}"}}}}'.encode(),
-    )
+def _person(person: int, who: int, price: int, drawn: int) -> str:
+    city, state = _CITIES[drawn % len(_CITIES)]
+    name = _NAMES[drawn // len(_CITIES) % len(_NAMES)]
+    return f'"person":{{"id":{person},"name":"{name} {person}","city":"{city}","state":"{state}"}}'
+
+
+def _auction(auction: int, seller: int, price: int, drawn: int) -> str:
+    category = FIRST_CATEGORY + drawn % CATEGORIES
+    return f'"auction":{{"id":{auction},"seller":{seller},"category":{category},"reserve":{price}}}'
+
+
+def _bid(auction: int, bidder: int, price: int, drawn: int) -> str:
+    return f'"bid":{{"auction":{auction},"bidder":{bidder},"price":{price}}}'
+
+
+_FORMS = (_person, _auction, _bid)
+"""How each kind of event is written."""

@@ -13,10 +13,41 @@ from headgate.workloads.payloads import Record
 
 WORDS = 8
 """Words in a text."""
-_ORDINARY = (
-    "the river rises and a gate opens before streams of water reach their valley while rain falls on every hill "
-    "streaming down into fields where farmers watch it run past mills toward sea"
-).split()
+_ORDINARY = [
+    "the",
+    "river",
+    "rises",
+    "and",
+    "a",
+    "gate",
+    "opens",
+    "before",
+    "streams",
+    "of",
+    "water",
+    "reach",
+    "their",
+    "valley",
+    "while",
+    "rain",
+    "falls",
+    "on",
+    "every",
+    "hill",
+    "streaming",
+    "down",
+    "into",
+    "fields",
+    "where",
+    "farmers",
+    "watch",
+    "it",
+    "run",
+    "past",
+    "mills",
+    "toward",
+    "sea",
+]
 
 
 class Sentences:
