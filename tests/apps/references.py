@@ -273,6 +273,34 @@ def _cluster_rows(end_ms: int, running: dict[tuple[int, int], Event], machines: 
     return [{"window_end_ms": end_ms, **row} for row in rows]
 
 
+def hoeffding_tree(batches: list[list[Event]]) -> list[Row]:
+    """river's own tree, one example after the other; it is told to grow between batches only."""
+    from river.tree import HoeffdingTreeClassifier
+
+    tree: Any = HoeffdingTreeClassifier(
+        grace_period=10**9, leaf_prediction="mc", delta=1e-7, tau=0.05, min_branch_fraction=0.01, merit_preprune=False
+    )
+    rows = []
+    for batch, examples in enumerate(batches):
+        attributes = [dict(enumerate(example["attributes"])) for example in examples]
+        for example, values in zip(examples, attributes, strict=True):
+            row = {name: example[name] for name in ("number", "at_ms", "label")}
+            rows.append(row | {"predicted": tree.predict_one(values) or 0, "batch": batch})
+        for example, values in zip(examples, attributes, strict=True):
+            tree.learn_one(values, example["label"])
+        _grow(tree, tree._root, None, None)
+    return rows
+
+
+def _grow(tree: Any, node: Any, parent: Any, branch: int | None) -> None:
+    if hasattr(node, "children"):
+        for index, child in enumerate(list(node.children)):
+            _grow(tree, child, node, index)
+    elif node.total_weight - node.last_split_attempt_at >= 200:
+        tree._attempt_to_split(node, parent, branch)
+        node.last_split_attempt_at = node.total_weight
+
+
 REFERENCES: dict[str, Callable[[list[Event]], list[Row]]] = {
     "smart-plugs": smart_plugs,
     "click-fraud": click_fraud,

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,13 @@ def streamed(
         os.utime(path, (1_000_000 + index, 1_000_000 + index))
     written: list[list[Row]] = []
 
-    def keep(results: DataFrame, _: int) -> None:
+    def keep(results: DataFrame) -> None:
         written.append([row.asDict(recursive=True) for row in results.collect()])
 
     raw = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(source))
     query = (
         application.run(raw)
-        .writeStream.foreachBatch(keep)
+        .writeStream.foreachBatch(partial(application.write_batch, folder=folder / "learned", write=keep))
         .outputMode(application.output_mode)
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import headgate.apps.payloads  # noqa: F401 - registers them
 from headgate.apps.cluster_tasks import results as cluster_results
@@ -46,6 +46,8 @@ TRIED = [
     # Few readings, so that older ones must be forgotten.
     replace(each, results=partial(smart_plugs, readings=READINGS)) if each.name == "smart-plugs" else each
     for each in APPLICATIONS
+    # What is learned depends on where batches end: it has tests of its own.
+    if each.learn is None
 ]
 EXPECTED = REFERENCES | {"smart-plugs": partial(references.smart_plugs, readings=READINGS)}
 MALFORMED = (b"not JSON", b'{"number": 1}', b'{"number": "seven", "at_ms": 1}')
@@ -76,16 +78,16 @@ def local() -> Iterator[SparkSession]:
     SparkContext._jvm = None
 
 
-def records_of(application: Application) -> list[bytes]:
+def records_of(application: Application, count: int = COUNT) -> list[bytes]:
     if application.name == "cluster-tasks":
         return task_events()
     try:
         payloads = make_payloads(application.name, seed=7, keys=Keys(count=30, skew=0.8, seed=7))
     except InputError as error:
         pytest.skip(str(error))
-    jitter_ms = np.random.default_rng(7).integers(0, JITTER_MS, COUNT)
+    jitter_ms = np.random.default_rng(7).integers(0, JITTER_MS, count)
     first = FIRST.get(application.name, 0)
-    return [record.value for record in payloads.records(first, START_MS + APART_MS * np.arange(COUNT) + jitter_ms)]
+    return [record.value for record in payloads.records(first, START_MS + APART_MS * np.arange(count) + jitter_ms)]
 
 
 def assert_same(rows: Sequence[Row], expected: Sequence[Row], keys: Sequence[str]) -> None:
@@ -121,6 +123,34 @@ def test_a_batch_gives_the_same_without_a_change(application: Application, local
     raw = local.createDataFrame([(bytearray(record),) for record in records], "value BINARY")
     rows = [row.asDict(recursive=True) for row in application.run(raw).collect()]
     assert_same(rows, EXPECTED[application.name]([json.loads(record) for record in records]), application.keys)
+
+
+def test_a_tree_learns_what_river_learns_one_by_one(local: SparkSession, tmp_path: Path) -> None:
+    tree = find_application("hoeffding-tree")
+    records = records_of(tree, 9000)
+    batches = [records[first : first + 1500] for first in range(0, 9000, 1500)]
+    streaming = streamed(tree, local, batches, tmp_path)
+    expected = references.hoeffding_tree([[json.loads(record) for record in batch] for batch in batches])
+    assert_same(streaming.rows, expected, tree.keys)
+    right = [row["label"] == row["predicted"] for row in streaming.rows if row["batch"] == 5]
+    assert sum(right) / len(right) > 0.85
+
+
+def test_a_batch_that_is_run_again_teaches_the_tree_once(local: SparkSession, tmp_path: Path) -> None:
+    tree = find_application("hoeffding-tree")
+    examples = [
+        local.createDataFrame([(record.decode(),) for record in part], "value STRING")
+        for part in (records_of(tree, 600)[:300], records_of(tree, 600)[300:])
+    ]
+    first, second = (tree.run(part) for part in examples)
+
+    def learned(batches: Sequence[tuple[DataFrame, int]], folder: Path) -> str:
+        for part, batch in batches:
+            tree.write_batch(part, batch, folder=folder, write=lambda written: None)
+        return (folder / "tree-1.json").read_text()
+
+    once = learned([(first, 0), (second, 1)], tmp_path / "once")
+    assert learned([(first, 0), (second, 1), (second, 1)], tmp_path / "again") == once
 
 
 def test_malformed_records_are_kept_aside_as_they_came(local: SparkSession) -> None:

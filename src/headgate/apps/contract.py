@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Literal, cast
 
 from pyspark.sql import Column, DataFrame
@@ -23,6 +24,9 @@ RECORDS = "records"
 _TEXT = "text as it came"
 
 OutputMode = Literal["append", "update"]
+Write = Callable[[DataFrame], None]
+Learner = Callable[[DataFrame, int, Path, Write], None]
+"""Takes a batch, its number, the folder where it keeps what it has learned, and how final results are written."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,9 @@ class Application:
     """How long after the newest event a record may come and still count; what comes later is dropped and counted.
     None where nothing waits for event time to pass."""
     stateful: bool = False
+    """Whether Spark keeps state for it between batches."""
+    learn: Learner | None = None
+    """For results that depend on what batches before have taught: it is given the results of each batch."""
 
     @property
     def fields(self) -> StructType:
@@ -89,3 +96,13 @@ class Application:
     def run(self, raw: DataFrame) -> DataFrame:
         """The results of what a source gives."""
         return self.results(self.events(raw))
+
+    def write_batch(self, results: DataFrame, batch: int, *, folder: Path, write: Write) -> None:
+        """For ``foreachBatch``: write the results of one batch. ``folder`` is the query's own, as its checkpoint is.
+
+        An application that does not learn may have its results written by any sink of Spark instead.
+        """
+        if self.learn is None:
+            write(results)
+        else:
+            self.learn(results, batch, folder, write)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headgate.apps.records.clicks import Clicks
+from headgate.apps.records.examples import Examples
 from headgate.apps.records.flights import Positions
 from headgate.apps.records.nexmark import NexmarkEvents
 from headgate.apps.records.pages import PageViews
@@ -20,6 +21,7 @@ MADE_BY: dict[str, PayloadsFactory] = {
     "unique-visitor": PageViews,
     "page-view": PageViews,
     "data-clean": PageViews,
+    "hoeffding-tree": Examples,
     "rolling-hashtag-count": Messages,
     "flight-distances": Positions,
     **{f"nexmark-{query}": NexmarkEvents for query in (1, 2, 3, 5, 8, 11)},

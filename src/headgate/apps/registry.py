@@ -8,6 +8,7 @@ from headgate.apps.contract import Application
 from headgate.apps.data_clean import DATA_CLEAN
 from headgate.apps.flight_distances import FLIGHT_DISTANCES
 from headgate.apps.grep import GREP
+from headgate.apps.hoeffding_tree import HOEFFDING_TREE
 from headgate.apps.nexmark_1 import NEXMARK_1
 from headgate.apps.nexmark_2 import NEXMARK_2
 from headgate.apps.nexmark_3 import NEXMARK_3
@@ -30,6 +31,7 @@ APPLICATIONS = (
     UNIQUE_VISITOR,
     PAGE_VIEW,
     DATA_CLEAN,
+    HOEFFDING_TREE,
     ROLLING_HASHTAG_COUNT,
     FLIGHT_DISTANCES,
     NEXMARK_1,

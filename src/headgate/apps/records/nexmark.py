@@ -60,7 +60,8 @@ class NexmarkEvents:
         newest_person = rounds
         newest_auction = np.maximum(rounds * AUCTIONS + np.minimum(place, AUCTIONS) - 1, 0)
         kind = np.where(place < PERSONS, 0, np.where(place < PERSONS + AUCTIONS, 1, 2))
-        seller_or_bidder = _chosen(newest_person, HOT_BIDDER_RATIO, ACTIVE_PERSONS, *self._draws(1, first, at_ms))
+        hot_ratio = np.where(kind == 1, HOT_SELLER_RATIO, HOT_BIDDER_RATIO)
+        seller_or_bidder = _chosen(newest_person, hot_ratio, ACTIVE_PERSONS, *self._draws(1, first, at_ms))
         auction = _chosen(newest_auction, HOT_AUCTION_RATIO, OPEN_AUCTIONS, *self._draws(3, first, at_ms))
         worth, other = self._draws(5, first, at_ms)
         price = np.round(100 * 10 ** (6 * worth)).astype(np.int64)
@@ -88,7 +89,7 @@ class NexmarkEvents:
 
 
 def _chosen(
-    newest: Numbers, hot_ratio: int, active: int, hot: NDArray[np.float64], among: NDArray[np.float64]
+    newest: Numbers, hot_ratio: int | Numbers, active: int, hot: NDArray[np.float64], among: NDArray[np.float64]
 ) -> Numbers:
     """The hot one or, by chance, one of the newest."""
     oldest = np.maximum(newest - active + 1, 0)
