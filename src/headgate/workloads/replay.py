@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headgate.workloads.lateness import Lateness
 from headgate.workloads.payloads import Payloads, Record

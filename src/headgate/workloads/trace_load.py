@@ -10,9 +10,7 @@ from headgate.workloads.steps import Steps
 from headgate.workloads.traces import read_trace
 
 
-def trace_load(
-    name: str, *, peak: float | None = None, from_s: float = 0.0, lasting_s: float | None = None
-) -> Steps:
+def trace_load(name: str, *, peak: float | None = None, from_s: float = 0.0, lasting_s: float | None = None) -> Steps:
     """The rates of a trace from a time of it on, for a while or to its end.
 
     With ``peak``, the highest rate of the part that is taken is this one, in records per second, and all others are in
