@@ -90,8 +90,9 @@ def load(  # noqa: PLR0913 - one parameter per option
     schedule = Schedule(offered, lasting_s)
     payloads = make_payloads(app, seed=seed, keys=Keys(keys, skew, seed))
     clock = SystemClock()
+    start_ms = None if event_start is None else _moment_ms(event_start)
     sink = _sink(bootstrap or own_broker(), topic)
-    start_ms = _start_ms(event_start, clock.now())
+    start_ms = round(clock.now() * 1000) if start_ms is None else start_ms
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     title = f"[bold]headgate load[/bold] · {offered.describe()} · {app} → {topic}"
@@ -151,9 +152,7 @@ def _lasting_s(workload: Workload, seconds: str | None) -> float:
     raise InputError(f"workload {workload.describe()} has no end; say with --seconds how much of it to send.")
 
 
-def _start_ms(text: str | None, now_s: float) -> int:
-    if text is None:
-        return round(now_s * 1000)
+def _moment_ms(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -219,8 +218,8 @@ def _sentences(result: Standing, topic: str) -> Iterator[str]:
     answers = result.answers
     stopped = "stopped early: " if result.interrupted else ""
     yield (
-        f"{stopped}sent {result.sent:,} of {result.due:,} records due to {topic} in {result.elapsed_s:.1f} s "
-        f"({result.rate_per_s:,.0f}/s); {answers.acknowledged:,} acknowledged, {answers.failed:,} failed"
+        f"{stopped}{result.due:,} records were due; sent {result.sent:,} to {topic} in {result.elapsed_s:.1f} s "
+        f"({result.rate_per_s:,.0f}/s): {answers.acknowledged:,} acknowledged, {answers.failed:,} failed"
     )
     for reason, count in answers.reasons.items():
         yield f"failed: {count:,} × {reason}"

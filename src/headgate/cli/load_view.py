@@ -29,20 +29,20 @@ class LoadView:
         self._title = title
         self._total = total
         self._lasting_s = lasting_s
-        self._told: list[Standing] = []
+        self._newest: Standing | None = None
         self._due_per_s: list[float | None] = []
         self._sent_per_s: list[float | None] = []
         self._printed_s = 0.0
 
     def tell(self, standing: Standing) -> None:
         """Take in how the load stands."""
-        before = self._told[-1] if self._told else None
+        before = self._newest
         passed_s = standing.elapsed_s - (before.elapsed_s if before else 0.0)
         if passed_s <= 0:
             return
         self._due_per_s.append((standing.due - (before.due if before else 0)) / passed_s)
         self._sent_per_s.append((standing.sent - (before.sent if before else 0)) / passed_s)
-        self._told = [standing]
+        self._newest = standing
         if not self._console.is_terminal and standing.elapsed_s - self._printed_s >= PLAIN_EVERY_S:
             self._printed_s = standing.elapsed_s
             self._console.print(f"{f'+{standing.elapsed_s:.0f}s':>7}  {_in_words(standing)}", soft_wrap=True)
@@ -50,15 +50,15 @@ class LoadView:
     def __rich__(self) -> RenderableType:
         table = Table.grid(padding=(0, 2, 0, 0), expand=True)
         table.add_column(style="dim", no_wrap=True, width=14)
-        table.add_column(no_wrap=True, width=30)
+        table.add_column(no_wrap=True, width=24)
         table.add_column(no_wrap=True, ratio=1)
-        if self._told:
-            for row in self._rows(self._told[-1]):
+        if self._newest is not None:
+            for row in self._rows(self._newest):
                 table.add_row(*row)
         return Panel(table, title=self._title, subtitle=self._subtitle(), padding=(1, 2))
 
     def _rows(self, standing: Standing) -> Iterator[tuple[str, str, str]]:
-        width = max(10, self._console.width - 56)
+        width = max(10, self._console.width - 50)
         answers = standing.answers
         if standing.lateness is not None:
             due_per_s = self._due_per_s[-1] or 0.0
@@ -70,12 +70,13 @@ class LoadView:
         if answers.failed:
             yield "failed", f"[bold red]{answers.failed:,}", f"[red]{', '.join(answers.reasons)}"
         if standing.lateness is not None:
-            yield "late", f"[bold magenta]{lateness_in_words(standing.lateness)}", ""
+            median, rest = lateness_in_words(standing.lateness).split(", ", 1)
+            yield "late", f"[bold magenta]{median}", f"[magenta]{rest}"
 
     def _subtitle(self) -> str:
-        if not self._told:
+        if self._newest is None:
             return "starting"
-        elapsed = format_duration(round(self._told[-1].elapsed_s))
+        elapsed = format_duration(round(self._newest.elapsed_s))
         of = "" if self._lasting_s is None else f" of {format_duration(self._lasting_s)}"
         return f"{elapsed}{of} · Ctrl-C stops and tells what was sent"
 

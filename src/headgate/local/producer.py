@@ -88,4 +88,6 @@ class TopicSink:
 
 
 def _reason(error: KafkaError) -> str:
-    return f"{error.str().removeprefix('Broker: ').removeprefix('Local: ').rstrip('.')} ({error.name()})"
+    """What the code says, without what the library adds from case to case."""
+    plain = type(error)(error.code()).str()
+    return f"{plain.removeprefix('Broker: ').removeprefix('Local: ')} ({error.name()})"

@@ -13,17 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import numpy as np
-
 from headgate.workloads.lateness import Lateness
 from headgate.workloads.payloads import Payloads, Record
-from headgate.workloads.schedule import Schedule
+from headgate.workloads.schedule import Schedule, event_times_ms
 
 AS_FAST_AS_ACCEPTED = math.inf
 """The speed at which no record waits for its time."""
 TICK_S = 0.005
 """Records that are due within a tick are sent together: a hand-over of one costs as much as one of hundreds."""
-CHUNK = 5_000
+CHUNK = 2_000
 """No more records than this are made at once."""
 TELL_EVERY_S = 0.25
 
@@ -133,7 +131,7 @@ class Replay:
     def _send_what_is_due(self, stop: threading.Event, tell: Callable[[Standing], None]) -> bool:
         """Says whether there is more."""
         due_s = self._schedule.due_s(self._sent, min(self._due() - self._sent, CHUNK))
-        records = self._payloads.records(self._sent, self._start_ms + np.floor(due_s * 1000).astype(np.int64))
+        records = self._payloads.records(self._sent, event_times_ms(due_s, self._start_ms))
         done = 0
         while done < len(records) and not stop.is_set():
             taken = self._sink.send(records[done:])

@@ -117,6 +117,11 @@ class Schedule:
         yield to_s, will_reach
 
 
-def event_times_ms(schedule: Schedule, first: int, count: int, start_ms: int) -> NDArray[np.int64]:
-    """When records are due in event time: milliseconds since the epoch, if the schedule starts at ``start_ms``."""
-    return start_ms + np.floor(schedule.due_s(first, count) * 1000).astype(np.int64)
+def event_times_ms(due_s: Floats, start_ms: int) -> NDArray[np.int64]:
+    """Due times as event times: whole milliseconds since the epoch, if the schedule starts at ``start_ms``.
+
+    >>> event_times_ms(np.array([0.145, 0.1455]), 1_700_000_000_000).tolist()
+    [1700000000145, 1700000000145]
+    """
+    # 0.145 s are 144.99… ms in binary; a microsecond is nothing to a due time.
+    return start_ms + np.floor(due_s * 1000 + 0.001).astype(np.int64)
