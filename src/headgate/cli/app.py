@@ -10,6 +10,7 @@ from headgate.cli.demo import demo
 from headgate.cli.explain import explain
 from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
+from headgate.cli.load import load
 from headgate.cli.mst import mst
 from headgate.cli.policies import policies
 from headgate.cli.report import report
@@ -46,6 +47,7 @@ app.command()(mst)
 app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
 app.add_typer(kafka, name="kafka")
+app.command()(load)
 app.add_typer(lab, name="lab")
 app.command()(version)
 
