@@ -16,6 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from headgate.core.types import JSON
+
 MALFORMED = "malformed"
 """The column of ``Application.parse`` that holds what could not be parsed."""
 RECORDS = "records"
@@ -60,6 +62,26 @@ class Application:
     @property
     def fields(self) -> StructType:
         return cast(StructType, StructType.fromDDL(self.schema))
+
+    @property
+    def state(self) -> str:
+        """Where it keeps what it must know of batches before."""
+        if self.learn is not None:
+            return "in files"
+        return "in Spark" if self.stateful else "none"
+
+    def to_json(self) -> dict[str, JSON]:
+        """What it is, without how it is computed."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "document": self.document,
+            "data": self.data,
+            "state": self.state,
+            "output_mode": self.output_mode,
+            "watermark_s": self.watermark_s,
+            "keys": list(self.keys),
+        }
 
     def parse(self, raw: DataFrame) -> DataFrame:
         """All records of a source whose column ``value`` holds JSON, as bytes or text, with the event time ``at``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from headgate.cli.application import application
 from headgate.cli.cluster import cluster
 from headgate.cli.common import HeadgateGroup
 from headgate.cli.demo import demo
@@ -48,6 +49,7 @@ app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
 app.add_typer(kafka, name="kafka")
 app.command()(load)
+app.add_typer(application, name="app")
 app.add_typer(lab, name="lab")
 app.command()(version)
 
