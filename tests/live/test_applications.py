@@ -197,7 +197,7 @@ def _plain_trace(folder: Path) -> Iterator[Event]:
     whole = ("trace_us", "job", "task", "machine", "event")
     for part in PARTS:
         with gzip.open(folder / FOLDER / part, "rt", newline="") as file:
-            for row in csv.DictReader(file, COLUMNS):
+            for row in csv.DictReader(file, list(COLUMNS)):
                 yield {name: int(row[name]) for name in whole if row[name]} | {
                     name: float(row[name]) for name in ("cpu", "memory", "disk") if row[name]
                 }

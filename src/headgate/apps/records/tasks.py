@@ -25,10 +25,22 @@ SCHEMA = (
 )
 FOLDER = "google-cluster-2011"
 PARTS = tuple(f"part-0000{part}-of-00500.csv.gz" for part in (0, 1))
-COLUMNS = (
-    "trace_us", "missing", "job", "task", "machine", "event", "user", "class", "priority", "cpu", "memory", "disk",
-    "constraint",
-)  # fmt: skip
+COLUMNS = {
+    "trace_us": "BIGINT",
+    "missing": "INT",
+    "job": "BIGINT",
+    "task": "INT",
+    "machine": "BIGINT",
+    "event": "INT",
+    "user": "STRING",
+    "class": "INT",
+    "priority": "INT",
+    "cpu": "DOUBLE",
+    "memory": "DOUBLE",
+    "disk": "DOUBLE",
+    "constraint": "INT",
+}
+"""Those of the files, with their types."""
 _KEPT = ("job", "task", "machine", "event", "cpu", "memory", "disk")
 Event = tuple[int, bytes, str]
 """Time of the trace, key, and the other fields as JSON without its braces."""
@@ -61,8 +73,9 @@ def _read(folder: Path) -> list[Event]:
 
 
 def _events(path: Path) -> Iterator[Event]:
-    kept = [(COLUMNS.index(name), f'"{name}":') for name in _KEPT]
-    job, task = COLUMNS.index("job"), COLUMNS.index("task")
+    columns = list(COLUMNS)
+    kept = [(columns.index(name), f'"{name}":') for name in _KEPT]
+    job, task = columns.index("job"), columns.index("task")
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         for row in csv.reader(file):
             # Numbers are written in the trace as JSON writes them.
