@@ -16,12 +16,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from headgate.apps.tally import RECORDS
 from headgate.core.types import JSON
 
 MALFORMED = "malformed"
 """The column of ``Application.parse`` that holds what could not be parsed."""
-RECORDS = "records"
-"""The observed metrics of a query: how many records were ``read``, and how many of them ``malformed``."""
 
 _TEXT = "text as it came"
 
