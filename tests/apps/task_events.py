@@ -18,6 +18,8 @@ def task_events(tasks: int = 150, seed: int = 3) -> list[bytes]:
         # A third was there before the trace began.
         time_us = 0 if task % 3 == 0 else int(random.integers(600, 3600 * HOURS) * 1_000_000)
         asked = {name: round(float(random.random()) / 10, 4) for name in ("cpu", "memory", "disk")}
+        if task % 7 == 0:  # Some do not say what they need.
+            asked = {}
         for _ in range(int(random.integers(1, 4))):
             machine = int(random.integers(MACHINES))
             life = {"job": task // 10, "task": task % 10}

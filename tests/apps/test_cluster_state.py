@@ -6,16 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headgate.apps.cluster_state import ClusterState
+from headgate.apps.cluster_state import NOWHERE, ClusterState
 
 COLUMNS = ["window_end_ms", "job", "task", "machine", "cpu", "memory", "disk"]
 INTERVAL_MS = 1000
 
 
-def changes(*rows: tuple[int, int, int, int | None, float | None]) -> pd.DataFrame:
+def changes(*rows: tuple[int, int, int, int, float]) -> pd.DataFrame:
     """Rows of window end, job, task, machine and CPU; memory and disk are as the CPU."""
-    table = pd.DataFrame([(*row, row[4], row[4]) for row in rows], columns=COLUMNS)
-    return table.astype({"machine": "float64", "cpu": "float64", "memory": "float64", "disk": "float64"})
+    return pd.DataFrame([(*row, row[4], row[4]) for row in rows], columns=COLUMNS)
 
 
 def told(snapshot: pd.DataFrame, scope: str) -> dict[str, tuple[float, float]]:
@@ -26,7 +25,7 @@ def told(snapshot: pd.DataFrame, scope: str) -> dict[str, tuple[float, float]]:
 def test_a_task_counts_where_it_ran_last_and_no_more_when_it_ended() -> None:
     state = ClusterState.empty()
     first, second = state.snapshots(
-        changes((1000, 1, 0, 7, 0.5), (1000, 1, 1, 8, 0.25), (2000, 1, 0, 8, 0.5), (2000, 1, 1, None, 0.25)),
+        changes((1000, 1, 0, 7, 0.5), (1000, 1, 1, 8, 0.25), (2000, 1, 0, 8, 0.5), (2000, 1, 1, NOWHERE, 0.25)),
         INTERVAL_MS,
     )
     assert told(first, "machine") == {"7": (1, 0.5), "8": (1, 0.25)}
@@ -42,11 +41,6 @@ def test_an_interval_without_news_is_as_the_one_before() -> None:
     assert [told(each, "machine")["7"] for each in snapshots] == [(1, 0.5)] * 3 + [(2, 1.0)]
 
 
-def test_a_task_that_did_not_say_what_it_needs_counts_as_a_task() -> None:
-    (snapshot,) = ClusterState.empty().snapshots(changes((1000, 1, 0, 7, None)), INTERVAL_MS)
-    assert told(snapshot, "machine") == {"7": (1, 0.0)}
-
-
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_state_that_was_saved_goes_on_as_if_it_had_not_been(saved: bool) -> None:
     random = np.random.default_rng(1)
@@ -55,7 +49,7 @@ def test_a_state_that_was_saved_goes_on_as_if_it_had_not_been(saved: bool) -> No
             1000 * (1 + step // 20),
             int(random.integers(5)),
             int(random.integers(4)),
-            int(random.integers(6)) or None,
+            int(random.integers(-1, 6)),
             0.1,
         )
         for step in range(200)

@@ -10,6 +10,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+NOWHERE = -1
+"""The machine of a task that does not run."""
 TASK = ["job", "task"]
 MEASURES = ["tasks", "cpu", "memory", "disk"]
 PERCENTILES = {"median": 50, "p75": 75, "p90": 90, "p95": 95, "p99": 99}
@@ -38,7 +40,7 @@ class ClusterState:
         """What runs at the end of each interval.
 
         ``changes`` has a row for each task that was told of in an interval (``window_end_ms``), with the machine it ran
-        on when the interval ended, or none. An interval of which nothing is told is as the one before.
+        on when the interval ended, or ``NOWHERE``. An interval of which nothing is told is as the one before.
         """
         for end_ms, told in changes.groupby("window_end_ms", sort=True):
             while self.until_ms is not None and self.until_ms + interval_ms < int(end_ms):
@@ -50,12 +52,12 @@ class ClusterState:
 
     def _take(self, told: pd.DataFrame) -> None:
         newest = pd.concat([self.running, told[_NONE_RUNS.columns]]).drop_duplicates(TASK, keep="last")
-        self.running = newest[newest["machine"].notna()].fillna(0.0).astype({"machine": "int64"})
-        self.machines = np.union1d(self.machines, self.running["machine"].to_numpy())
+        self.running = newest[newest["machine"] != NOWHERE]
+        self.machines = np.union1d(self.machines, self.running["machine"].unique())
 
     def _snapshot(self) -> pd.DataFrame:
         """A row for each machine, and one for each figure of the whole cluster."""
-        place = np.searchsorted(self.machines, self.running["machine"].to_numpy())
+        place = pd.Index(self.machines).get_indexer(self.running["machine"])
         count = len(self.machines)
         totals = np.column_stack(
             [np.bincount(place, minlength=count)]

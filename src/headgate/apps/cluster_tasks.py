@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from headgate.apps.cluster_state import ClusterState
+from headgate.apps.cluster_state import NOWHERE, ClusterState
 from headgate.apps.contract import Application
 from headgate.apps.records.tasks import COLUMNS, FOLDER, PARTS, SCHEMA
 
@@ -55,7 +55,9 @@ def _changes(events: DataFrame) -> DataFrame:
     )  # fmt: skip
     known = ("machine", "cpu", "memory", "disk")
     last = told.groupBy("window", "job", "task").agg(*(f.max_by(name, "order").alias(name) for name in known))
-    return last.select(f.unix_millis("window.end").alias("window_end_ms"), "job", "task", *known)
+    # A task may not have said what it needs.
+    complete = last.fillna({"machine": NOWHERE, "cpu": 0.0, "memory": 0.0, "disk": 0.0})
+    return complete.select(f.unix_millis("window.end").alias("window_end_ms"), "job", "task", *known)
 
 
 def _from_the_start(changes: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ class Tally:
     malformed: int
     """Records that could not be used."""
     late: int
-    """What came after its window was closed, counted by Spark after it has added up a task's records of a key and window."""
+    """What came after its window was closed. Spark counts it after adding up what a task has of one key and window."""
     watermark_ms: int | None
     """Up to when windows have been closed; None if no window can have been."""
 
