@@ -21,7 +21,7 @@ def test_the_list_can_be_had_as_json() -> None:
     assert listed["rolling-count"] == {
         "name": "rolling-count",
         "summary": "how often each word was said in 9 s, every 3 s",
-        "document": "imai §V-A",
+        "document": "imai §IV-A",
         "data": "generated",
         "state": "in Spark",
         "output_mode": "append",

@@ -21,7 +21,7 @@ def results(events: DataFrame) -> DataFrame:
 DATA_CLEAN = Application(
     name="data-clean",
     summary="page views that succeeded, with one address for each page",
-    document="imai §V-A",
+    document="imai §IV-A",
     data="generated",
     schema=SCHEMA,
     results=results,

@@ -72,7 +72,7 @@ def _distance_m(one: str, other: str) -> Column:
 FLIGHT_DISTANCES = Application(
     name="flight-distances",
     summary="pairs of flights that will be within 20 km in a minute, from 60 s, every 5 s",
-    document="imai §V-A",
+    document="imai §IV-A",
     data="generated",
     schema=SCHEMA,
     results=results,

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headgate.apps.contract import Application
+from headgate.apps.records.words import SCHEMA
 
 PATTERN = r"\bstream\w*"
 
@@ -17,9 +18,9 @@ def results(events: DataFrame) -> DataFrame:
 GREP = Application(
     name="grep",
     summary="lines in which a pattern is found",
-    document="imai §V-A",
+    document="imai §IV-A",
     data="generated",
-    schema="number BIGINT NOT NULL, at_ms BIGINT NOT NULL, text STRING NOT NULL",
+    schema=SCHEMA,
     results=results,
     keys=("number",),
 )

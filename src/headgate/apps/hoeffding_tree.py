@@ -85,7 +85,7 @@ def _write(tree: LearnedTree, path: Path) -> None:
 HOEFFDING_TREE = Application(
     name="hoeffding-tree",
     summary="a decision tree that learns from each batch, by attribute",
-    document="imai §V-A",
+    document="imai §IV-A",
     data="generated",
     schema=SCHEMA,
     results=results,

@@ -16,7 +16,7 @@ def results(events: DataFrame) -> DataFrame:
 PAGE_VIEW = Application(
     name="page-view",
     summary="how often each page has been viewed",
-    document="imai §V-A",
+    document="imai §IV-A",
     data="generated",
     schema=SCHEMA,
     results=results,

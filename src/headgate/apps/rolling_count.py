@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headgate.apps.contract import Application
+from headgate.apps.records.words import SCHEMA
 from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 9
@@ -21,9 +22,9 @@ def results(events: DataFrame) -> DataFrame:
 ROLLING_COUNT = Application(
     name="rolling-count",
     summary="how often each word was said in 9 s, every 3 s",
-    document="imai §V-A",
+    document="imai §IV-A",
     data="generated",
-    schema="number BIGINT NOT NULL, at_ms BIGINT NOT NULL, text STRING NOT NULL",
+    schema=SCHEMA,
     results=results,
     keys=(*WINDOW, "word"),
     watermark_s=5.0,

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from headgate.apps.contract import Application
+from headgate.apps.records.words import SCHEMA
 from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 60
@@ -29,9 +30,9 @@ def results(events: DataFrame) -> DataFrame:
 ROLLING_HASHTAG_COUNT = Application(
     name="rolling-hashtag-count",
     summary="how often each hashtag was used in 60 s, every 5 s",
-    document="imai §V-A",
+    document="imai §IV-A",
     data="generated",
-    schema="number BIGINT NOT NULL, at_ms BIGINT NOT NULL, text STRING NOT NULL",
+    schema=SCHEMA,
     results=results,
     keys=(*WINDOW, "hashtag"),
     watermark_s=5.0,

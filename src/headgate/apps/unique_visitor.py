@@ -26,7 +26,7 @@ def results(events: DataFrame) -> DataFrame:
 UNIQUE_VISITOR = Application(
     name="unique-visitor",
     summary="how many different users saw each page in 9 s, every 3 s",
-    document="imai §V-A",
+    document="imai §IV-A",
     data="generated",
     schema=SCHEMA,
     results=results,

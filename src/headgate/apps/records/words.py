@@ -11,6 +11,7 @@ from headgate.workloads.draws import draws
 from headgate.workloads.keys import Keys
 from headgate.workloads.payloads import Record
 
+SCHEMA = "number BIGINT NOT NULL, at_ms BIGINT NOT NULL, text STRING NOT NULL"
 WORDS = 8
 """Words in a text."""
 _ORDINARY = [
