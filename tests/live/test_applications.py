@@ -37,6 +37,7 @@ from tests.live.streaming import streamed
 START_MS = 1_700_000_000_000
 COUNT = 900
 APART_MS = 200
+TRACE_RECORDS = 527_922
 JITTER_MS = 4000
 """Less than any watermark waits: records come out of order, and none is late."""
 FIRST = {"nexmark-2": 1500}
@@ -192,6 +193,18 @@ def test_the_real_trace_gives_what_plain_python_finds(local: SparkSession) -> No
     expected = REFERENCES["cluster-tasks"](list(_plain_trace(folder)))
     assert_same(rows, expected, ("window_end_ms", "scope", "name"))
     assert len({row["window_end_ms"] for row in rows}) == 13
+
+
+@pytest.mark.soak
+def test_the_real_trace_gives_the_same_by_replay_as_from_its_files(local: SparkSession, tmp_path: Path) -> None:
+    application = find_application("cluster-tasks")
+    made = make_payloads(application.name).records(0, START_MS + np.arange(TRACE_RECORDS))
+    batches = [[record.value for record in made[first : first + 66_000]] for first in range(0, TRACE_RECORDS, 66_000)]
+    rows, told = streamed(application, local, batches, tmp_path)
+    assert (told.read, told.malformed, told.late) == (TRACE_RECORDS, 0, 0)
+    expected = cluster_results(trace_events(local, trace_folder().resolve()))
+    written = local.createDataFrame(rows, expected.schema)
+    assert compare(application, written, expected, closed_until_ms=told.watermark_ms).is_exact
 
 
 def _plain_trace(folder: Path) -> Iterator[Event]:

@@ -29,7 +29,7 @@ RESULT = "window_end_ms BIGINT, scope STRING, name STRING, tasks DOUBLE, cpu DOU
 
 
 def results(events: DataFrame) -> DataFrame:
-    cluster = _changes(events).withColumn("cluster", f.lit(0)).groupBy("cluster")
+    cluster = changes(events).withColumn("cluster", f.lit(0)).groupBy("cluster")
     if events.isStreaming:
         return cluster.transformWithStateInPandas(_Cluster(), RESULT, "append", "none")
     # A batch has nothing to remember, and is faster without the means to do so.
@@ -43,7 +43,7 @@ def trace_events(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.read.schema(schema).csv(files).withColumn("at", f.timestamp_micros("trace_us"))
 
 
-def _changes(events: DataFrame) -> DataFrame:
+def changes(events: DataFrame) -> DataFrame:
     """Where each task ran at the end of a quarter of an hour in which it started, changed or ended."""
     running = f.col("event").isin(SCHEDULE, UPDATE_RUNNING)
     # Within a microsecond a task starts before it ends.
@@ -60,8 +60,8 @@ def _changes(events: DataFrame) -> DataFrame:
     return complete.select(f.unix_millis("window.end").alias("window_end_ms"), "job", "task", *known)
 
 
-def _from_the_start(changes: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat(list(ClusterState.empty().snapshots(changes, INTERVAL_S * 1000)), ignore_index=True)
+def _from_the_start(told: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat(list(ClusterState.empty().snapshots(told, INTERVAL_S * 1000)), ignore_index=True)
 
 
 class _Cluster(StatefulProcessor):
