@@ -51,7 +51,8 @@ TRIED = [
     if each.learn is None
 ]
 EXPECTED = REFERENCES | {"smart-plugs": partial(references.smart_plugs, readings=READINGS)}
-MALFORMED = (b"not JSON", b'{"number": 1}', b'{"number": "seven", "at_ms": 1}')
+MALFORMED = (b"not JSON", b'{"number": 1}', b'{"number": "seven", "at_ms": 1}', b"null")
+IMPOSSIBLE_MS = (-1, 9_223_372_036_854_775_807)
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +159,11 @@ def test_a_batch_that_is_run_again_teaches_the_tree_once(local: SparkSession, tm
 def test_malformed_records_are_kept_aside_as_they_came(local: SparkSession) -> None:
     grep = find_application("grep")
     good = b'{"number": 1, "at_ms": 1, "text": "x"}'
-    raw = local.createDataFrame([(bytearray(each),) for each in (good, *MALFORMED)] + [(None,)], "value BINARY")
-    kept = [row.malformed for row in grep.malformed(raw).collect()]
-    assert kept == [*(each.decode() for each in MALFORMED), ""]
+    impossible = [b'{"number": 1, "at_ms": %d, "text": "x"}' % at_ms for at_ms in IMPOSSIBLE_MS]
+    bad = [*MALFORMED, *impossible]
+    raw = local.createDataFrame([(bytearray(each),) for each in (good, *bad)] + [(None,)], "value BINARY")
+    assert [row.malformed for row in grep.malformed(raw).collect()] == [*(each.decode() for each in bad), ""]
+    assert grep.events(raw).count() == 1
 
 
 def test_a_comparison_tells_what_is_missing_doubled_and_wrong(local: SparkSession) -> None:

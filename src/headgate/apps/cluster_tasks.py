@@ -88,7 +88,7 @@ CLUSTER_TASKS = Application(
     schema=SCHEMA,
     results=results,
     keys=("window_end_ms", "scope", "name"),
-    event_time="timestamp_micros(trace_us)",
+    event_time="trace_us",
     watermark_s=60.0,
     stateful=True,
 )

@@ -23,6 +23,9 @@ MALFORMED = "malformed"
 """The column of ``Application.parse`` that holds what could not be parsed."""
 
 _TEXT = "text as it came"
+_PER_SECOND = {"ms": 1000, "us": 1_000_000}
+_LATEST_S = 4_102_444_800
+"""The year 2100."""
 
 OutputMode = Literal["append", "update"]
 Write = Callable[[DataFrame], None]
@@ -48,8 +51,8 @@ class Application:
     """The columns that tell one result from another."""
     output_mode: OutputMode = "append"
     """``append``: a result is given once, when it is final; ``update``: the newest result of a key counts."""
-    event_time: str = "timestamp_millis(at_ms)"
-    """Where the event time of a record comes from, in SQL."""
+    event_time: str = "at_ms"
+    """The field with the event time, since the epoch; its unit is at its end."""
     watermark_s: float | None = None
     """How long after the newest event a record may come and still count; what comes later is dropped and counted.
     None where nothing waits for event time to pass."""
@@ -86,21 +89,26 @@ class Application:
         """All records of a source whose column ``value`` holds JSON, as bytes or text, with the event time ``at``.
 
         The column ``malformed`` is null for a good record, and the text as it came for one that is not JSON, has a
-        field of another type, or lacks one that is needed.
+        field of another type, lacks one that is needed, or is of a time before 1970 or after 2100.
         """
         fields = StructType(list(self.fields)).add(MALFORMED, "string")
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": MALFORMED}
-        incomplete = reduce(
-            Column.__or__, (f.col(field.name).isNull() for field in self.fields if not field.nullable), f.lit(False)
-        )
+        needed = [field.name for field in self.fields if not field.nullable]
+        incomplete = reduce(Column.__or__, (f.col(name).isNull() for name in [*needed, "at"]))
         return (
             raw.select(f.col("value").cast("string").alias(_TEXT))
             .select(_TEXT, f.from_json(_TEXT, fields, options).alias("record"))
             .select(_TEXT, "record.*")
+            .withColumn("at", self._at())
             .withColumn(MALFORMED, f.when(f.col(MALFORMED).isNotNull() | incomplete, f.coalesce(_TEXT, f.lit(""))))
             .drop(_TEXT)
-            .withColumn("at", f.expr(self.event_time))
         )
+
+    def _at(self) -> Column:
+        """The event time; null for what cannot be one, which Spark would end the query for."""
+        per_s = _PER_SECOND[self.event_time.rpartition("_")[2]]
+        time = f.col(self.event_time)
+        return f.when(time.between(0, _LATEST_S * per_s), f.timestamp_micros(time * (1_000_000 // per_s)))
 
     def events(self, raw: DataFrame) -> DataFrame:
         """The good records. The others are counted in the query's progress, and ``malformed`` gives them."""

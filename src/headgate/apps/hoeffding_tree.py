@@ -60,7 +60,8 @@ def _at_leaves(node: Node, value: Callable[[Leaf], int]) -> Column:
     if isinstance(node, Leaf):
         return f.lit(value(node))
     left, right = _at_leaves(node.left, value), _at_leaves(node.right, value)
-    return f.when(f.col("attributes")[node.attribute] <= node.threshold, left).otherwise(right)
+    # An example may lack an attribute; it then goes to the right.
+    return f.when(f.get("attributes", f.lit(node.attribute)) <= node.threshold, left).otherwise(right)
 
 
 def _file(folder: Path, batch: int) -> Path:
