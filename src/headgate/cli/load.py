@@ -1,0 +1,230 @@
+"""headgate load"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.cli.kafka import BootstrapOption, own_broker
+from headgate.core.errors import EngineError, InputError
+
+if TYPE_CHECKING:
+    from headgate.local.producer import TopicSink
+    from headgate.workloads import Workload
+    from headgate.workloads.replay import Standing
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+FASTEST = 1000.0
+
+
+def load(  # noqa: PLR0913 - one parameter per option
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="What arrives when, see below.")],
+    *,
+    to: Annotated[str, typer.Option(metavar="kafka:TOPIC", help="Where the records go.")],
+    app: Annotated[str, typer.Option(metavar="NAME", help="Whose records they are.")] = "numbered",
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="How much of the workload; all of it where it has an end.", show_default=False
+        ),
+    ] = None,
+    speed: Annotated[
+        str, typer.Option(metavar="X", help="1 to 1000 times as fast, or max: as fast as they are accepted.")
+    ] = "1",
+    keys: Annotated[int, typer.Option(metavar="N", min=1, help="How many different keys.")] = 1000,
+    skew: Annotated[
+        float, typer.Option(metavar="S", min=0, help="Key k is as frequent as 1/k^S: 0 is even, 1 is as words are.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes the records repeatable.")] = 0,
+    event_start: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Event time of the start, ISO 8601; now if not given.", show_default=False),
+    ] = None,
+    bootstrap: BootstrapOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Send the records of a workload to a topic, each when it is due.
+
+    It is an open loop: what is due is sent, whether or not anybody keeps up, and how late it was is told. Every record
+    has a number, from 0 without a gap, and its due time ([bold]at_ms[/bold], which passes at the workload's speed). The
+    exit code is 1 if a record was refused or not acknowledged, 130 after Ctrl-C.
+
+    [bold]Workloads[/bold]
+      constant:10
+      periodic:base=10,peak=20,high=20s,low=40s
+      sine:mean=50,amplitude=30,period=1h
+      gaussian:base=0,peak=100,center=30m,sigma=8m
+      ramp:from=10,to=100,over=10m
+      spike:base=10,peak=70,at=300s,width=300s
+      csv:PATH, with columns timestamp and count or rate
+      trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
+
+    [bold]Examples[/bold]
+      [cyan]headgate load constant:50000 --seconds 1m --to kafka:orders[/cyan]
+      [cyan]headgate load trace:wc98,peak=500,from=30d,lasting=1d --speed 60 --to kafka:orders --skew 1[/cyan]
+      [cyan]headgate load ramp:from=10,to=1000,over=10m --seconds 10m --speed max --to kafka:orders --json[/cyan]
+    """
+    import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
+    from headgate.cli.load_view import load_view
+    from headgate.runtime.clock import SystemClock
+    from headgate.workloads import parse_workload
+    from headgate.workloads.keys import Keys
+    from headgate.workloads.payloads import make_payloads
+    from headgate.workloads.replay import AS_FAST_AS_ACCEPTED, Replay
+    from headgate.workloads.schedule import Schedule
+
+    check_target(json_file)
+    topic = _topic(to, app, workload)
+    times = _speed(speed)
+    offered = parse_workload(workload)
+    lasting_s = _lasting_s(offered, seconds)
+    schedule = Schedule(offered, lasting_s)
+    payloads = make_payloads(app, seed=seed, keys=Keys(keys, skew, seed))
+    clock = SystemClock()
+    start_ms = None if event_start is None else _moment_ms(event_start)
+    sink = _sink(bootstrap or own_broker(), topic)
+    start_ms = round(clock.now() * 1000) if start_ms is None else start_ms
+    # Where JSON goes to standard output, the view must not.
+    console = make_console(stderr=json_file == "-")
+    title = f"[bold]headgate load[/bold] · {offered.describe()} · {app} → {topic}"
+    wall_s = None if times == AS_FAST_AS_ACCEPTED else lasting_s / times
+    replay = Replay(schedule, payloads, sink, clock, start_ms=start_ms, speed=times)
+    with _stopped_by_signals() as stop, load_view(console, title, total=schedule.total, lasting_s=wall_s) as view:
+        result = replay.run(stop, view.tell)
+    if json_file is not None:
+        asked = {"workload": offered.describe(), "to": to, "app": app, "speed": speed, "seconds": lasting_s}
+        asked |= {"keys": keys, "skew": skew, "seed": seed, "event_start_ms": start_ms}
+        write_json(asked | _as_json(result), json_file)
+    if json_file != "-":
+        for sentence in _sentences(result, topic):
+            say(sentence)
+    if result.answers.failed or result.unanswered:
+        raise typer.Exit(1)
+    if result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+# -------------------------------------------------------------------------------------------------------------- input
+
+
+def _topic(to: str, app: str, workload: str) -> str:
+    kind, _, topic = to.partition(":")
+    if kind == "embedded":
+        raise InputError(
+            "an embedded source lives in the application that reads it; use: "
+            f"headgate app run {app} --source embedded --load {workload}, which has the same records at the same times."
+        )
+    if kind != "kafka" or not topic:
+        raise InputError(f"--to {to!r} is not understood; write kafka:TOPIC.")
+    return topic
+
+
+def _speed(text: str) -> float:
+    from headgate.workloads.replay import AS_FAST_AS_ACCEPTED
+
+    if text == "max":
+        return AS_FAST_AS_ACCEPTED
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 1 <= speed <= FASTEST:
+        raise InputError(f"--speed {text!r} is not allowed; 1 to {FASTEST:g} are, and max.")
+    return speed
+
+
+def _lasting_s(workload: Workload, seconds: str | None) -> float:
+    from headgate.workloads.steps import Steps
+
+    if seconds is not None:
+        return duration_s("--seconds", seconds)
+    if isinstance(workload, Steps):
+        return workload.end_s
+    raise InputError(f"workload {workload.describe()} has no end; say with --seconds how much of it to send.")
+
+
+def _moment_ms(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(f"--event-start {text!r} is not understood; write for example 2024-05-01T12:00.") from error
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _sink(bootstrap: str, topic: str) -> TopicSink:
+    from headgate.local.producer import TopicSink
+
+    try:
+        return TopicSink(bootstrap, topic)
+    except EngineError as error:  # Before anything was sent, a broker that is not there is a wrong address.
+        raise InputError(str(error)) from error
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that is set by the first signal to end; a second one interrupts whatever is going on."""
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# ------------------------------------------------------------------------------------------------------------- output
+
+
+def _as_json(result: Standing) -> dict[str, Any]:
+    lateness = result.lateness
+    return {
+        "due": result.due,
+        "sent": result.sent,
+        "acknowledged": result.answers.acknowledged,
+        "failed": result.answers.failed,
+        "failures": dict(result.answers.reasons),
+        "unanswered": result.unanswered,
+        "interrupted": result.interrupted,
+        "elapsed_s": result.elapsed_s,
+        "rate_per_s": result.rate_per_s,
+        "schedule_error": lateness
+        and {
+            "p50_s": lateness.percentile_s(50),
+            "p99_s": lateness.percentile_s(99),
+            "max_s": lateness.max_s,
+            "share": lateness.moved_share,
+        },
+    }
+
+
+def _sentences(result: Standing, topic: str) -> Iterator[str]:
+    from headgate.cli.load_view import lateness_in_words
+
+    answers = result.answers
+    stopped = "stopped early: " if result.interrupted else ""
+    yield (
+        f"{stopped}{result.due:,} records were due; sent {result.sent:,} to {topic} in {result.elapsed_s:.1f} s "
+        f"({result.rate_per_s:,.0f}/s): {answers.acknowledged:,} acknowledged, {answers.failed:,} failed"
+    )
+    for reason, count in answers.reasons.items():
+        yield f"failed: {count:,} × {reason}"
+    if result.unanswered:
+        yield f"not known: whether {result.unanswered:,} more arrived"
+    if result.lateness is not None:
+        share = f"{100 * result.lateness.moved_share:.2g} %"
+        yield f"schedule error: late by {lateness_in_words(result.lateness)}; {share} in another second than due"
