@@ -70,7 +70,7 @@ def load(  # noqa: PLR0913 - one parameter per option
 
     [bold]Examples[/bold]
       [cyan]headgate load constant:50000 --seconds 1m --to kafka:orders[/cyan]
-      [cyan]headgate load trace:wc98,peak=500,from=30d,lasting=1d --speed 60 --to kafka:orders --skew 1[/cyan]
+      [cyan]headgate load trace:wc98,peak=20,from=45d,lasting=12h --speed 1000 --to kafka:orders --skew 1[/cyan]
       [cyan]headgate load ramp:from=10,to=1000,over=10m --seconds 10m --speed max --to kafka:orders --json[/cyan]
     """
     import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
@@ -172,6 +172,8 @@ def _sink(bootstrap: str, topic: str) -> TopicSink:
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
     """An event that is set by the first signal to end; a second one interrupts whatever is going on."""
+    from headgate.local.interruption import SIGNALS
+
     stop = threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -179,7 +181,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
         yield stop
     finally:
