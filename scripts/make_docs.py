@@ -165,6 +165,26 @@ def draw_fidelity(path: Path) -> None:
     _save(figure, panels.flat, path)
 
 
+def draw_kafka_load(path: Path) -> None:
+    """What the first run of each policy did on the Kafka job: its load, the longest delays, executors."""
+    measured = json.loads((MEASURED / "kafka-load.json").read_text(encoding="utf-8"))
+    figure, panels = _pyplot().subplots(3, 1, sharex=True, figsize=(8, 4.8), layout="constrained")
+    panels[0].plot(*zip(*measured["load"], strict=True), color="#64748b")
+    panels[0].set_ylabel("records/s")
+    colours = {"autopilot": "#0f766e", "hpa": "#2563eb", "reactive": "#dc2626"}
+    for run in measured["runs"]:
+        if run["number"] == 1 and run["contender"] in colours:
+            colour = colours[run["contender"]]
+            panels[1].plot(*zip(*run["delays"], strict=True), color=colour, linewidth=1, label=run["contender"])
+            panels[2].step(*zip(*run["sizes"], strict=True), color=colour, linewidth=1, where="post")
+    panels[1].axhline(measured["bound_s"], color="#94a3b8", linestyle="--", linewidth=1)
+    panels[1].set_ylabel("longest delay, s")
+    panels[1].legend(frameon=False)
+    panels[2].set_ylabel("executors")
+    panels[2].set_xlabel("seconds")
+    _save(figure, panels, path)
+
+
 def main() -> int:
     if "--benchmarks" in sys.argv[1:]:
         MEASURED.mkdir(exist_ok=True)
@@ -181,6 +201,7 @@ def main() -> int:
     for policy in policy_names():
         draw(policy, DOCS / "images" / "policies" / f"{policy}.svg")
     draw_fidelity(DOCS / "images" / "fidelity.svg")
+    draw_kafka_load(DOCS / "images" / "kafka-load.svg")
     return 0
 
 

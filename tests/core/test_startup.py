@@ -19,6 +19,16 @@ def test_only_the_newest_count() -> None:
     assert times.quantile(1.0) == 1
 
 
+def test_an_instance_that_is_told_of_again_counts_once() -> None:
+    times = StartupTimes()
+    times.add(Startup("1", 0.0, 4.0))
+    times.add(Startup("1", 0.0, 4.0, 6.0))
+    times.add(Startup("1", 0.0, 4.0, 6.0, 11.0))
+    assert times.to_json() == {"registered_s": [4.0], "first_task_s": [6.0], "warm_s": [11.0]}
+    times.add(Startup("1", 50.0, 5.0))
+    assert times.registered_s.values_s == (4.0, 5.0), "another run has other instances by the same name"
+
+
 def test_what_was_not_seen_is_left_out_and_all_of_it_can_be_saved() -> None:
     times = StartupTimes()
     times.add(Startup("1", 0.0, 4.0, 6.0, 11.0))

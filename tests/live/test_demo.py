@@ -81,7 +81,7 @@ def test_it_scales_out_for_the_peak_loses_nothing_and_leaves_a_report(tmp_path: 
 
 @pytest.mark.soak
 def test_it_scales_out_for_the_peak_and_in_afterwards(tmp_path: Path) -> None:
-    told, _, _ = run_demo(tmp_path, "140s")
+    told, _, _ = run_demo(tmp_path, "240s")
     sizes = [point["ready"] for point in told["series"]]
     assert sizes[0] == 1
     assert max(sizes) >= 2

@@ -13,6 +13,7 @@ from headgate.policies.frame.base import policy_names
 from headgate.runtime.simulate import Model, SimulationResult, fixed_size_comparison, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
+from headgate.workloads.steps import Steps
 
 OBJECTIVE = parse_objective("latency p95 < 10s")
 NOISY = MicroBatch(noise=0.2, cold_factor=1.5, rescale_pause_s=1)
@@ -245,19 +246,14 @@ def test_a_misspelt_name_gets_a_suggestion(changes: dict[str, Any], message: str
         run(**changes)
 
 
-def test_a_recorded_load_is_compared_on_fixed_sizes() -> None:
+def test_a_load_is_compared_on_fixed_sizes() -> None:
     # Ten seconds of 10/s, then twenty of 40/s, on instances of 10/s.
-    readings = [(0.0, 99.0), (10.0, 10.0), (20.0, 40.0), (30.0, 40.0)]
+    load = Steps([0.0, 10.0, 30.0], [10.0, 40.0], "steps")
     objective = Objective(OBJECTIVE.slo, 1, 8)
-    found = fixed_size_comparison(readings, (1, 4), objective=objective, service_rate_per_s=10.0, interval_s=5.0)
+    found = fixed_size_comparison(load, 30.0, (1, 4), objective=objective, service_rate_per_s=10.0, interval_s=5.0)
     assert {size: summary.max_backlog for size, summary in found.items()} == {1: 600, 4: 0}
     assert {size: summary.instance_seconds for size, summary in found.items()} == {1: 30, 4: 120}
     assert found[4].slo_violation_pct == 0
-
-
-def test_a_load_that_was_not_recorded_cannot_be_compared() -> None:
-    with pytest.raises(InputError, match="1 readings of the load are not enough"):
-        fixed_size_comparison([(0.0, 5.0)], (1,), objective=OBJECTIVE, service_rate_per_s=10.0)
 
 
 def test_a_run_may_begin_with_what_another_learned() -> None:

@@ -173,7 +173,7 @@ def test_start_ups_are_reported_from_the_request_to_the_first_task_and_to_warm()
         running.advance(at_s)
         seen += [(at_s, startup) for startup in running.observe().startups.get("job", ())]
     # Ready at 15 s, within a batch; its first task ends at 17 s, the first batch that is as usual runs from 30 to 35 s.
-    assert seen == [(35, Startup("2", 3, 12, 14, 27))]
+    assert seen == [(15, Startup("2", 3, 12)), (35, Startup("2", 3, 12, 14, 27))]
 
 
 def test_an_instance_that_is_scaled_in_finishes_its_task_and_is_paid_for_until_it_has_left() -> None:

@@ -81,11 +81,12 @@ def test_an_instance_that_was_cancelled_or_lost_is_not_paid_for_any_longer() -> 
     assert fleet.sizes(60.0).tolist() == [[0, 10, 2, 2], [10, 20, 2, 3], [20, 50, 2, 2], [50, 60, 1, 1]]
 
 
-def test_a_start_up_is_told_once_it_is_known_to_the_end() -> None:
+def test_a_start_up_is_told_when_it_has_started_and_when_it_is_known_to_the_end() -> None:
     fleet = Fleet(1, lambda: 30.0)
     fleet.bring_to(2, 10.0)
     fleet.join(40.0)
-    assert fleet.startups(45.0, []) == ()
+    assert fleet.startups(45.0, []) == (Startup("2", 10.0, 30.0),)
+    assert fleet.startups(46.0, []) == ()
     assert fleet.startups(56.0, [Warmed(40.0, 44.0, 55.0)]) == (Startup("2", 10.0, 30.0, 34.0, 45.0),)
     assert fleet.startups(56.0, [Warmed(40.0, 44.0, 55.0)]) == ()
 
@@ -103,5 +104,6 @@ def test_an_instance_that_got_no_work_is_told_of_without_in_the_end() -> None:
     fleet = Fleet(1, lambda: 30.0)
     fleet.bring_to(2, 10.0)
     fleet.join(40.0)
+    assert fleet.startups(40.0, []) == (Startup("2", 10.0, 30.0),)
     assert fleet.startups(219.0, []) == ()
     assert fleet.startups(220.0, []) == (Startup("2", 10.0, 30.0, None, None),)

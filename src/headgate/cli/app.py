@@ -8,6 +8,7 @@ from headgate.cli.cluster import cluster
 from headgate.cli.common import HeadgateGroup
 from headgate.cli.demo import demo
 from headgate.cli.explain import explain
+from headgate.cli.interrupts import keep_interrupts
 from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
 from headgate.cli.load import load
@@ -54,4 +55,5 @@ app.command()(version)
 
 def main() -> None:
     """Run the command line; the entry point of the ``headgate`` script."""
+    keep_interrupts()
     app()

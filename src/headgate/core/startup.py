@@ -59,13 +59,25 @@ class StartupTimes:
         self.warm_s = Durations()
         """Until a batch was no longer slower because of it."""
 
+        self._incomplete: dict[str, Startup] = {}
+        """What was told of instances of which there is more to be told."""
+
     def __len__(self) -> int:
         return len(self.registered_s)
 
     def add(self, startup: Startup) -> None:
-        self.registered_s.add(startup.registered_after_s)
-        self.first_task_s.add(startup.first_task_after_s)
+        """Take in what is known of an instance; told again when more is, it counts once."""
+        before = self._incomplete.pop(startup.instance, None)
+        if before is None or before.requested_s != startup.requested_s:
+            before = None
+            self.registered_s.add(startup.registered_after_s)
+        if before is None or before.first_task_after_s is None:
+            self.first_task_s.add(startup.first_task_after_s)
         self.warm_s.add(startup.warm_after_s)
+        if startup.warm_after_s is None:
+            self._incomplete[startup.instance] = startup
+            if len(self._incomplete) > KEPT:
+                del self._incomplete[next(iter(self._incomplete))]
 
     def to_json(self) -> dict[str, JSON]:
         return {

@@ -234,7 +234,8 @@ class Observation:
     samples: Mapping[str, Sample]
     instances: Mapping[str, Instances]
     startups: Mapping[str, tuple[Startup, ...]] = field(default_factory=lambda: NO_STARTUPS)
-    """The instances whose start-up was seen to the end since the observation before this one, by operator."""
+    """The instances that have registered since the observation before this one, and those whose start-up was seen to
+    the end: each is told of twice, unless it is known to the end at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from headgate.runtime.loop import Watcher
 from headgate.runtime.simulate import fixed_size_comparison
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.simulation.micro_batch import MicroBatch
+from headgate.workloads import parse_workload
 
 if TYPE_CHECKING:
     from headgate.apps.steady_job import StreamingQuery
@@ -41,20 +42,19 @@ QUICK_SETTINGS: Mapping[str, Mapping[str, object]] = {
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """What is shown. The load peaks a little after a third of the time, and the rest is for scaling in."""
+    """What is shown. The load peaks a little before half of the time, and the rest is for scaling in."""
 
     directory: Path
     """Gets the journal and, while the job runs, its output."""
-    seconds: float = 140.0
+    seconds: float = 240.0
     policy: str = DEFAULT_POLICY
     settings: Mapping[str, object] = field(default_factory=dict)
-    objective: str = "latency p95 < 8s"
+    objective: str = "latency p95 < 15s"
     max_executors: int = 4
-    base_rate_per_s: float = 5.0
+    base_rate_per_s: float = 10.0
     peak_rate_per_s: float = 40.0
     cost_s: float = 0.05
     trigger_interval_s: float = 2.0
-    max_rows_per_batch: int = 120
     interval_s: float = 2.0
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class DemoPlan:
 
     @property
     def workload(self) -> str:
-        center_s, sigma_s = 0.36 * self.seconds, 0.11 * self.seconds
+        center_s, sigma_s = 0.42 * self.seconds, 0.125 * self.seconds
         shape = f"base={self.base_rate_per_s:g},peak={self.peak_rate_per_s:g}"
         return f"gaussian:{shape},center={center_s:g}s,sigma={sigma_s:g}s"
 
@@ -136,7 +136,6 @@ def run_demo(
                 cost_s=plan.cost_s,
                 trigger_interval_s=plan.trigger_interval_s,
                 partitions=plan.partitions,
-                max_rows_per_batch=plan.max_rows_per_batch,
             )
             stage("warming up: a first batch loads classes and Python workers")
             job.warm_up(spark)
@@ -167,7 +166,7 @@ def run_demo(
         plan=plan,
         record=record,
         times=times,
-        comparison=_compare(plan, record, times),
+        comparison=_compare(plan, times),
         output={
             "records": output.records,
             "distinct": output.distinct,
@@ -187,20 +186,20 @@ def _ends_within(query: StreamingQuery, seconds: float) -> bool:
     return False
 
 
-def _compare(plan: DemoPlan, record: RunRecord, times: BatchTimes | None) -> Mapping[int, Summary]:
-    readings = [(point["t"], point["input_rate"]) for point in record.series() if point["input_rate"] is not None]
-    if times is None or not any(at_s > 0 for at_s, _ in readings):
+def _compare(plan: DemoPlan, times: BatchTimes | None) -> Mapping[int, Summary]:
+    """The load that was truly offered, on fixed sizes."""
+    if times is None:
         return {}
     model = MicroBatch(
         plan.trigger_interval_s,
         times.overhead_s,
-        plan.max_rows_per_batch,
         partitions=plan.partitions,
         task_overhead_s=times.task_overhead_s,
         noise=times.noise,
     )
     return fixed_size_comparison(
-        readings,
+        parse_workload(plan.workload),
+        plan.seconds,
         range(1, plan.max_executors + 1),
         objective=plan.goal,
         service_rate_per_s=times.rate_per_s,

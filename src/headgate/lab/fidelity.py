@@ -67,7 +67,9 @@ class Recording:
         samples = [seen.samples[operator] for seen in record.observations if operator in seen.samples]
         batches = [batch for sample in samples for batch in sample.batches]
         changes = ((decision.at_s, decision.verdicts[operator]) for decision in record.decisions)
-        startups = (startup for seen in record.observations for startup in seen.startups.get(operator, ()))
+        told = (startup for seen in record.observations for startup in seen.startups.get(operator, ()))
+        # What is told last of an instance is all that is known of it.
+        startups = {startup.instance: startup for startup in told}.values()
         return cls(
             load=load,
             seconds=record.observations[-1].at_s - start_s,

@@ -41,7 +41,6 @@ from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads.contract import Workload
-from headgate.workloads.steps import Steps
 
 Model: TypeAlias = Literal["queue", "micro-batch"] | MicroBatch
 """How the job works: a plain queue, micro-batches with the usual behaviour, or micro-batches with a given one."""
@@ -215,7 +214,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
 
 
 def fixed_size_comparison(
-    readings: Sequence[tuple[float, float]],
+    workload: Workload,
+    seconds: float,
     sizes: Iterable[int],
     *,
     objective: Objective,
@@ -223,14 +223,7 @@ def fixed_size_comparison(
     model: Model = "queue",
     interval_s: float = DEFAULT_INTERVAL_S,
 ) -> dict[int, Summary]:
-    """What a recorded load would have come to on fixed sizes, simulated with a measured service rate.
-
-    ``readings`` are pairs of the seconds from the start and the records per second since the reading before it.
-    """
-    measured = [(at_s, rate) for at_s, rate in readings if at_s > 0]
-    if not measured:
-        raise InputError(f"{len(readings)} readings of the load are not enough; one after the start is needed.")
-    workload = Steps([0.0, *(at_s for at_s, _ in measured)], [rate for _, rate in measured], "recorded load")
+    """What a load would have come to on fixed sizes, simulated with a measured service rate."""
     return {
         size: simulate(
             "static",
@@ -240,7 +233,7 @@ def fixed_size_comparison(
             model=model,
             start=size,
             interval_s=interval_s,
-            seconds=workload.end_s,
+            seconds=seconds,
         ).summary
         for size in sizes
     }

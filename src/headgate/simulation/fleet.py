@@ -21,6 +21,8 @@ class _Starting:
     ready_s: Instant
     number: int
     requested_s: Instant = field(compare=False)
+    is_told: bool = field(default=False, compare=False)
+    """Whether it was told that it has started."""
 
 
 class Fleet:
@@ -90,7 +92,8 @@ class Fleet:
             self._changes.append((now, -1, -1))
 
     def startups(self, now: Instant, warmed: Sequence[Warmed]) -> tuple[Startup, ...]:
-        """The start-ups that are known to the end, or were watched for long enough; each is given once.
+        """The instances that have started since this was last asked, and those whose start-up is known to the end or
+        was watched for long enough, as on Spark.
 
         ``warmed`` is what the kernel has told anew of when instances became of use.
         """
@@ -102,6 +105,10 @@ class Fleet:
                 found.append(_startup(joined, one))
         while self._joined and now - self._joined[0].ready_s >= _WATCHED_S:
             found.append(_startup(self._joined.pop(0), Warmed(now)))
+        for joined in self._joined:
+            if not joined.is_told:
+                joined.is_told = True
+                found.append(_startup(joined, Warmed(joined.ready_s)))
         return tuple(found)
 
     def sizes(self, until_s: Instant) -> Rows:

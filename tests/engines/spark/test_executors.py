@@ -57,12 +57,13 @@ def test_an_executor_that_spark_has_forgotten_keeps_its_task_time() -> None:
     assert history.available_s == 30
 
 
-def test_a_start_up_is_told_once_it_was_seen_to_the_end() -> None:
+def test_a_start_up_is_told_when_it_has_registered_and_when_it_was_seen_to_the_end() -> None:
     history = ExecutorHistory()
     history.see(0.0, 0.0, [executor("1")])
     history.requested(2, 100.0)
     history.see(105.0, 0.0, [executor("1"), executor("2", added_ms=103_000)])
-    assert history.take_startups(105.0) == ()
+    assert history.take_startups(105.0) == (Startup("2", 100.0, 3.0),)
+    assert history.take_startups(106.0) == ()
     history.on_batches([Batch(104.0, 108.0, 10, warming=True), Batch(110.0, 112.0, 10)])
     history.see(113.0, 0.0, [executor("1"), executor("2", added_ms=103_000, completed=1)])
     assert history.take_startups(113.0) == (Startup("2", 100.0, 3.0, 13.0, 10.0),)

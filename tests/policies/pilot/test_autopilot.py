@@ -33,6 +33,11 @@ def test_before_anything_is_known_it_holds_or_grows_with_what_waits(
     assert (target.instances, target.code) == (instances, code)
 
 
+def test_before_anything_is_known_it_waits_for_what_it_asked_for() -> None:
+    target = propose(made(), history([Sample("job", 0.0, latency_s=8.0)], planned=3, ready=2))
+    assert (target.instances, target.code) == (3, "starting")
+
+
 def restless(percentile: float) -> int:
     """What it finds right after an hour of a restless load that has violated nothing yet; 12 are there."""
     policy, random, arrived = made(percentile), np.random.default_rng(3), 0.0

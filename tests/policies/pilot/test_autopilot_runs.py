@@ -63,6 +63,18 @@ def test_who_asks_for_more_pays_for_more() -> None:
     assert late == sorted(late, reverse=True)
 
 
+def test_what_is_asked_by_time_is_counted_by_time() -> None:
+    result = run(
+        "periodic:base=40,peak=400,high=20m,low=100m",
+        seconds=4 * 3600,
+        asked="latency p95 < 10s by time",
+        start=2,
+    )
+    price = result.state["operators"]["job"]["price"]
+    assert price["arrived"] == pytest.approx(price["seconds"], rel=0.01), "seconds, not records"
+    assert 0 < price["late"] < 0.06 * price["arrived"]
+
+
 def test_no_change_is_taken_back_under_a_steady_load() -> None:
     made = [one for one in changes(run("constant:300", seconds=2 * 3600, start=8)) if one[0] > 1800]
     undone = [
@@ -71,6 +83,23 @@ def test_no_change_is_taken_back_under_a_steady_load() -> None:
         if after[0] - before[0] <= 120 and (before[2] - before[1]) * (after[2] - after[1]) < 0
     ]
     assert undone == []
+
+
+@pytest.mark.parametrize("quiet_s", [90.0, 1200.0], ids=["young", "never seen such a load"])
+def test_a_load_that_rises_tenfold_is_met_before_most_of_it_is_late(quiet_s: float) -> None:
+    over_s = 180.0
+    steps = [quiet_s, *(quiet_s + 5.0 * step for step in range(1, 37)), quiet_s + over_s + 600.0]
+    rates = [40.0, *(40.0 + 360.0 * step / 36 for step in range(1, 37)), 400.0]
+    result = run(Steps([0.0, *steps], rates, "tenfold"), seconds=quiet_s + over_s + 600.0, start=1)
+    assert (result.summary.late_records_pct or 0.0) < 8.0
+    assert result.summary.instance_seconds < 1.5 * (quiet_s + 5.5 * over_s + 10 * 600.0)
+
+
+def test_a_job_that_starts_too_large_keeps_its_size_until_it_has_been_watched_for_a_while() -> None:
+    first = changes(run("constant:100", seconds=1200, start=10))[0]
+    assert first[0] >= 300
+    assert first[1] == 10
+    assert first[2] <= 4
 
 
 def test_records_that_become_twice_as_heavy_are_noticed_within_a_minute() -> None:
@@ -95,6 +124,16 @@ def test_an_idle_job_may_be_without_instances_and_the_first_record_wakes_it() ->
     sizes = [seen.instances["job"].planned for seen in result.observations if 2400 < seen.at_s < 4800]
     assert set(sizes) == {0}
     assert (result.summary.slo_violation_pct or 0.0) < 10.0, "nobody waited for anything while it was idle"
+
+
+def test_a_job_that_was_idle_from_the_start_goes_to_sleep_too() -> None:
+    quiet = Steps([0.0, 1500.0, 1800.0], [0.0, 40.0], "quiet at first")
+    (asleep, woken, *_) = changes(run(quiet, seconds=1800, bounds=(0, 20), start=1))
+    assert asleep[2] == 0
+    assert 300 <= asleep[0] < 400
+    assert asleep[3].startswith("nothing has come for 5m, and nothing waits")
+    assert woken[0] < 1530
+    assert woken[2] >= 1
 
 
 def test_a_policy_that_cannot_wake_a_job_does_not_get_to_send_it_to_sleep() -> None:

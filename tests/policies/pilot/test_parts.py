@@ -53,6 +53,43 @@ def test_a_counter_that_begins_anew_and_a_long_silence_make_no_wild_load() -> No
     assert len(load) == 0
 
 
+def test_the_first_bin_is_a_whole_one_whenever_the_first_reading_was_made() -> None:
+    load = LoadHistory()
+    for at_s in range(1007, 1040, 3):
+        load.add(at_s, 50.0 * (at_s - 1007))
+    assert load.counts(9).tolist() == pytest.approx([500, 500, 500])
+    assert LoadHistory.from_json(json.loads(json.dumps(load.to_json()))).recent(2).tolist() == load.recent(2).tolist()
+
+
+def test_a_few_seconds_tell_something_before_the_first_bin_is_complete() -> None:
+    load = LoadHistory()
+    load.add(1003.0, 0.0)
+    load.add(1005.0, 80.0)
+    assert len(load.recent(3)) == 0
+    load.add(1008.0, 200.0)
+    assert load.recent(3).tolist() == pytest.approx([400])
+    assert Outlook().scenarios(load).forecast == pytest.approx(np.full(HORIZON_BINS, 400.0))
+
+
+@pytest.mark.parametrize(
+    ("rates_per_s", "is_beyond"),
+    [
+        ([50.0] * 30, False),
+        ([50.0] * 30 + [60.0], False),
+        ([50.0] * 30 + [90.0], True),
+        ([50.0] * 30 + [90.0] * 8, False),
+        ([90.0, *[50.0] * 30, 90.0], False),
+        ([0.1] * 30 + [0.5], False),
+        ([50.0] * 3 + [200.0], False),
+    ],
+    ids=["steady", "a-little-more", "a-jump", "a-jump-a-minute-ago", "seen-before", "a-few-records", "no-experience"],
+)
+def test_a_load_is_beyond_experience_while_it_rises_above_all_that_came_before(
+    rates_per_s: list[float], is_beyond: bool
+) -> None:
+    assert loaded(rates_per_s)[0].is_beyond_experience is is_beyond
+
+
 # ------------------------------------------------------------------------------------------------------------ service
 
 
@@ -119,6 +156,20 @@ def test_a_trend_is_followed_but_never_far_beyond_what_was_seen() -> None:
     forecast = outlook.scenarios(load).forecast
     assert forecast[5] > 2500
     assert forecast.max() <= 1.2 * load.largest + 1e-6
+
+
+@pytest.mark.parametrize("before", [6, 200], ids=["young", "beyond experience"])
+def test_where_the_past_does_not_tell_a_rise_may_go_on(before: int) -> None:
+    load, outlook = loaded([50.0] * before + [100.0, 150.0, 200.0])
+    scenarios = outlook.scenarios(load)
+    assert scenarios.forecast[2] > 2500
+    assert scenarios.counts[:, 2].max() > 3000
+    assert scenarios.counts[:, 2].min() < 2000, "it may also stay as it is"
+
+
+def test_a_load_that_fell_in_a_young_record_is_not_expected_to_come_back() -> None:
+    load, outlook = loaded([50.0] * 6 + [400.0] * 6 + [50.0] * 6)
+    assert outlook.scenarios(load).forecast == pytest.approx(np.full(HORIZON_BINS, 500.0), rel=0.35)
 
 
 def test_jumps_that_happened_may_happen_again() -> None:

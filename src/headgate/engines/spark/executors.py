@@ -22,6 +22,12 @@ class _Starting:
     registered_s: Instant
     first_task_s: Instant | None = None
     warm_s: Instant | None = None
+    is_told: bool = False
+    """Whether it was told that it has registered."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.first_task_s is not None and self.warm_s is not None
 
 
 class ExecutorHistory:
@@ -94,13 +100,19 @@ class ExecutorHistory:
                     starting.warm_s = batch.started_s
 
     def take_startups(self, now: Instant) -> tuple[Startup, ...]:
-        """The start-ups that were seen to the end, or for long enough, since this was last asked."""
-        done = [
-            executor_id
+        """The executors that have registered since this was last asked, and those that were seen to the end of their
+        start-up, or for long enough: how long one takes to come must not wait for a batch that is as usual."""
+        done = {
+            executor_id: one
             for executor_id, one in self._starting.items()
-            if (one.first_task_s is not None and one.warm_s is not None) or now - one.registered_s >= STARTUP_WATCHED_S
-        ]
-        return tuple(_told(executor_id, self._starting.pop(executor_id)) for executor_id in done)
+            if one.is_complete or now - one.registered_s >= STARTUP_WATCHED_S
+        }
+        told = done | {executor_id: one for executor_id, one in self._starting.items() if not one.is_told}
+        for executor_id, one in told.items():
+            one.is_told = True
+            if executor_id in done:
+                del self._starting[executor_id]
+        return tuple(_told(executor_id, one) for executor_id, one in told.items())
 
 
 def _told(executor_id: str, one: _Starting) -> Startup:

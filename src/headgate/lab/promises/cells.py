@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,7 +12,6 @@ from headgate.core.types import JSON
 from headgate.lab.promises.clairvoyant import clairvoyant_sizes
 from headgate.lab.promises.loads import SERVICE_RATE_PER_S, STEP_S, Load
 from headgate.runtime.simulate import simulate
-from headgate.runtime.summary import Summary
 from headgate.simulation.micro_batch import MicroBatch
 
 JOB = MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5)
@@ -20,6 +19,11 @@ JOB = MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor
 INTERVAL_S = 10.0
 STARTUP_SPREAD = 0.2
 BOUNDS = (1, 40)
+UNDONE_WITHIN_S = 120.0
+LOAD_BEFORE_S = 30.0
+"""The load at a change is what came in so many seconds before it."""
+THE_SAME_LOAD = 0.1
+"""A load that has changed by less than this share does not explain why a change is taken back."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Run:
     instance_seconds: float
     rescales_per_hour: float
     undone: int
-    """Pairs of changes that undid each other within two minutes."""
+    """Pairs of changes that undid each other within two minutes under the same load."""
     latency_p95_s: float | None
 
     def to_json(self) -> dict[str, JSON]:
@@ -70,20 +74,29 @@ def run(
         seed=load.seed,
     )
     changes = [(one.at_s, one.verdicts["job"].change) for one in result.decisions if one.verdicts["job"].change]
-    return _of(policy, result.summary, changes, load.seconds)
-
-
-def _of(policy: str, summary: Summary, changes: list[tuple[float, int]], seconds: float) -> Run:
-    undone = sum(
-        after_s - before_s <= 120 and before * after < 0 for (before_s, before), (after_s, after) in pairwise(changes)
-    )
+    summary = result.summary
     return Run(
         policy,
         (summary.late_records_pct or 0.0) / 100,
         summary.instance_seconds,
-        len(changes) * 3600 / seconds,
-        undone,
+        len(changes) * 3600 / load.seconds,
+        undone_pairs(changes, load),
         summary.latency_p95_s,
+    )
+
+
+def undone_pairs(changes: Sequence[tuple[float, int]], load: Load) -> int:
+    """Pairs of changes of which the second takes back the first at once, though the load is what it was."""
+
+    def rate_per_s(until_s: float) -> float:
+        last = max(1, round(until_s / STEP_S))
+        return float(load.rates_per_s[max(0, last - round(LOAD_BEFORE_S / STEP_S)) : last].mean())
+
+    return sum(
+        after_s - before_s <= UNDONE_WITHIN_S
+        and before * after < 0
+        and abs(rate_per_s(after_s) - rate_per_s(before_s)) <= THE_SAME_LOAD * rate_per_s(before_s)
+        for (before_s, before), (after_s, after) in pairwise(changes)
     )
 
 

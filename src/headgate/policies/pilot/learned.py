@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headgate.core.slo import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
 from headgate.policies.pilot.grades import Grades
 from headgate.policies.pilot.load import LoadHistory
@@ -17,13 +18,17 @@ from headgate.policies.pilot.service import ServiceModel
 YOUNG_BINS = 90
 """A quarter of an hour."""
 
+WHOLE_INSTANCE = 50.0
+"""Sizes are whole numbers: what is expected may be beside the mark by one."""
+
 
 def _grades() -> dict[str, Grades]:
-    return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades()}
+    return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades(slack=WHOLE_INSTANCE)}
 
 
 @dataclass(slots=True)
 class Learned:
+    slo: Slo
     price: LatePrice
     load: LoadHistory = field(default_factory=LoadHistory)
     outlook: Outlook = field(default_factory=Outlook)
@@ -38,8 +43,13 @@ class Learned:
 
     @property
     def is_young(self) -> bool:
-        """Whether the load has not been followed for long enough to know what late records are worth."""
-        return len(self.load) < YOUNG_BINS
+        """Whether too little is known of such a load to rely on what it did before."""
+        return len(self.load) < YOUNG_BINS or self.load.is_beyond_experience
+
+    def was_idle(self, sample: Sample, bins: int) -> bool:
+        """Whether nothing has come for so long, and nothing waits."""
+        come = self.load.counts(bins)
+        return (sample.backlog or 0.0) < 1 and len(come) == bins and float(come.sum()) < 1
 
     def take_in(self, sample: Sample, batches: Sequence[Batch], instances: Instances) -> None:
         """Learn from a new reading, and from the batches that ended since the last one."""
@@ -56,14 +66,23 @@ class Learned:
         arrived = self._arrived(sample)
         if arrived is not None:
             self.outlook.observe(self.load, self.load.add(sample.at_s, arrived))
-        if before is not None and None not in (before.arrived, before.late, sample.arrived, sample.late):
-            came = max(0.0, _less(sample.arrived, before.arrived))
-            self.price.observe(sample.at_s, came, max(0.0, _less(sample.late, before.late)))
+        if before is not None:
+            self._count_late(before, sample)
         actual = {"backlog": sample.backlog, "latency_s": sample.latency_s, "instances": instances.planned}
         for name, value in actual.items():
             if value is not None:
                 self.grades[name].grade(sample.at_s, float(value))
         self.seen, self.seen_s = sample, sample.at_s
+
+    def _count_late(self, before: Sample, sample: Sample) -> None:
+        """Tell the price what was delivered since the reading before, by what is asked: records, or time."""
+        if self.slo.by is By.TIME:
+            is_missed, elapsed_s = self.slo.violated_by(sample), sample.at_s - before.at_s
+            if is_missed is not None:
+                self.price.observe(sample.at_s, elapsed_s, elapsed_s if is_missed else 0.0)
+        elif None not in (before.arrived, before.late, sample.arrived, sample.late):
+            came = max(0.0, _less(sample.arrived, before.arrived))
+            self.price.observe(sample.at_s, came, max(0.0, _less(sample.late, before.late)))
 
     def _begin_anew(self) -> None:
         """The clock went back, or what was learned comes from another one: what tells times is let go of."""

@@ -23,29 +23,49 @@ BINS_PER_MINUTE = 6
 KEPT_BINS = 1080
 """Three hours of bins; of what is older, only minutes are kept."""
 KEPT_MINUTES = 3 * 1440
+NEWS_BINS = 6
+"""What came within a minute is news; what came before that is experience."""
+BEYOND = 1.2
+"""A load that is so many times the largest that came before is beyond experience."""
+BEYOND_CHANCE = 3.0
+"""And by more than so many standard deviations of what chance makes of a count."""
+TELLS_S = 4.0
+"""What came in so many seconds tells something before the first bin is complete."""
 LONGEST_GAP_S = 600.0
 """After a longer silence the record begins anew."""
 
 
 class LoadHistory:
-    """Arrivals in bins of ten seconds, aligned to the clock."""
+    """Arrivals in bins of ten seconds; the first one begins with the first reading, so that none is cut short."""
 
     def __init__(self) -> None:
         self._edges: deque[float] = deque(maxlen=KEPT_BINS + 1)
         """Records that had arrived by the end of each bin."""
         self._newest_bin: int | None = None
+        self._offset_s = 0.0
+        """How long after a multiple of ten seconds bins begin."""
         self._last: tuple[Instant, float] | None = None
         self._minutes: deque[float] = deque(maxlen=KEPT_MINUTES)
         self.largest = 0.0
         """The most that ever arrived in one bin."""
+        self._experienced = 0.0
+        """The same, without the newest bins."""
 
     @property
     def newest_bin(self) -> int:
-        """The number of the newest bin that is complete: it ended at ``newest_bin · BIN_S``."""
+        """The number of the newest bin that is complete: it ended at ``newest_bin · BIN_S``, give or take one."""
         return self._newest_bin or 0
 
     def __len__(self) -> int:
         return max(0, len(self._edges) - 1)
+
+    @property
+    def is_beyond_experience(self) -> bool:
+        """Whether it has just risen above all that came before, which then does not tell how it goes on."""
+        if not self._experienced:
+            return False
+        newest = float(self.recent(1).sum())
+        return newest > BEYOND * self._experienced + BEYOND_CHANCE * math.sqrt(newest)
 
     def add(self, at_s: Instant, arrived: float) -> int:
         """Take in a reading of the counter; gives how many bins became complete."""
@@ -63,8 +83,7 @@ class LoadHistory:
             self._edges = deque((edge + arrived - before for edge in self._edges), maxlen=KEPT_BINS + 1)
             before = arrived
         done = 0
-        while (self.newest_bin + 1) * BIN_S <= at_s:
-            edge_s = (self.newest_bin + 1) * BIN_S
+        while (edge_s := self._ends_s(self.newest_bin + 1)) <= at_s:
             share = (edge_s - before_s) / (at_s - before_s)
             self._close(before + max(0.0, share) * (arrived - before))
             done += 1
@@ -78,13 +97,19 @@ class LoadHistory:
     def _begin(self, at_s: Instant, arrived: float) -> None:
         self._edges.clear()
         self._newest_bin = math.floor(at_s / BIN_S)
+        self._offset_s = at_s - self._newest_bin * BIN_S
         self._edges.append(arrived)
+
+    def _ends_s(self, number: int) -> Instant:
+        return number * BIN_S + self._offset_s
 
     def _close(self, reached: float) -> None:
         self._newest_bin = self.newest_bin + 1
         count = max(0.0, reached - self._edges[-1])
         self._edges.append(self._edges[-1] + count)
         self.largest = max(self.largest, count)
+        if len(self._edges) > NEWS_BINS + 1:
+            self._experienced = max(self._experienced, self._edges[-1 - NEWS_BINS] - self._edges[-2 - NEWS_BINS])
         if self._newest_bin % BINS_PER_MINUTE == 0 and len(self._edges) > BINS_PER_MINUTE:
             self._minutes.append(self._edges[-1] - self._edges[-1 - BINS_PER_MINUTE])
 
@@ -94,11 +119,15 @@ class LoadHistory:
         return np.diff(np.array(edges, dtype=np.float64))
 
     def recent(self, bins: int) -> FloatArray:
-        """The same, but of the bins that end with the newest reading."""
-        if self._last is None or self._newest_bin is None or len(self._edges) < 2:
+        """The same, but of the bins that end with the newest reading; before there is a whole one, what it would be."""
+        if self._last is None or self._newest_bin is None:
             return self.counts(bins)
+        if len(self._edges) < 2:
+            elapsed_s = self._last[0] - self._ends_s(self._newest_bin)
+            come = max(0.0, self._last[1] - self._edges[0])
+            return np.array([come * BIN_S / elapsed_s]) if elapsed_s >= TELLS_S else self.counts(bins)
         edges = np.array(list(self._edges)[-(bins + 2) :], dtype=np.float64)
-        times_s = BIN_S * (self._newest_bin - np.arange(len(edges) - 1, -1, -1))
+        times_s = self._ends_s(self._newest_bin) - BIN_S * np.arange(len(edges) - 1, -1, -1)
         at_s, arrived = self._last
         known = min(bins, int((at_s - times_s[0]) / BIN_S + 1e-9))
         asked_s = at_s - BIN_S * np.arange(known, -1, -1)
@@ -114,9 +143,11 @@ class LoadHistory:
         return {
             "edges": list(self._edges),
             "newest_bin": self._newest_bin,
+            "offset_s": self._offset_s,
             "last": list(self._last) if self._last else None,
             "minutes": list(self._minutes),
             "largest": self.largest,
+            "experienced": self._experienced,
         }
 
     @classmethod
@@ -124,8 +155,10 @@ class LoadHistory:
         made = cls()
         made._edges.extend(float(edge) for edge in saved["edges"])
         made._newest_bin = None if saved["newest_bin"] is None else int(saved["newest_bin"])
+        made._offset_s = float(saved["offset_s"])
         last = saved["last"]
         made._last = None if last is None else (float(last[0]), float(last[1]))
         made._minutes.extend(float(value) for value in saved["minutes"])
         made.largest = float(saved["largest"])
+        made._experienced = float(saved["experienced"])
         return made

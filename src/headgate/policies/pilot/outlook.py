@@ -15,11 +15,14 @@ import numpy as np
 
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
-from headgate.policies.pilot.load import BIN_S, BINS_PER_MINUTE, LoadHistory
+from headgate.policies.pilot.load import BIN_S, BINS_PER_MINUTE, NEWS_BINS, LoadHistory
 
 HORIZON_BINS = 30
 MEANS_BINS = (2, 6, 18)
-TRENDS_BINS = (6, 18, 60)
+TRENDS_BINS = (3, 6, 18, 60)
+UNTOLD_EXPERTS = (0, len(MEANS_BINS), len(MEANS_BINS) + 1)
+"""As long as too little has been seen to go by, any of these may be right: the newest mean, the two newest trends."""
+FEWEST_COURSES = 4
 EXPERTS = len(MEANS_BINS) + len(TRENDS_BINS) + 1
 EVERY_BINS = 9
 """A course of actual over foretold is kept every so many bins."""
@@ -31,7 +34,7 @@ LEAST_ALIKE = 0.02
 ERROR_MEMORY = 0.99
 SHARPNESS = 4.0
 MOST_GROWTH = 1.2
-"""A rate is never assumed above so many times the largest seen, or the forecast."""
+"""A rate is never assumed above so many times the largest seen, or the forecast, where much has been seen."""
 UNKNOWN_SPREAD = 0.08
 """Before anything is known: standard deviation of the logarithm of the load, per square root of a minute."""
 LEAST_CORRELATION = 0.5
@@ -102,21 +105,16 @@ class Outlook:
         """What may arrive in the next ``HORIZON_BINS``."""
         history = load.recent(max(TRENDS_BINS))
         experts = self._experts(load, history, load.newest_bin)
-        forecast = np.minimum(self._combined(experts), MOST_GROWTH * max(load.largest, 1.0))
         courses = [*self._newest, *self._sampled]
         level = _level(history)
-        if len(courses) < 4:
-            spread = UNKNOWN_SPREAD * np.sqrt(np.arange(1, HORIZON_BINS + 1) * BIN_S / 60)
-            noise = 1 / math.sqrt(max(1.0, level))
-            ratios = np.exp(_SCORES[:, None] * np.sqrt(spread**2 + noise**2))
-            weights = np.exp(-(_SCORES**2) / 2)
-        else:
-            ratios = np.array([course.ratios for course in (*courses, *self._worst)])
-            levels = np.array([course.level for course in (*courses, *self._worst)])
-            alike = LEAST_ALIKE + np.exp(-0.5 * (np.log((levels + 1) / (level + 1)) / ALIKE_WITHIN) ** 2)
-            weights = alike * np.array([1.0] * len(courses) + [WORST_WEIGHT] * len(self._worst))
-        most = MOST_GROWTH * np.maximum(load.largest, forecast)
-        counts = np.minimum(forecast * ratios, most)
+        if len(courses) < FEWEST_COURSES or load.is_beyond_experience:
+            return _untold(experts, load, history)
+        forecast = np.minimum(self._combined(experts), MOST_GROWTH * max(load.largest, 1.0))
+        ratios = np.array([course.ratios for course in (*courses, *self._worst)])
+        levels = np.array([course.level for course in (*courses, *self._worst)])
+        alike = LEAST_ALIKE + np.exp(-0.5 * (np.log((levels + 1) / (level + 1)) / ALIKE_WITHIN) ** 2)
+        weights = alike * np.array([1.0] * len(courses) + [WORST_WEIGHT] * len(self._worst))
+        counts = np.minimum(forecast * ratios, MOST_GROWTH * np.maximum(load.largest, forecast))
         return Scenarios(counts, weights / weights.sum(), forecast)
 
     # ------------------------------------------------------------------------------------------------------ experts
@@ -152,13 +150,8 @@ class Outlook:
     def _combined(self, experts: FloatArray) -> FloatArray:
         known = ~np.isnan(experts[:, 0])
         errors = np.where(np.isnan(self._errors), np.nanmax(self._errors, initial=1.0), self._errors)
-        if np.isnan(self._errors).all():
-            # Nobody has shown anything yet: a load that rises is followed.
-            weights = np.zeros(EXPERTS)
-            weights[len(MEANS_BINS)] = 1.0
-        else:
-            least = max(1e-9, float(np.nanmin(np.where(known, errors, np.nan))))
-            weights = np.where(known, (least / np.maximum(errors, least)) ** SHARPNESS, 0.0)
+        least = max(1e-9, float(np.nanmin(np.where(known, errors, np.nan))))
+        weights = np.where(known, (least / np.maximum(errors, least)) ** SHARPNESS, 0.0)
         weights = weights / weights.sum()
         return np.asarray(np.maximum(0.0, np.where(known[:, None], experts, 0.0).T @ weights))
 
@@ -228,6 +221,21 @@ class Outlook:
         made.season_minutes = None if saved["season_minutes"] is None else int(saved["season_minutes"])
         made._season_looked = int(saved["season_looked"])
         return made
+
+
+def _untold(experts: FloatArray, load: LoadHistory, history: FloatArray) -> Scenarios:
+    """What may arrive where the past does not tell: as much as now, or what it comes to if it goes on like this."""
+    # The shorter the record, the less is said by the largest in it.
+    told_by = min(len(load), NEWS_BINS) if load.is_beyond_experience else len(load)
+    most = (MOST_GROWTH + HORIZON_BINS / max(1, told_by)) * max(load.largest, float(history.max()), 1.0)
+    centres = np.minimum(experts[UNTOLD_EXPERTS, :], most)
+    spread = UNKNOWN_SPREAD * np.sqrt(np.arange(1, HORIZON_BINS + 1) * BIN_S / 60)
+    noise = 1 / math.sqrt(max(1.0, _level(history)))
+    ratios = np.exp(_SCORES[:, None] * np.sqrt(spread**2 + noise**2))
+    weights = np.tile(np.exp(-(_SCORES**2) / 2), len(centres))
+    return Scenarios(
+        np.concatenate([centre * ratios for centre in centres]), weights / weights.sum(), centres.mean(axis=0)
+    )
 
 
 def _level(history: FloatArray) -> float:

@@ -4,8 +4,8 @@ It begins with five minutes. Whenever what was let go had to be asked for again 
 becomes longer; as long as that does not happen, it becomes shorter again.
 
 >>> patience = Patience()
->>> [patience.highest(at_s, size, 60.0) for at_s, size in ((0, 5), (10, 3), (290, 3), (310, 3))]
-[5, 5, 5, 3]
+>>> [patience.highest(at_s, size, 60.0, planned=6) for at_s, size in ((0, 5), (10, 3), (290, 3), (310, 3))]
+[6, 6, 6, 3]
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ class Patience:
         self._shrunk_at_rate_per_s = 0.0
         self._paused_until_s: Instant = -math.inf
 
-    def highest(self, now: Instant, right: int, startup_s: float) -> int:
-        """Take in which size is right now; gives the largest that was within the window."""
-        self._right.append((now, right))
+    def highest(self, now: Instant, right: int, startup_s: float, *, planned: int) -> int:
+        """Take in which size is right now; gives the largest that was within the window.
+
+        What is ``planned`` at the beginning is taken to be right until a whole window has been seen.
+        """
+        self._right.append((now, right if self._right else max(right, planned)))
         window_s = max(self.window_s, STARTUPS * startup_s)
         while self._right[0][0] <= now - window_s:
             self._right.popleft()
