@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import re
 
 import pytest
@@ -29,11 +28,6 @@ def test_what_is_due_depends_on_the_speed(speed: float, due: int) -> None:
     load = Load("constant:10", seconds=60.0, speed=speed)
     assert (load.due_after(-1.0), load.due_after(0.5), load.due_after(1e6)) == (0, due, 600)
     assert load.lasting_s == (None if math.isinf(speed) else 60.0 / speed)
-
-
-def test_it_travels_to_other_processes() -> None:
-    load = Load("constant:10", seconds=60.0)
-    assert pickle.loads(pickle.dumps(load)).schedule.due_s(5, 1) == load.schedule.due_s(5, 1)
 
 
 @pytest.mark.parametrize(

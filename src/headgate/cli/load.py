@@ -25,7 +25,7 @@ INTERRUPTED = 130
 
 
 def load(  # noqa: PLR0913 - one parameter per option
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="What arrives when, see below.")],
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="What arrives when, one of those above.")],
     *,
     to: Annotated[str, typer.Option(metavar="kafka:TOPIC", help="Where the records go.")],
     app: Annotated[str, typer.Option(metavar="NAME", help="Whose records they are.")] = "numbered",
@@ -52,9 +52,9 @@ def load(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Send the records of a workload to a topic, each when it is due.
 
-    It is an open loop: what is due is sent, whether or not anybody keeps up, and how late it was is told. Every record
-    has a number, from 0 without a gap, and its due time ([bold]at_ms[/bold], which passes at the workload's speed). The
-    exit code is 1 if a record was refused or not acknowledged, 130 after Ctrl-C.
+    It is an open loop: what is due is sent, whether or not anybody keeps up, and how late it was is told. Records
+    are numbered from 0 without a gap, and carry their due time ([bold]at_ms[/bold]), which passes at the speed of the
+    workload. The exit code is 1 if a record was refused or not acknowledged, 130 after Ctrl-C.
 
     [bold]Workloads[/bold]
       constant:10
