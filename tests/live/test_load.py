@@ -1,4 +1,7 @@
-"""Loads into a real topic: every record arrives once and in time, and what does not is counted and said."""
+"""Loads into a real topic: every record arrives once and in time, and what does not is counted and said.
+
+And the same records from the embedded source, in a real query.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,22 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import SparkSession
 
+from headgate.apps.record_source import RecordSource
 from headgate.local.kafka import LocalKafka
 from headgate.local.producer import TopicSink
+from headgate.workloads.load import Load
 from headgate.workloads.payloads import Record
+from headgate.workloads.schedule import event_times_ms
 from tests.live.records import messages
 from tests.live.support import broker_process, eventually
 
@@ -120,3 +129,27 @@ def test_records_of_a_broker_that_does_not_answer_are_counted(kafka: LocalKafka,
     answers = sink.answers()
     assert (answers.acknowledged, answers.failed) == (100, 100)
     assert list(answers.reasons) == ["Message timed out (_MSG_TIMED_OUT)"]
+
+
+def test_an_embedded_source_has_the_same_records_also_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    load = Load("ramp:from=0,to=1000,over=4s", seconds=4.0, skew=1.0)
+    started_s = time.time()
+    spark.dataSource.register(RecordSource)
+
+    def start() -> Any:
+        options = load.options() | {"started_s": str(started_s), "partitions": "2", "max_rows_per_batch": "400"}
+        rows = spark.readStream.format(RecordSource.name()).options(**options).load()
+        sink = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return sink.option("path", str(tmp_path / "output")).start()
+
+    query = start()
+    eventually("a first batch", lambda: bool(query.lastProgress and query.lastProgress["numInputRows"]))
+    query.stop()
+    query = start()
+    eventually("the end of the load", lambda: time.time() > started_s + 5.0)
+    query.processAllAvailable()
+    query.stop()
+    found = spark.read.parquet(str(tmp_path / "output")).collect()
+    at_ms = event_times_ms(load.schedule.due_s(0, 2000), round(started_s * 1000))
+    expected = load.make_payloads().records(0, at_ms)
+    assert Counter((bytes(row.key), bytes(row.value)) for row in found) == Counter(expected)

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from headgate.testing.clock import FakeClock
-from headgate.workloads import parse_workload
-from headgate.workloads.payloads import Record, make_payloads
-from headgate.workloads.replay import AS_FAST_AS_ACCEPTED, CHUNK, TELL_EVERY_S, TICK_S, Answers, Replay, Standing
-from headgate.workloads.schedule import Schedule
+from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
+from headgate.workloads.payloads import Record
+from headgate.workloads.replay import CHUNK, TELL_EVERY_S, TICK_S, Answers, Replay, Sink, Standing
 
 START_MS = 1_700_000_000_000
 START_S = 5000.0
@@ -52,6 +51,10 @@ class FakeSink:
         return [value["number"] for _, value in self.got]
 
 
+def replaying(load: Load, sink: Sink, clock: FakeClock) -> Replay:
+    return Replay(load, load.make_payloads(), sink, clock, start_ms=START_MS)
+
+
 def run(
     workload: str,
     seconds: float,
@@ -66,9 +69,7 @@ def run(
     stop = threading.Event()
     if stop_after is not None:
         sink.before_send = lambda: stop.set() if len(sink.got) >= stop_after else None
-    schedule = Schedule(parse_workload(workload), seconds)
-    replay = Replay(schedule, make_payloads("numbered"), sink, clock, start_ms=START_MS, speed=speed)
-    return sink, replay.run(stop, tell)
+    return sink, replaying(Load(workload, seconds=seconds, speed=speed), sink, clock).run(stop, tell)
 
 
 @pytest.mark.parametrize(
@@ -150,9 +151,7 @@ def test_a_stop_is_heard_while_the_sink_takes_nothing() -> None:
 
     sink.before_send = before_send
     told: list[Standing] = []
-    schedule = Schedule(parse_workload("constant:1000"), 60.0)
-    replay = Replay(schedule, make_payloads("numbered"), sink, clock, start_ms=START_MS)
-    result = replay.run(stop, told.append)
+    result = replaying(Load("constant:1000", seconds=60.0), sink, clock).run(stop, told.append)
     assert (result.sent, result.interrupted) == (0, True)
     assert len(told) > 10, "it is told how it stands meanwhile"
     assert result.due == pytest.approx(5000, abs=100)
@@ -165,8 +164,7 @@ def test_being_stopped_twice_ends_the_wait_for_answers() -> None:
         def flush(self) -> None:
             raise KeyboardInterrupt
 
-    schedule = Schedule(parse_workload("constant:1000"), 1.0)
-    replay = Replay(schedule, make_payloads("numbered"), Unanswering(clock), clock, start_ms=START_MS)
+    replay = replaying(Load("constant:1000", seconds=1.0), Unanswering(clock), clock)
     result = replay.run(threading.Event())
     assert (result.sent, result.unanswered) == (1000, 1000)
 

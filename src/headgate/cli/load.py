@@ -18,16 +18,14 @@ from headgate.core.errors import EngineError, InputError
 
 if TYPE_CHECKING:
     from headgate.local.producer import TopicSink
-    from headgate.workloads import Workload
     from headgate.workloads.replay import Standing
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
-FASTEST = 1000.0
 
 
 def load(  # noqa: PLR0913 - one parameter per option
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="What arrives when, see below.")],
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="What arrives when, one of those above.")],
     *,
     to: Annotated[str, typer.Option(metavar="kafka:TOPIC", help="Where the records go.")],
     app: Annotated[str, typer.Option(metavar="NAME", help="Whose records they are.")] = "numbered",
@@ -54,9 +52,9 @@ def load(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Send the records of a workload to a topic, each when it is due.
 
-    It is an open loop: what is due is sent, whether or not anybody keeps up, and how late it was is told. Every record
-    has a number, from 0 without a gap, and its due time ([bold]at_ms[/bold], which passes at the workload's speed). The
-    exit code is 1 if a record was refused or not acknowledged, 130 after Ctrl-C.
+    It is an open loop: what is due is sent, whether or not anybody keeps up, and how late it was is told. Records
+    are numbered from 0 without a gap, and carry their due time ([bold]at_ms[/bold]), which passes at the speed of the
+    workload. The exit code is 1 if a record was refused or not acknowledged, 130 after Ctrl-C.
 
     [bold]Workloads[/bold]
       constant:10
@@ -70,40 +68,32 @@ def load(  # noqa: PLR0913 - one parameter per option
 
     [bold]Examples[/bold]
       [cyan]headgate load constant:50000 --seconds 1m --to kafka:orders[/cyan]
-      [cyan]headgate load trace:wc98,peak=500,from=30d,lasting=1d --speed 60 --to kafka:orders --skew 1[/cyan]
+      [cyan]headgate load trace:wc98,peak=20,from=45d,lasting=12h --speed 1000 --to kafka:orders --skew 1[/cyan]
       [cyan]headgate load ramp:from=10,to=1000,over=10m --seconds 10m --speed max --to kafka:orders --json[/cyan]
     """
     import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
     from headgate.cli.load_view import load_view
     from headgate.runtime.clock import SystemClock
-    from headgate.workloads import parse_workload
-    from headgate.workloads.keys import Keys
-    from headgate.workloads.payloads import make_payloads
-    from headgate.workloads.replay import AS_FAST_AS_ACCEPTED, Replay
-    from headgate.workloads.schedule import Schedule
+    from headgate.workloads.load import Load, parse_speed
+    from headgate.workloads.replay import Replay
 
     check_target(json_file)
-    topic = _topic(to, app, workload)
-    times = _speed(speed)
-    offered = parse_workload(workload)
-    lasting_s = _lasting_s(offered, seconds)
-    schedule = Schedule(offered, lasting_s)
-    payloads = make_payloads(app, seed=seed, keys=Keys(keys, skew, seed))
-    clock = SystemClock()
-    start_ms = None if event_start is None else _moment_ms(event_start)
-    sink = _sink(bootstrap or own_broker(), topic)
-    start_ms = round(clock.now() * 1000) if start_ms is None else start_ms
+    topic = _topic(to)
+    lasting_s = None if seconds is None else duration_s("--seconds", seconds)
+    asked = Load(workload, app, lasting_s, parse_speed(speed), keys, skew, seed)
+    total, payloads = asked.schedule.total, asked.make_payloads()
+    given_ms = None if event_start is None else _moment_ms(event_start)
+    sink, clock = _sink(bootstrap or own_broker(), topic), SystemClock()
+    start_ms = round(clock.now() * 1000) if given_ms is None else given_ms
+    replay = Replay(asked, payloads, sink, clock, start_ms=start_ms)
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
-    title = f"[bold]headgate load[/bold] · {offered.describe()} · {app} → {topic}"
-    wall_s = None if times == AS_FAST_AS_ACCEPTED else lasting_s / times
-    replay = Replay(schedule, payloads, sink, clock, start_ms=start_ms, speed=times)
-    with _stopped_by_signals() as stop, load_view(console, title, total=schedule.total, lasting_s=wall_s) as view:
+    title = f"[bold]headgate load[/bold] · {workload} · {app} → {topic}"
+    with _stopped_by_signals() as stop, load_view(console, title, total=total, lasting_s=asked.lasting_s) as view:
         result = replay.run(stop, view.tell)
     if json_file is not None:
-        asked = {"workload": offered.describe(), "to": to, "app": app, "speed": speed, "seconds": lasting_s}
-        asked |= {"keys": keys, "skew": skew, "seed": seed, "event_start_ms": start_ms}
-        write_json(asked | _as_json(result), json_file)
+        described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **asked.to_json()}
+        write_json(described | _as_json(result), json_file)
     if json_file != "-":
         for sentence in _sentences(result, topic):
             say(sentence)
@@ -116,40 +106,16 @@ def load(  # noqa: PLR0913 - one parameter per option
 # -------------------------------------------------------------------------------------------------------------- input
 
 
-def _topic(to: str, app: str, workload: str) -> str:
+def _topic(to: str) -> str:
     kind, _, topic = to.partition(":")
     if kind == "embedded":
         raise InputError(
-            "an embedded source lives in the application that reads it; use: "
-            f"headgate app run {app} --source embedded --load {workload}, which has the same records at the same times."
+            "--to embedded is not possible: an embedded source lives in the job that reads it, as the format "
+            "headgate-records with the same options; write kafka:TOPIC."
         )
     if kind != "kafka" or not topic:
         raise InputError(f"--to {to!r} is not understood; write kafka:TOPIC.")
     return topic
-
-
-def _speed(text: str) -> float:
-    from headgate.workloads.replay import AS_FAST_AS_ACCEPTED
-
-    if text == "max":
-        return AS_FAST_AS_ACCEPTED
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not 1 <= speed <= FASTEST:
-        raise InputError(f"--speed {text!r} is not allowed; 1 to {FASTEST:g} are, and max.")
-    return speed
-
-
-def _lasting_s(workload: Workload, seconds: str | None) -> float:
-    from headgate.workloads.steps import Steps
-
-    if seconds is not None:
-        return duration_s("--seconds", seconds)
-    if isinstance(workload, Steps):
-        return workload.end_s
-    raise InputError(f"workload {workload.describe()} has no end; say with --seconds how much of it to send.")
 
 
 def _moment_ms(text: str) -> int:
@@ -172,6 +138,8 @@ def _sink(bootstrap: str, topic: str) -> TopicSink:
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
     """An event that is set by the first signal to end; a second one interrupts whatever is going on."""
+    from headgate.local.interruption import SIGNALS
+
     stop = threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -179,7 +147,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
         yield stop
     finally:

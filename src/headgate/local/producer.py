@@ -48,7 +48,6 @@ class TopicSink:
             )
         from confluent_kafka import KafkaException, Producer
 
-        self.partitions = known[topic]
         self._topic = topic
         self._refusal = KafkaException
         timeout_ms = round(answer_within_s * 1000)

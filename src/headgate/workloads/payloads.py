@@ -53,10 +53,15 @@ def payload_names() -> list[str]:
     return sorted(_FACTORIES)
 
 
-def make_payloads(application: str, *, seed: int = 0, keys: Keys | None = None) -> Payloads:
-    """The payloads of an application, by its name."""
+def require_payloads(application: str) -> None:
+    """Refuse an application whose records nobody said how to make."""
     if application not in _FACTORIES:
         raise UnknownNameError("application", application, _FACTORIES)
+
+
+def make_payloads(application: str, *, seed: int = 0, keys: Keys | None = None) -> Payloads:
+    """The payloads of an application, by its name."""
+    require_payloads(application)
     return _FACTORIES[application](seed, keys or Keys(seed=seed))
 
 

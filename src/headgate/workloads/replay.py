@@ -6,7 +6,6 @@ as it can be, and how late it was is told.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from headgate.workloads.lateness import Lateness
+from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
 from headgate.workloads.payloads import Payloads, Record
-from headgate.workloads.schedule import Schedule, event_times_ms
+from headgate.workloads.schedule import event_times_ms
 
-AS_FAST_AS_ACCEPTED = math.inf
-"""The speed at which no record waits for its time."""
 TICK_S = 0.005
 """Records that are due within a tick are sent together: a hand-over of one costs as much as one of hundreds."""
 CHUNK = 2_000
@@ -89,29 +87,16 @@ class Standing:
 
 
 class Replay:
-    """One load: which records, where to, and how fast the time of the schedule passes.
+    """One load, its payloads, and where they go; ``start_ms`` is the event time at which its schedule starts."""
 
-    ``start_ms`` is the event time at which the schedule starts; ``speed`` is how many of its seconds pass in one of the
-    clock's.
-    """
-
-    def __init__(
-        self,
-        schedule: Schedule,
-        payloads: Payloads,
-        sink: Sink,
-        clock: Clock,
-        *,
-        start_ms: int,
-        speed: float = 1.0,
-    ) -> None:
-        self._schedule = schedule
+    def __init__(self, load: Load, payloads: Payloads, sink: Sink, clock: Clock, *, start_ms: int) -> None:
+        self._load = load
+        self._schedule = load.schedule
         self._payloads = payloads
         self._sink = sink
         self._clock = clock
         self._start_ms = start_ms
-        self._speed = speed
-        self._lateness = None if speed == AS_FAST_AS_ACCEPTED else Lateness()
+        self._lateness = None if load.speed == AS_FAST_AS_ACCEPTED else Lateness()
         self._sent = 0
         self._began_s = self._told_s = clock.now()
 
@@ -136,7 +121,7 @@ class Replay:
         while done < len(records) and not stop.is_set():
             taken = self._sink.send(records[done:])
             if taken and self._lateness is not None:
-                self._lateness.sent(self._elapsed_s(), due_s[done : done + taken] / self._speed)
+                self._lateness.sent(self._elapsed_s(), due_s[done : done + taken] / self._load.speed)
             done += taken
             self._sent += taken
             self._tell_now_and_then(tell)
@@ -145,7 +130,7 @@ class Replay:
     def _wait(self, tick_s: float, stop: threading.Event) -> None:
         """Wait for the next tick in which a record is due; to tell how it stands, that may be one without."""
         if self._sent < self._schedule.total:
-            next_s = self._began_s + float(self._schedule.due_s(self._sent, 1)[0]) / self._speed
+            next_s = self._began_s + float(self._schedule.due_s(self._sent, 1)[0]) / self._load.speed
             self._clock.wait_until(min(max(next_s, tick_s + TICK_S), tick_s + TELL_EVERY_S), stop)
 
     def _tell_now_and_then(self, tell: Callable[[Standing], None]) -> None:
@@ -158,10 +143,8 @@ class Replay:
 
     def _due(self) -> int:
         """Records due by now."""
-        if self._speed == AS_FAST_AS_ACCEPTED:
-            return self._schedule.total
         # Rounding may have a record due a moment later than it was sent.
-        return max(self._schedule.due_by(self._elapsed_s() * self._speed), self._sent)
+        return max(self._load.due_after(self._elapsed_s()), self._sent)
 
     def _elapsed_s(self) -> float:
         return self._clock.now() - self._began_s

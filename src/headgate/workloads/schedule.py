@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +43,7 @@ class Schedule:
         self.seconds = seconds
         self.total = self._rounded(seconds)
         """Records in all."""
-        self._knots = lru_cache(CELLS_KEPT)(self._make_knots)
+        self._kept: dict[int, tuple[Floats, Floats]] = {}
 
     def due_by(self, at_s: float) -> int:
         """How many records are due up to a time."""
@@ -91,6 +90,13 @@ class Schedule:
             return found[0]
         times_s, reached = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return times_s, reached
+
+    def _knots(self, cell: int) -> tuple[Floats, Floats]:
+        if cell not in self._kept:
+            if len(self._kept) >= CELLS_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[cell] = self._make_knots(cell)
+        return self._kept[cell]
 
     def _make_knots(self, cell: int) -> tuple[Floats, Floats]:
         """The ends of the pieces of a cell, and the integral there."""
