@@ -13,7 +13,7 @@ from headgate.policies.pilot.load import LoadHistory
 from headgate.policies.pilot.outlook import Outlook
 from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import LatePrice
-from headgate.policies.pilot.service import ServiceModel
+from headgate.policies.pilot.service import LEAST_GAMMA, ServiceModel
 
 YOUNG_BINS = 90
 """A quarter of an hour."""
@@ -45,6 +45,19 @@ class Learned:
     def is_young(self) -> bool:
         """Whether too little is known of such a load to rely on what it did before."""
         return len(self.load) < YOUNG_BINS or self.load.is_beyond_experience
+
+    @property
+    def coefficients(self) -> tuple[float, float]:
+        """What to reckon with for a batch: its fixed part in seconds, and the seconds per record, on one instance."""
+        return self.service.careful_coefficients if self.is_young else self.service.coefficients
+
+    def instances_for(self, rate_per_s: float, cycle_s: float) -> float:
+        """The size at which a batch of one cycle's records takes just one cycle."""
+        fixed_s, each_s = self.coefficients
+        service = self.service
+        spare_s = max(0.1 * cycle_s, cycle_s - fixed_s * (1 - service.divided))
+        work_s = each_s * rate_per_s * cycle_s + fixed_s * service.divided
+        return math.pow(max(1e-9, work_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
 
     def was_idle(self, sample: Sample, bins: int) -> bool:
         """Whether nothing has come for so long, and nothing waits."""
