@@ -40,6 +40,8 @@ APART_MS = 200
 TRACE_RECORDS = 527_922
 JITTER_MS = 4000
 """Less than any watermark waits: records come out of order, and none is late."""
+SLOW = {"smart-plugs", "cluster-tasks", "click-fraud", "flight-distances"}
+"""Their streams take long enough to be left to ``make soak``."""
 FIRST = {"nexmark-2": 1500}
 """The number of the first record, where the first ones would give no results."""
 READINGS = 20
@@ -103,7 +105,10 @@ def assert_same(rows: Sequence[Row], expected: Sequence[Row], keys: Sequence[str
             assert same or value == wanted[key][name], (key, name)
 
 
-@pytest.mark.parametrize("application", TRIED, ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "application",
+    [pytest.param(each, id=each.name, marks=[pytest.mark.soak] if each.name in SLOW else []) for each in TRIED],
+)
 def test_a_stream_gives_what_plain_python_finds(application: Application, local: SparkSession, tmp_path: Path) -> None:
     records = records_of(application)
     third = len(records) // 3
@@ -187,6 +192,7 @@ def test_in_update_mode_the_newest_result_of_a_key_counts(local: SparkSession) -
     assert compare(application, written, expected).is_exact
 
 
+@pytest.mark.soak
 def test_the_real_trace_gives_what_plain_python_finds(local: SparkSession) -> None:
     try:
         folder = trace_folder().resolve()
