@@ -50,6 +50,8 @@ class LoadHistory:
         """The most that ever arrived in one bin."""
         self._experienced = 0.0
         """The same, without the newest bins."""
+        self.is_beyond_experience = False
+        """Whether it has just risen above all that came before, which then does not tell how it goes on."""
 
     @property
     def newest_bin(self) -> int:
@@ -58,14 +60,6 @@ class LoadHistory:
 
     def __len__(self) -> int:
         return max(0, len(self._edges) - 1)
-
-    @property
-    def is_beyond_experience(self) -> bool:
-        """Whether it has just risen above all that came before, which then does not tell how it goes on."""
-        if not self._experienced:
-            return False
-        newest = float(self.recent(1).sum())
-        return newest > BEYOND * self._experienced + BEYOND_CHANCE * math.sqrt(newest)
 
     def add(self, at_s: Instant, arrived: float) -> int:
         """Take in a reading of the counter; gives how many bins became complete."""
@@ -87,12 +81,15 @@ class LoadHistory:
             share = (edge_s - before_s) / (at_s - before_s)
             self._close(before + max(0.0, share) * (arrived - before))
             done += 1
+        newest = float(self.recent(1).sum())
+        highest = BEYOND * self._experienced + BEYOND_CHANCE * math.sqrt(newest)
+        self.is_beyond_experience = bool(self._experienced > 0 and newest > highest)
         return done
 
     def begin_anew(self) -> None:
         """Times are other than they were; what was the most, and the minutes of a season, stay."""
         self._edges.clear()
-        self._newest_bin, self._last = None, None
+        self._newest_bin, self._last, self.is_beyond_experience = None, None, False
 
     def _begin(self, at_s: Instant, arrived: float) -> None:
         self._edges.clear()
@@ -115,8 +112,11 @@ class LoadHistory:
 
     def counts(self, bins: int) -> FloatArray:
         """The records of the newest bins, oldest first; fewer where there are not so many."""
-        edges = list(self._edges)[-(bins + 1) :]
-        return np.diff(np.array(edges, dtype=np.float64))
+        return np.diff(self._newest_edges(bins + 1))
+
+    def _newest_edges(self, count: int) -> FloatArray:
+        # Not by a copy of all of them: they are many, and this is asked for several times a cycle.
+        return np.array([self._edges[place] for place in range(-min(count, len(self._edges)), 0)], dtype=np.float64)
 
     def recent(self, bins: int) -> FloatArray:
         """The same, but of the bins that end with the newest reading; before there is a whole one, what it would be."""
@@ -126,7 +126,7 @@ class LoadHistory:
             elapsed_s = self._last[0] - self._ends_s(self._newest_bin)
             come = max(0.0, self._last[1] - self._edges[0])
             return np.array([come * BIN_S / elapsed_s]) if elapsed_s >= TELLS_S else self.counts(bins)
-        edges = np.array(list(self._edges)[-(bins + 2) :], dtype=np.float64)
+        edges = self._newest_edges(bins + 2)
         times_s = self._ends_s(self._newest_bin) - BIN_S * np.arange(len(edges) - 1, -1, -1)
         at_s, arrived = self._last
         known = min(bins, int((at_s - times_s[0]) / BIN_S + 1e-9))
@@ -148,6 +148,7 @@ class LoadHistory:
             "minutes": list(self._minutes),
             "largest": self.largest,
             "experienced": self._experienced,
+            "is_beyond_experience": self.is_beyond_experience,
         }
 
     @classmethod
@@ -161,4 +162,5 @@ class LoadHistory:
         made._minutes.extend(float(value) for value in saved["minutes"])
         made.largest = float(saved["largest"])
         made._experienced = float(saved["experienced"])
+        made.is_beyond_experience = bool(saved["is_beyond_experience"])
         return made
