@@ -33,6 +33,8 @@ THROUGHPUT_BOUND_S = 60.0
 """Who asks for throughput asks that nothing waits for long: for longer than this."""
 SLOW_BOUND_S = 1.0
 """Of one second's records a share may still wait: those that wait longer are slow."""
+KEEPS_UP_S = 120.0
+"""It shrinks to no size that would be too small again within this time."""
 CAUGHT_UP_S = 300.0
 """Within this time at most what waits too long is worked off."""
 IDLE_BINS = 6
@@ -91,7 +93,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         since_s = learned.seen_s if learned.seen_s <= sample.at_s else -math.inf
         learned.take_in(sample, window.batches(operator, since_s), instances)
         if not learned.service.is_known or len(learned.load) < 1:
-            return self._cautious(operator, instances, sample)
+            return self._cautious(learned, operator, instances, sample)
         bound_s, _ = asked(self.objective.slo_of(operator))
         ahead = look_ahead(learned, window, operator, instances, sample, bound_s)
         return self._act(now, learned, operator, instances, sample, ahead)
@@ -116,15 +118,14 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             # Records that are late already must not become ever later because that is cheap for now.
             floor = max(floor, min(highest, _catching_up(learned, sample, ahead, bound_s)))
         chosen = cheapest(
-            _ladder(floor, highest, instances_for(ahead.peak_per_s, learned.service, bound_s / 2), instances.planned),
+            _ladder(floor, highest, instances_for(ahead.peak_per_s(), learned.service, bound_s / 2), instances.planned),
             ahead.roll,
             ahead.weights,
             ahead.late_price,
             planned=instances.planned,
             startup_s=ahead.startup_s,
         )
-        is_idle = (sample.backlog or 0.0) < 1 and learned.load.counts(IDLE_BINS).sum() < 1
-        if lowest > 0 or not is_idle:
+        if lowest > 0 or not learned.was_idle(sample, IDLE_BINS):
             return chosen
         costs = {"startup_s": ahead.startup_s, "bound_s": bound_s}
         return Choice(0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
@@ -142,7 +143,10 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     ) -> Target:
         choice = self._choose(learned, operator, instances, sample, ahead)
         bound_s, _ = asked(self.objective.slo_of(operator))
-        highest = learned.patience.highest(now, choice.safe, ahead.startup_s, planned=instances.planned)
+        # Less than what keeps up with the load would have to be taken back as soon as records are late.
+        keeps_up = math.ceil(instances_for(ahead.peak_per_s(KEEPS_UP_S), learned.service, bound_s / 2))
+        right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
+        highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
         if choice.size > planned:
@@ -179,7 +183,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             return f"; more than {useful} cannot help: there is no more work to be done side by side"
         return "; more are not allowed"
 
-    def _cautious(self, operator: str, instances: Instances, sample: Sample) -> Target:
+    def _cautious(self, learned: Learned, operator: str, instances: Instances, sample: Sample) -> Target:
         """Before anything is known: grow when records are about to be late."""
         bound_s, _ = asked(self.objective.slo_of(operator))
         latency_s = sample.worst_latency_s
@@ -188,6 +192,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         backlog = sample.backlog or 0.0
         if instances.planned < 1 and backlog >= 1:
             return Target(1, "cautious", f"{plain(backlog)} records wait, and there is no instance: one", numbers)
+        lowest, _ = self._bounds(operator, sample)
+        watched_s = max(IDLE_BINS * BIN_S, self.settings.scale_in_window_s)
+        if 0 == lowest < instances.planned and learned.was_idle(sample, math.ceil(watched_s / BIN_S)):
+            told = f"nothing has come for {format_duration(watched_s)}, and nothing waits: no instance is needed"
+            return Target(0, "idle", told, numbers)
         if latency_s is None:
             return hold(instances, "no-data", f"{untold}, nor how long records wait: holding", numbers)
         if latency_s > bound_s / 2:

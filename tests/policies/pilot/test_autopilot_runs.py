@@ -114,6 +114,16 @@ def test_an_idle_job_may_be_without_instances_and_the_first_record_wakes_it() ->
     assert (result.summary.slo_violation_pct or 0.0) < 10.0, "nobody waited for anything while it was idle"
 
 
+def test_a_job_that_was_idle_from_the_start_goes_to_sleep_too() -> None:
+    quiet = Steps([0.0, 1500.0, 1800.0], [0.0, 40.0], "quiet at first")
+    (asleep, woken, *_) = changes(run(quiet, seconds=1800, bounds=(0, 20), start=1))
+    assert asleep[2] == 0
+    assert 300 <= asleep[0] < 400
+    assert asleep[3].startswith("nothing has come for 5m, and nothing waits")
+    assert woken[0] < 1530
+    assert woken[2] >= 1
+
+
 def test_a_policy_that_cannot_wake_a_job_does_not_get_to_send_it_to_sleep() -> None:
     with pytest.raises(InputError, match="min_instances 0 is not allowed with policy 'hpa'"):
         simulate(

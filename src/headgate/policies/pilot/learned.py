@@ -44,6 +44,11 @@ class Learned:
         """Whether too little is known of such a load to rely on what it did before."""
         return len(self.load) < YOUNG_BINS or self.load.is_beyond_experience
 
+    def was_idle(self, sample: Sample, bins: int) -> bool:
+        """Whether nothing has come for so long, and nothing waits."""
+        come = self.load.counts(bins)
+        return (sample.backlog or 0.0) < 1 and len(come) == bins and float(come.sum()) < 1
+
     def take_in(self, sample: Sample, batches: Sequence[Batch], instances: Instances) -> None:
         """Learn from a new reading, and from the batches that ended since the last one."""
         for batch in batches:

@@ -24,7 +24,7 @@ PROPORTIONAL = 0.5
 INTEGRAL_PER_HOUR = 0.25
 MOST_INTEGRAL = 2.5
 LARGEST_ERROR = 3.0
-PRIOR_S = 1800.0
+PRIOR_S = 2600.0
 """The records of so many seconds are taken to have been late as allowed, before there were any."""
 
 
@@ -35,6 +35,7 @@ class LatePrice:
         self.allowed_share = allowed_share
         self._late = 0.0
         self._arrived = 0.0
+        self._seconds = 0.0
         self._integral = 0.0
         self._at_s: Instant | None = None
 
@@ -59,6 +60,7 @@ class LatePrice:
         kept = 0.5 ** (elapsed_s / HALF_LIFE_S)
         self._late = kept * self._late + late
         self._arrived = kept * self._arrived + arrived
+        self._seconds = kept * self._seconds + elapsed_s
         if arrived > 0 and elapsed_s > 0:
             moved = self._integral + INTEGRAL_PER_HOUR * elapsed_s / 3600 * self._error()
             self._integral = max(-MOST_INTEGRAL, min(MOST_INTEGRAL, moved))
@@ -70,16 +72,23 @@ class LatePrice:
     def _error(self) -> float:
         """How far the share is off, relative to what is aimed at."""
         aim = AIM * self.allowed_share
-        if self._arrived <= 0:
+        if self._arrived <= 0 or self._seconds <= 0:
             return 0.0
-        prior = PRIOR_S / HALF_LIFE_S * self._arrived
+        prior = PRIOR_S / self._seconds * self._arrived
         share = (self._late + aim * prior) / (self._arrived + prior)
         return max(-1.0, min(LARGEST_ERROR, share / aim - 1))
 
     def to_json(self) -> dict[str, JSON]:
-        return {"late": self._late, "arrived": self._arrived, "integral": self._integral, "at_s": self._at_s}
+        return {
+            "late": self._late,
+            "arrived": self._arrived,
+            "seconds": self._seconds,
+            "integral": self._integral,
+            "at_s": self._at_s,
+        }
 
     def restore(self, saved: Mapping[str, JSON]) -> None:
         self._late, self._arrived = float(saved["late"]), float(saved["arrived"])
+        self._seconds = float(saved["seconds"])
         self._integral = float(saved["integral"])
         self._at_s = None if saved["at_s"] is None else float(saved["at_s"])

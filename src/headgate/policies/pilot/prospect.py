@@ -20,7 +20,7 @@ from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Servic
 from headgate.policies.pilot.service import instances_for
 
 UNKNOWN_STARTUP_S = 60.0
-"""Before three start-ups were seen, one of these is added to them."""
+"""Taken for what an instance takes to start before one was seen to."""
 STARTUPS_KEPT = 30
 RATIO_COLUMNS = 8
 USUAL_RATIOS = (0.9, 1.0, 1.0, 1.0, 1.05, 1.1, 1.3)
@@ -40,10 +40,10 @@ class Prospect:
     """Of a late record, in seconds of an instance."""
     startup_s: float
 
-    @property
-    def peak_per_s(self) -> float:
+    def peak_per_s(self, within_s: float = math.inf) -> float:
         """The most that is expected to arrive, on average over the scenarios."""
-        return max(self.rate_per_s, float((self.weights @ self.counts).max()) / BIN_S)
+        bins = HORIZON_BINS if math.isinf(within_s) else math.ceil(within_s / BIN_S)
+        return max(self.rate_per_s, float((self.weights @ self.counts[:, :bins]).max()) / BIN_S)
 
 
 def look_ahead(
@@ -57,7 +57,7 @@ def look_ahead(
     scenarios = learned.outlook.scenarios(learned.load)
     rate = max(1e-9, float(scenarios.forecast[0]) / BIN_S)
     fixed_s, each_s = learned.service.coefficients
-    service = Service(fixed_s, each_s, learned.service.gamma, learned.service.warm_factor)
+    service = Service(fixed_s, each_s, learned.service.gamma, learned.service.warm_factor, learned.service.divided)
     count = len(scenarios.counts)
     courses = Future(scenarios.counts, _spread(learned.service.ratios(), count), np.resize(startups_s, count))
     now = _now(learned, window, operator, instances, sample, bound_s, usual_s)
@@ -109,7 +109,7 @@ def _now(
 
 def _startups(times: StartupTimes) -> FloatArray:
     values = [*times.registered_s.values_s[-STARTUPS_KEPT:]]
-    return np.array(values if len(values) >= 3 else [*values, UNKNOWN_STARTUP_S])
+    return np.array(values or [UNKNOWN_STARTUP_S])
 
 
 def _spread(ratios: FloatArray, scenarios: int) -> FloatArray:

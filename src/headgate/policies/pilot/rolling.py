@@ -46,6 +46,8 @@ class Inputs(NamedTuple):
     trigger_s: float
     next_trigger_s: float
     fixed_s: float
+    divided: float
+    """The part of the fixed time that is divided among instances."""
     each_s: float
     warm_factor: float
     until_s: float
@@ -68,7 +70,9 @@ def _took_s(given: Inputs, size: int, scenario: int, at_s: float, records: float
     """How long a batch takes; what is left of it when instances join is divided anew."""
     join_s = given.join_s[size, scenario]
     start_power, power = given.start_power[size, scenario], given.power[size, scenario]
-    work, fixed_s = given.each_s * records * ratio, given.fixed_s * ratio
+    work = given.each_s * records * ratio
+    now_power = power if at_s >= join_s else start_power
+    fixed_s = given.fixed_s * (1 - given.divided + given.divided / now_power) * ratio
     if at_s >= join_s:
         return float(fixed_s + (given.warm_factor if cold else 1.0) * work / power)
     alone_s = max(0.0, join_s - at_s - fixed_s)

@@ -68,6 +68,7 @@ class Service:
     each_s: float
     gamma: float
     warm_factor: float
+    divided: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,7 @@ class Rollout:
             trigger_s=float(now.trigger_s),
             next_trigger_s=float(now.next_trigger_s),
             fixed_s=float(service.fixed_s),
+            divided=float(service.divided),
             each_s=float(service.each_s),
             warm_factor=float(service.warm_factor),
             until_s=float(self._until_s),
@@ -197,8 +199,9 @@ class Rollout:
     def _took_s(self, records: FloatArray, ratio: FloatArray) -> FloatArray:
         """How long a batch takes; what is left of it when instances join is divided anew."""
         service = self._service
-        work, fixed_s = service.each_s * records * ratio, service.fixed_s * ratio
         joined = self._at_s >= self._join_s
+        work = service.each_s * records * ratio
+        fixed_s = self._fixed_s(np.where(joined, self._power, self._start_power)) * ratio
         cold = joined & ~self._warm & self._grows
         self._warm |= joined
         alone_s = np.maximum(0.0, self._join_s - self._at_s - fixed_s)
@@ -207,6 +210,10 @@ class Rollout:
         joining_s = np.where(before_s <= alone_s, before_s, alone_s + left / self._power)
         together_s = np.where(cold, service.warm_factor, 1.0) * work / self._power
         return np.asarray(fixed_s + np.where(joined, together_s, joining_s))
+
+    def _fixed_s(self, power: FloatArray) -> FloatArray:
+        service = self._service
+        return np.asarray(service.fixed_s * (1 - service.divided + service.divided / power))
 
     def _next_trigger_s(self) -> FloatArray:
         now = self._now
@@ -230,7 +237,7 @@ class Rollout:
         index = min(counts.shape[1] - 1, max(0, int(self._until_s / BIN_S)))
         rate = np.maximum(1e-9, counts[:, index] / BIN_S)[None, :]
         # At the rate at which records arrive: at the rate of the service, a backlog would seem not worth the trouble.
-        waited_s = waiting / rate + service.fixed_s + service.each_s * waiting / self._power
+        waited_s = waiting / rate + self._fixed_s(self._power) + service.each_s * waiting / self._power
         over_s = np.maximum(0.0, waited_s - self._now.bound_s)
         spare = np.maximum(LEAST_SPARE, 1 - service.each_s * rate / self._power)
         lasts_s = over_s / spare

@@ -1,11 +1,12 @@
-"""How long a batch takes: ``d = a + s · r / n^γ`` for r records on n instances, learned from batches and forgetting.
+"""How long a batch takes: ``d = a (1 − φ + φ / n^γ) + s r / n^γ`` for r records on n instances, learned from batches.
 
-One weighted least-squares fit per γ goes on side by side, and the one that has foretold best is believed: instances
-that get in each other's way make γ less than 1. How far batches were from what was foretold is kept as it is: the tail
-of that is what late records are made of.
+One weighted least-squares fit per γ and φ goes on side by side and forgets slowly; the one that has foretold best is
+believed. Instances that get in each other's way make γ less than 1. What a task takes however few its records are is
+divided among instances as well, and what a batch takes is not: φ is the part that is divided. How far batches were from
+what was foretold is kept as it is: the tail of that is what late records are made of.
 
 >>> service = ServiceModel()
->>> for records in 5 * (100, 200, 300, 400, 300, 200):
+>>> for records in 30 * (100, 200, 300, 400, 300, 200):
 ...     service.learn(records, 2, 1.0 + 0.01 * records / 2)
 >>> round(float(service.batch_s(1000.0, 4.0)), 1)
 3.5
@@ -16,14 +17,18 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
 
-GAMMAS = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.25, 0.0])
+_POWERS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.25, 0.0)
 """From instances that add up to those that do not help at all."""
+_DIVIDED = (0.0, 0.5, 0.9)
+GAMMAS, DIVIDED = (np.array(values) for values in zip(*product(_POWERS, _DIVIDED), strict=True))
+"""What is tried for γ and φ, side by side."""
 FORGETTING = 0.998
 """What is left of a batch's weight after another one."""
 LEAST_S = 0.3
@@ -32,6 +37,8 @@ INCUMBENT = 0.95
 """Another γ must foretell better by this factor."""
 UNUSUAL = 0.5
 """What γ = 0 must foretell better by in all, squared and as a logarithm, and others in proportion: most jobs add up."""
+UNUSUAL_DIVIDED = 0.02
+"""The same for what is divided: as long as nothing tells, it is not."""
 LEAST_GAMMA = 0.25
 """For how many instances would be needed; with less, no number of them."""
 KEPT_RATIOS = 400
@@ -49,14 +56,14 @@ FEWEST = 12
 """Batches before which nothing is said about that."""
 OVERHEAD_S = 0.25
 """What a batch is taken to need whatever its records, before it is known."""
+BELIEF = 0.2
+"""How much that counts for, in batches: with few batches of one size, anything else would be a guess."""
 
 
 class ServiceModel:
     def __init__(self) -> None:
         count = len(GAMMAS)
         self._sums = np.zeros((5, count))
-        # One weak belief to begin with: an empty batch takes a little.
-        self._sums[0], self._sums[3] = 0.02, 0.02 * OVERHEAD_S
         self._errors = np.zeros(count)
         self._chosen = 0
         self._ratios: deque[float] = deque(maxlen=KEPT_RATIOS)
@@ -79,20 +86,26 @@ class ServiceModel:
         return float(GAMMAS[self._chosen])
 
     @property
+    def divided(self) -> float:
+        """The part of the fixed time that is divided among instances."""
+        return float(DIVIDED[self._chosen])
+
+    @property
     def warm_factor(self) -> float:
         """By how much the first batch after instances joined takes longer."""
         return self._warm_factor
 
     @property
     def coefficients(self) -> tuple[float, float]:
-        """The fixed part in seconds, and the seconds per record on one instance."""
+        """The fixed part in seconds, and the seconds per record, on one instance."""
         fixed, slope = self._solved()
         return float(fixed[self._chosen]), float(slope[self._chosen])
 
     def batch_s(self, records: FloatArray | float, instances: FloatArray | float) -> FloatArray:
         """How long a batch is expected to take."""
         fixed_s, each_s = self.coefficients
-        return np.asarray(fixed_s + each_s * np.asarray(records) / np.asarray(instances) ** self.gamma)
+        power = np.asarray(instances) ** self.gamma
+        return np.asarray(fixed_s * (1 - self.divided + self.divided / power) + each_s * np.asarray(records) / power)
 
     def ratios(self) -> FloatArray:
         """How long batches took over what was foretold, newest last."""
@@ -133,21 +146,22 @@ class ServiceModel:
         self._solution, self._drift = None, 0.0
 
     def _take(self, records: float, instances: int, took_s: float, ratio: float) -> None:
-        work = records / float(instances) ** GAMMAS
-        foretold = self._solved()
+        power = float(instances) ** GAMMAS
+        base, work = 1 - DIVIDED + DIVIDED / power, records / power
         if self.batches:
-            expected = np.maximum(1e-6, foretold[0] + foretold[1] * work)
+            foretold = self._solved()
+            expected = np.maximum(1e-6, foretold[0] * base + foretold[1] * work)
             self._errors = FORGETTING * self._errors + np.log(took_s / expected) ** 2
             if self.batches >= FEWEST:
                 self._drift = DRIFT_MEMORY * self._drift + (1 - DRIFT_MEMORY) * math.log(ratio)
         if abs(self._drift) > DRIFT:
             self._forget()
         weight = 1 / max(took_s, LEAST_S) ** 2
-        self._sums = FORGETTING * self._sums + weight * np.array(
-            [np.ones_like(work), work, work * work, np.full_like(work, took_s), work * took_s]
-        )
+        if not self.batches:
+            self._sums += BELIEF * weight * _seen(base, np.zeros_like(work), OVERHEAD_S * base)
+        self._sums = FORGETTING * self._sums + weight * _seen(base, work, np.full_like(work, took_s))
         self._solution = None
-        errors = self._errors + UNUSUAL * (1 - GAMMAS)
+        errors = self._errors + UNUSUAL * (1 - GAMMAS) + UNUSUAL_DIVIDED * DIVIDED
         best = int(np.argmin(errors))
         if errors[best] < INCUMBENT * errors[self._chosen] - 1e-12:
             self._chosen = best
@@ -202,8 +216,14 @@ class ServiceModel:
         return made
 
 
+def _seen(base: FloatArray, work: FloatArray, took_s: FloatArray) -> FloatArray:
+    """What one batch adds to the sums of a fit of ``took_s`` by ``base`` and ``work``."""
+    return np.array([base * base, base * work, work * work, base * took_s, work * took_s])
+
+
 def instances_for(rate_per_s: float, service: ServiceModel, cycle_s: float) -> float:
     """The size at which a batch of one cycle's records takes just one cycle."""
     fixed_s, each_s = service.coefficients
-    spare_s = max(0.1 * cycle_s, cycle_s - fixed_s)
-    return math.pow(max(1e-9, each_s * rate_per_s * cycle_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
+    spare_s = max(0.1 * cycle_s, cycle_s - fixed_s * (1 - service.divided))
+    work_s = each_s * rate_per_s * cycle_s + fixed_s * service.divided
+    return math.pow(max(1e-9, work_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
