@@ -193,10 +193,10 @@ def _path(contender: Contender, number: int) -> Path:
 
 
 def missing_runs() -> list[tuple[Contender, int]]:
-    """The runs still to be made: the first of all contenders, then the second of those that have one."""
-    rounds = range(1, 1 + max(one.runs for one in CONTENDERS))
-    planned = [(one, number) for number in rounds for one in CONTENDERS if number <= one.runs]
-    return [(one, number) for one, number in planned if not _path(one, number).exists()]
+    """The runs still to be made: those that are made several times take turns, those that are made once come last."""
+    planned = [(one, number) for one in CONTENDERS for number in range(1, 1 + one.runs)]
+    in_turns = sorted(planned, key=lambda each: (each[0].runs == 1, each[1]))
+    return [(one, number) for one, number in in_turns if not _path(one, number).exists()]
 
 
 def made_runs() -> list[Run]:
