@@ -55,6 +55,4 @@ def test_what_is_read_of_a_kafka_job_is_the_truth_at_any_moment(
     assert len(compared) > LOAD_S
     assert max(one.sample.running_s or 0.0 for one in compared) > 8, "it was looked inside long batches"
     assert max(one.ready for one in compared) == 2, "it was looked while it was scaled"
-    # One look in fifty may be beside the mark: where others use the machine, a process that stands still for half a
-    # second makes a reading late. bench_truth.py counts them all.
-    assert len(wrong) <= len(compared) / 50, "\n".join(map(str, wrong))
+    assert not wrong, "\n".join(map(str, wrong))

@@ -115,7 +115,7 @@ def _notes(result: DemoResult) -> list[str]:
     if result.times is not None:
         times = result.times
         notes.append(
-            "Fixed sizes are simulated under the measured load, with the service measured in this run: "
+            "Fixed sizes are simulated under the load that was offered, with the service measured in this run: "
             f"{times.overhead_s:.2f} s per batch and {times.rate_per_s:.1f} records/s per executor "
             f"({times.batches} batches)."
         )

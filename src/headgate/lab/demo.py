@@ -49,7 +49,7 @@ class DemoPlan:
     seconds: float = 240.0
     policy: str = DEFAULT_POLICY
     settings: Mapping[str, object] = field(default_factory=dict)
-    objective: str = "latency p95 < 10s"
+    objective: str = "latency p95 < 15s"
     max_executors: int = 4
     base_rate_per_s: float = 10.0
     peak_rate_per_s: float = 40.0

@@ -24,7 +24,6 @@ from headgate.policies.pilot.patience import SHORTEST_S, Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.prospect import Prospect, look_ahead
 from headgate.policies.pilot.rollout import compile_loops
-from headgate.policies.pilot.service import instances_for
 
 LEAST_SHARE = 1e-4
 """Of which a share that may be late is taken to be at least: p100 cannot be had at any price."""
@@ -92,15 +91,16 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         # A clock that went back hides no batches.
         since_s = learned.seen_s if learned.seen_s <= sample.at_s else -math.inf
         learned.take_in(sample, window.batches(operator, since_s), instances)
-        if not learned.service.is_known or len(learned.load) < 1:
+        if not learned.service.is_known or not len(learned.load.recent(1)):
             return self._cautious(learned, operator, instances, sample)
         bound_s, _ = asked(self.objective.slo_of(operator))
         ahead = look_ahead(learned, window, operator, instances, sample, bound_s)
         return self._act(now, learned, operator, instances, sample, ahead)
 
     def _nothing_learned(self, operator: str) -> Learned:
-        _, allowed = asked(self.objective.slo_of(operator))
-        return Learned(LatePrice(allowed), patience=Patience(self.settings.scale_in_window_s))
+        slo = self.objective.slo_of(operator)
+        _, allowed = asked(slo)
+        return Learned(slo, LatePrice(allowed), patience=Patience(self.settings.scale_in_window_s))
 
     # ------------------------------------------------------------------------------------------------------ choosing
 
@@ -118,7 +118,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             # Records that are late already must not become ever later because that is cheap for now.
             floor = max(floor, min(highest, _catching_up(learned, sample, ahead, bound_s)))
         chosen = cheapest(
-            _ladder(floor, highest, instances_for(ahead.peak_per_s(), learned.service, bound_s / 2), instances.planned),
+            _ladder(floor, highest, learned.instances_for(ahead.peak_per_s(), bound_s / 2), instances.planned),
             ahead.roll,
             ahead.weights,
             ahead.late_price,
@@ -144,7 +144,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         choice = self._choose(learned, operator, instances, sample, ahead)
         bound_s, _ = asked(self.objective.slo_of(operator))
         # Less than what keeps up with the load would have to be taken back as soon as records are late.
-        keeps_up = math.ceil(instances_for(ahead.peak_per_s(KEEPS_UP_S), learned.service, bound_s / 2))
+        keeps_up = math.ceil(learned.instances_for(ahead.peak_per_s(KEEPS_UP_S), bound_s / 2))
         right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
         highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
@@ -274,7 +274,7 @@ def _catching_up(learned: Learned, sample: Sample, ahead: Prospect, bound_s: flo
     """The size that works off what waits within ``CAUGHT_UP_S``, beside what arrives."""
     arriving = float(learned.load.recent(1).sum()) / BIN_S
     rate_per_s = max(arriving, ahead.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
-    return math.ceil(instances_for(rate_per_s, learned.service, bound_s))
+    return math.ceil(learned.instances_for(rate_per_s, bound_s))
 
 
 def _ladder(lowest: int, highest: int, need: float, planned: int) -> FloatArray:

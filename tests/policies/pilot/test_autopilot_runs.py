@@ -63,6 +63,18 @@ def test_who_asks_for_more_pays_for_more() -> None:
     assert late == sorted(late, reverse=True)
 
 
+def test_what_is_asked_by_time_is_counted_by_time() -> None:
+    result = run(
+        "periodic:base=40,peak=400,high=20m,low=100m",
+        seconds=4 * 3600,
+        asked="latency p95 < 10s by time",
+        start=2,
+    )
+    price = result.state["operators"]["job"]["price"]
+    assert price["arrived"] == pytest.approx(price["seconds"], rel=0.01), "seconds, not records"
+    assert 0 < price["late"] < 0.06 * price["arrived"]
+
+
 def test_no_change_is_taken_back_under_a_steady_load() -> None:
     made = [one for one in changes(run("constant:300", seconds=2 * 3600, start=8)) if one[0] > 1800]
     undone = [

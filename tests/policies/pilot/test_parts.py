@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.core.slo import LatencySlo
 from headgate.policies.pilot.grades import AHEAD_S, Grades
+from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S, LoadHistory
 from headgate.policies.pilot.outlook import HORIZON_BINS, Outlook
 from headgate.policies.pilot.price import AIM, LatePrice
 from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
-from headgate.policies.pilot.service import ServiceModel, instances_for
+from headgate.policies.pilot.service import ServiceModel
 
 SERVICE = Service(fixed_s=0.5, each_s=0.02, gamma=1.0, warm_factor=1.5)
 
@@ -59,6 +61,16 @@ def test_the_first_bin_is_a_whole_one_whenever_the_first_reading_was_made() -> N
         load.add(at_s, 50.0 * (at_s - 1007))
     assert load.counts(9).tolist() == pytest.approx([500, 500, 500])
     assert LoadHistory.from_json(json.loads(json.dumps(load.to_json()))).recent(2).tolist() == load.recent(2).tolist()
+
+
+def test_a_few_seconds_tell_something_before_the_first_bin_is_complete() -> None:
+    load = LoadHistory()
+    load.add(1003.0, 0.0)
+    load.add(1005.0, 80.0)
+    assert len(load.recent(3)) == 0
+    load.add(1008.0, 200.0)
+    assert load.recent(3).tolist() == pytest.approx([400])
+    assert Outlook().scenarios(load).forecast == pytest.approx(np.full(HORIZON_BINS, 400.0))
 
 
 @pytest.mark.parametrize(
@@ -123,11 +135,43 @@ def test_a_cold_batch_tells_of_warming_up_and_nothing_else() -> None:
 
 
 def test_what_is_needed_is_where_a_cycle_takes_a_cycle() -> None:
-    service = ServiceModel()
+    learned = Learned(LatencySlo(10.0), LatePrice(0.05))
     for records in range(100, 3000, 50):
-        service.learn(records, 2, 0.5 + 0.02 * records / 2)
-    need = instances_for(200.0, service, 5.0)
-    assert float(service.batch_s(1000, need)) == pytest.approx(5.0, rel=0.02)
+        learned.service.learn(records, 2, 0.5 + 0.02 * records / 2)
+    need = learned.instances_for(200.0, 5.0)
+    assert float(learned.service.batch_s(1000, need)) == pytest.approx(5.0, rel=0.02)
+
+
+def test_batches_that_grow_tell_what_those_to_come_take() -> None:
+    """Small ones all took as long, so that more records seem to cost nothing; the newest ones know better."""
+    service = ServiceModel()
+    for records in [*(80 + number % 3 for number in range(30)), 129, 166]:
+        service.learn(records, 1, 1.8)
+    assert service.coefficients[1] < 0.003
+    for records in (237, 305, 410, 500):
+        service.learn(records, 1, 0.85 + 0.0058 * records)
+    assert service.coefficients[1] < 0.0045
+    assert service.careful_coefficients[1] == pytest.approx(0.0058, rel=0.15)
+
+
+def test_time_that_tasks_take_is_divided_among_instances_too() -> None:
+    service, random = ServiceModel(), np.random.default_rng(5)
+    for _ in range(300):
+        records, instances = float(random.uniform(100, 3000)), int(random.integers(1, 7))
+        took_s = 0.2 + (1.8 + 0.01 * records) / instances
+        service.learn(records, instances, took_s * random.lognormal(0, 0.03))
+    assert service.divided == 0.9
+    assert float(service.batch_s(1000, 6)) == pytest.approx(0.2 + 11.8 / 6, rel=0.05)
+
+
+def test_a_job_that_only_ever_grows_learns_that_its_records_take_longer() -> None:
+    service = ServiceModel()
+    for _ in range(20):
+        service.learn(100, 1, 1.0)
+    before = float(service.batch_s(1000, 1))
+    for records, instances in ((300, 2), (500, 3), (800, 4)):
+        service.learn(records, instances, 0.02 * records, cold=True)
+    assert float(service.batch_s(1000, 1)) > 1.2 * before
 
 
 # ------------------------------------------------------------------------------------------------------------ outlook

@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headgate.core.slo import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
 from headgate.policies.pilot.grades import Grades
 from headgate.policies.pilot.load import LoadHistory
 from headgate.policies.pilot.outlook import Outlook
 from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import LatePrice
-from headgate.policies.pilot.service import ServiceModel
+from headgate.policies.pilot.service import LEAST_GAMMA, ServiceModel
 
 YOUNG_BINS = 90
 """A quarter of an hour."""
@@ -27,6 +28,7 @@ def _grades() -> dict[str, Grades]:
 
 @dataclass(slots=True)
 class Learned:
+    slo: Slo
     price: LatePrice
     load: LoadHistory = field(default_factory=LoadHistory)
     outlook: Outlook = field(default_factory=Outlook)
@@ -43,6 +45,19 @@ class Learned:
     def is_young(self) -> bool:
         """Whether too little is known of such a load to rely on what it did before."""
         return len(self.load) < YOUNG_BINS or self.load.is_beyond_experience
+
+    @property
+    def coefficients(self) -> tuple[float, float]:
+        """What to reckon with for a batch: its fixed part in seconds, and the seconds per record, on one instance."""
+        return self.service.careful_coefficients if self.is_young else self.service.coefficients
+
+    def instances_for(self, rate_per_s: float, cycle_s: float) -> float:
+        """The size at which a batch of one cycle's records takes just one cycle."""
+        fixed_s, each_s = self.coefficients
+        service = self.service
+        spare_s = max(0.1 * cycle_s, cycle_s - fixed_s * (1 - service.divided))
+        work_s = each_s * rate_per_s * cycle_s + fixed_s * service.divided
+        return math.pow(max(1e-9, work_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
 
     def was_idle(self, sample: Sample, bins: int) -> bool:
         """Whether nothing has come for so long, and nothing waits."""
@@ -64,14 +79,23 @@ class Learned:
         arrived = self._arrived(sample)
         if arrived is not None:
             self.outlook.observe(self.load, self.load.add(sample.at_s, arrived))
-        if before is not None and None not in (before.arrived, before.late, sample.arrived, sample.late):
-            came = max(0.0, _less(sample.arrived, before.arrived))
-            self.price.observe(sample.at_s, came, max(0.0, _less(sample.late, before.late)))
+        if before is not None:
+            self._count_late(before, sample)
         actual = {"backlog": sample.backlog, "latency_s": sample.latency_s, "instances": instances.planned}
         for name, value in actual.items():
             if value is not None:
                 self.grades[name].grade(sample.at_s, float(value))
         self.seen, self.seen_s = sample, sample.at_s
+
+    def _count_late(self, before: Sample, sample: Sample) -> None:
+        """Tell the price what was delivered since the reading before, by what is asked: records, or time."""
+        if self.slo.by is By.TIME:
+            is_missed, elapsed_s = self.slo.violated_by(sample), sample.at_s - before.at_s
+            if is_missed is not None:
+                self.price.observe(sample.at_s, elapsed_s, elapsed_s if is_missed else 0.0)
+        elif None not in (before.arrived, before.late, sample.arrived, sample.late):
+            came = max(0.0, _less(sample.arrived, before.arrived))
+            self.price.observe(sample.at_s, came, max(0.0, _less(sample.late, before.late)))
 
     def _begin_anew(self) -> None:
         """The clock went back, or what was learned comes from another one: what tells times is let go of."""

@@ -29,6 +29,8 @@ BEYOND = 1.2
 """A load that is so many times the largest that came before is beyond experience."""
 BEYOND_CHANCE = 3.0
 """And by more than so many standard deviations of what chance makes of a count."""
+TELLS_S = 4.0
+"""What came in so many seconds tells something before the first bin is complete."""
 LONGEST_GAP_S = 600.0
 """After a longer silence the record begins anew."""
 
@@ -117,9 +119,13 @@ class LoadHistory:
         return np.diff(np.array(edges, dtype=np.float64))
 
     def recent(self, bins: int) -> FloatArray:
-        """The same, but of the bins that end with the newest reading."""
-        if self._last is None or self._newest_bin is None or len(self._edges) < 2:
+        """The same, but of the bins that end with the newest reading; before there is a whole one, what it would be."""
+        if self._last is None or self._newest_bin is None:
             return self.counts(bins)
+        if len(self._edges) < 2:
+            elapsed_s = self._last[0] - self._ends_s(self._newest_bin)
+            come = max(0.0, self._last[1] - self._edges[0])
+            return np.array([come * BIN_S / elapsed_s]) if elapsed_s >= TELLS_S else self.counts(bins)
         edges = np.array(list(self._edges)[-(bins + 2) :], dtype=np.float64)
         times_s = self._ends_s(self._newest_bin) - BIN_S * np.arange(len(edges) - 1, -1, -1)
         at_s, arrived = self._last

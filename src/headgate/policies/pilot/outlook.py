@@ -108,7 +108,7 @@ class Outlook:
         courses = [*self._newest, *self._sampled]
         level = _level(history)
         if len(courses) < FEWEST_COURSES or load.is_beyond_experience:
-            return _untold(experts, load, level)
+            return _untold(experts, load, history)
         forecast = np.minimum(self._combined(experts), MOST_GROWTH * max(load.largest, 1.0))
         ratios = np.array([course.ratios for course in (*courses, *self._worst)])
         levels = np.array([course.level for course in (*courses, *self._worst)])
@@ -223,14 +223,14 @@ class Outlook:
         return made
 
 
-def _untold(experts: FloatArray, load: LoadHistory, level: float) -> Scenarios:
+def _untold(experts: FloatArray, load: LoadHistory, history: FloatArray) -> Scenarios:
     """What may arrive where the past does not tell: as much as now, or what it comes to if it goes on like this."""
     # The shorter the record, the less is said by the largest in it.
     told_by = min(len(load), NEWS_BINS) if load.is_beyond_experience else len(load)
-    most = (MOST_GROWTH + HORIZON_BINS / max(1, told_by)) * max(load.largest, 1.0)
+    most = (MOST_GROWTH + HORIZON_BINS / max(1, told_by)) * max(load.largest, float(history.max()), 1.0)
     centres = np.minimum(experts[UNTOLD_EXPERTS, :], most)
     spread = UNKNOWN_SPREAD * np.sqrt(np.arange(1, HORIZON_BINS + 1) * BIN_S / 60)
-    noise = 1 / math.sqrt(max(1.0, level))
+    noise = 1 / math.sqrt(max(1.0, _level(history)))
     ratios = np.exp(_SCORES[:, None] * np.sqrt(spread**2 + noise**2))
     weights = np.tile(np.exp(-(_SCORES**2) / 2), len(centres))
     return Scenarios(

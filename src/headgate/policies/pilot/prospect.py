@@ -17,7 +17,6 @@ from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.outlook import HORIZON_BINS
 from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Service
-from headgate.policies.pilot.service import instances_for
 
 UNKNOWN_STARTUP_S = 60.0
 """Taken for what an instance takes to start before one was seen to."""
@@ -56,12 +55,13 @@ def look_ahead(
     learned.outlook.span_bins = (max(1, min(first, HORIZON_BINS - 2)), max(2, min(last, HORIZON_BINS - 1)))
     scenarios = learned.outlook.scenarios(learned.load)
     rate = max(1e-9, float(scenarios.forecast[0]) / BIN_S)
-    fixed_s, each_s = learned.service.coefficients
+    model = learned.service
+    fixed_s, each_s = learned.coefficients
     service = Service(fixed_s, each_s, learned.service.gamma, learned.service.warm_factor, learned.service.divided)
     count = len(scenarios.counts)
-    courses = Future(scenarios.counts, _spread(learned.service.ratios(), count), np.resize(startups_s, count))
+    courses = Future(scenarios.counts, _spread(model.ratios(), count), np.resize(startups_s, count))
     now = _now(learned, window, operator, instances, sample, bound_s, usual_s)
-    need = instances_for(rate, learned.service, max(sample.trigger_interval_s or 0.0, bound_s / 2))
+    need = learned.instances_for(rate, max(sample.trigger_interval_s or 0.0, bound_s / 2))
     return Prospect(
         roll=lambda sizes: Rollout(now, service, courses, sizes, long_s + WINDOW_S).rolled(),
         counts=scenarios.counts,

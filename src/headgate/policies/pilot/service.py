@@ -52,6 +52,8 @@ DRIFT = 0.15
 DRIFT_MEMORY = 0.92
 REMEMBERED = 0.002
 """What is left of the weight of all batches before, when batches have become other than they were."""
+NEWEST, UNLIKE = 5, 1.3
+"""So many batches are the newest, and tell something if the largest is so many times the smallest."""
 FEWEST = 12
 """Batches before which nothing is said about that."""
 OVERHEAD_S = 0.25
@@ -73,6 +75,9 @@ class ServiceModel:
         self._drift = 0.0
         """What batches were off by lately, the mean of the logarithm."""
         self._warm_factor = 1.3
+        self._warm_instances: int | None = None
+        """The size of the last batch that was not cold."""
+        self._newest: deque[tuple[float, int, float]] = deque(maxlen=NEWEST)
         self.batches = 0
         """Batches learned from."""
         self._solution: tuple[FloatArray, FloatArray] | None = None
@@ -101,6 +106,25 @@ class ServiceModel:
         fixed, slope = self._solved()
         return float(fixed[self._chosen]), float(slope[self._chosen])
 
+    @property
+    def careful_coefficients(self) -> tuple[float, float]:
+        """The same for batches larger than any before: the newest are looked at by themselves, too.
+
+        Small ones may not tell what a record takes: while a job is young, overhead becomes less as its batches grow.
+        """
+        fixed_s, each_s = self.coefficients
+        records, instances, took_s = np.array(self._newest, dtype=np.float64).reshape(-1, 3).T
+        if len(records) < NEWEST or records.max() < UNLIKE * records.min():
+            return fixed_s, each_s
+        power = instances**self.gamma
+        base, work = 1 - self.divided + self.divided / power, records / power
+        offsets = work - work.mean()
+        slope_s = float(offsets @ took_s) / max(1e-12, float(offsets @ offsets))
+        if slope_s <= each_s:
+            return fixed_s, each_s
+        each_s = min(slope_s, float(took_s.mean() / work.mean()))
+        return max(0.0, float((took_s - each_s * work).mean() / base.mean())), each_s
+
     def batch_s(self, records: FloatArray | float, instances: FloatArray | float) -> FloatArray:
         """How long a batch is expected to take."""
         fixed_s, each_s = self.coefficients
@@ -119,7 +143,14 @@ class ServiceModel:
         if self.batches:
             if cold:
                 self._warm_factor += 0.2 * (min(4.0, max(1.0, ratio)) - self._warm_factor)
-                return
+                # It tells of the work, too, where those that were there before would not have needed as long.
+                fewer = min(instances, self._warm_instances or instances)
+                ratio = took_s / max(1e-6, float(self.batch_s(records, fewer)))
+                if fewer == instances or ratio <= 1:
+                    return
+                instances = fewer
+            else:
+                self._warm_instances = instances
             self._ratios.append(ratio)
             if ratio > SLOW:
                 self._hold_back(records, instances, took_s)
@@ -146,6 +177,7 @@ class ServiceModel:
         self._solution, self._drift = None, 0.0
 
     def _take(self, records: float, instances: int, took_s: float, ratio: float) -> None:
+        self._newest.append((records, instances, took_s))
         power = float(instances) ** GAMMAS
         base, work = 1 - DIVIDED + DIVIDED / power, records / power
         if self.batches:
@@ -198,6 +230,8 @@ class ServiceModel:
             "drift": self._drift,
             "held_back": [list(one) for one in self._held_back],
             "warm_factor": self._warm_factor,
+            "warm_instances": self._warm_instances,
+            "newest": [list(one) for one in self._newest],
             "batches": self.batches,
         }
 
@@ -212,6 +246,8 @@ class ServiceModel:
         made._held_back = [(float(records), int(size), float(took_s)) for records, size, took_s in saved["held_back"]]
         made._drift = float(saved["drift"])
         made._warm_factor = float(saved["warm_factor"])
+        made._warm_instances = None if saved["warm_instances"] is None else int(saved["warm_instances"])
+        made._newest.extend((float(records), int(size), float(took_s)) for records, size, took_s in saved["newest"])
         made.batches = int(saved["batches"])
         return made
 
@@ -219,11 +255,3 @@ class ServiceModel:
 def _seen(base: FloatArray, work: FloatArray, took_s: FloatArray) -> FloatArray:
     """What one batch adds to the sums of a fit of ``took_s`` by ``base`` and ``work``."""
     return np.array([base * base, base * work, work * work, base * took_s, work * took_s])
-
-
-def instances_for(rate_per_s: float, service: ServiceModel, cycle_s: float) -> float:
-    """The size at which a batch of one cycle's records takes just one cycle."""
-    fixed_s, each_s = service.coefficients
-    spare_s = max(0.1 * cycle_s, cycle_s - fixed_s * (1 - service.divided))
-    work_s = each_s * rate_per_s * cycle_s + fixed_s * service.divided
-    return math.pow(max(1e-9, work_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
