@@ -70,7 +70,7 @@ CONTENDERS = (
     Contender("autopilot", "autopilot", {"scale_in_window_s": 30.0}),
     Contender("hpa", "hpa", {"scale_in_window_s": 30.0}),
     Contender("reactive", "reactive", {"idle_for_s": 15.0}),
-    *map(fixed, (2, 3, 4)),
+    *map(fixed, (2, 4)),
 )
 
 
