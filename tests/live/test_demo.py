@@ -80,7 +80,7 @@ def test_it_scales_out_for_the_peak_loses_nothing_and_leaves_a_report(tmp_path: 
 
 
 @pytest.mark.soak
-def test_it_scales_out_for_the_peak_and_in_afterwards(tmp_path: Path) -> None:
+def test_it_keeps_its_objective_for_less_than_the_smallest_fixed_size_that_does(tmp_path: Path) -> None:
     told, _, _ = run_demo(tmp_path, "240s")
     sizes = [point["ready"] for point in told["series"]]
     assert sizes[0] == 1
@@ -92,6 +92,10 @@ def test_it_scales_out_for_the_peak_and_in_afterwards(tmp_path: Path) -> None:
     assert changes == {True, False}
     assert told["output"]["missing"] == told["output"]["doubled"] == 0
     assert told["summary"]["rescales"] >= 2
+    assert told["summary"]["late_records_pct"] <= 5
+    fixed = told["fixed_sizes_simulated"].values()
+    as_good = [one["instance_seconds"] for one in fixed if one["late_records_pct"] <= 5]
+    assert told["summary"]["instance_seconds"] < min(as_good)
 
 
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
