@@ -236,9 +236,9 @@ def compare(most: int | None = None) -> None:
                 print(f"{contender.name}, run {number}: {100 * found.late_share:.2f} % late, {found.executor_s:.0f} s")
     made = made_runs()
     by_name = {one.name: [run for run in made if run.contender == one.name] for one in CONTENDERS}
-    report(
-        "kafka-load", [row(name, runs) for name, runs in by_name.items() if runs], runs=[asdict(one) for one in made]
-    )
+    rows = [row(name, runs) for name, runs in by_name.items() if runs]
+    load = [(at_s, load_per_s(at_s)) for at_s in np.arange(0.0, ENDS_S + DRAWN_S, DRAWN_S).tolist()]
+    report("kafka-load", rows, bound_s=BOUND_S, load=load, runs=[asdict(one) for one in made])
 
 
 if __name__ == "__main__":
