@@ -6,8 +6,8 @@ for by the processes of this machine. Contenders take turns, so that whatever el
 
     python -m benchmarks.kafka_load [RUNS]
 
-makes the next so many runs, all that are missing where nothing is said, and reports all there are. A run takes four
-minutes, so this is no part of ``make bench``. What a run came to lies beside its journal in
+makes the next so many runs, all that are missing where nothing is said, and reports all there are. A run takes over
+three minutes, so this is no part of ``make bench``. What a run came to lies beside its journal in
 ``artifacts/benchmarks/kafka-load``; delete it to run anew.
 """
 
