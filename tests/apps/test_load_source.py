@@ -19,7 +19,8 @@ def reader(
     *, workload: str = "constant:10", since_s: float = 100.0, seconds: float = 20.0, partitions: int = 4, most: int = 0
 ) -> LoadReader:
     """A reader whose load started in the past and has ended, so that its count stands still."""
-    return LoadReader(workload, time.time() - since_s, seconds, partitions, most)
+    options = {"workload": workload, "started_s": str(time.time() - since_s), "seconds": str(seconds)}
+    return LoadReader(options | {"partitions": str(partitions), "max_rows_per_batch": str(most)})
 
 
 def test_records_arrive_as_the_workload_says_until_it_ends() -> None:
@@ -29,7 +30,8 @@ def test_records_arrive_as_the_workload_says_until_it_ends() -> None:
 def test_records_that_wait_from_the_start_come_before_those_that_arrive() -> None:
     filled = LoadSource({"workload": "constant:0", "prefill": "500"}).streamReader(StructType())
     assert filled.reportLatestOffset() == {"records": 500}
-    late = LoadReader("constant:10", time.time() - 100.0, 20.0, 4, 0, prefill=500)
+    ended = {"workload": "constant:10", "started_s": str(time.time() - 100.0), "seconds": "20", "prefill": "500"}
+    late = LoadReader(ended)
     assert late.reportLatestOffset() == {"records": 700}
 
 

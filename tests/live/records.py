@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from headgate.local.kafka import LocalKafka
 
@@ -24,11 +24,21 @@ def produce(kafka: LocalKafka, topic: str, values: Iterable[int], at_s: float | 
 
 def contents(kafka: LocalKafka, topic: str) -> Counter[int]:
     """All that is in a topic now, each value with how often it is there."""
+    return Counter(int(message.value() or b"") for message in messages(kafka, topic))
+
+
+def messages(kafka: LocalKafka, topic: str) -> list[Message]:
+    """All that is in a topic now, as it is."""
     partitions = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(kafka.topics()[topic])]
+    found: list[Message] = []
     with closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "contents"})) as consumer:
         ends = [consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S) for partition in partitions]
         total = sum(end - start for start, end in ends)
         consumer.assign(partitions)
-        messages = consumer.consume(total, timeout=TIMEOUT_S) if total else []
-    assert [message.error() for message in messages] == [None] * total
-    return Counter(int(message.value() or b"") for message in messages)
+        while len(found) < total:
+            # A million is the most that the library gives at once.
+            some = consumer.consume(min(total - len(found), 1_000_000), timeout=TIMEOUT_S)
+            assert some, f"only {len(found)} of {total} records came within {TIMEOUT_S:g} s"
+            found += some
+    assert not [message for message in found if message.error() is not None]
+    return found

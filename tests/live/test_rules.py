@@ -43,6 +43,7 @@ EMPTY_QUEUE = """\
 """
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_5_2_3_a_long_queue_is_emptied_by_two_more_executors(spark: SparkSession, tmp_path: Path) -> None:
     start_with_one_executor(spark)

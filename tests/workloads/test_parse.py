@@ -27,7 +27,7 @@ def test_a_specification_gives_its_shape(spec: str, workload: object) -> None:
     assert parse_workload(spec) == workload
 
 
-@pytest.mark.parametrize("example", [example for example in WORKLOAD_EXAMPLES if not example.startswith("csv")])
+@pytest.mark.parametrize("example", [one for one in WORKLOAD_EXAMPLES if not one.startswith(("csv", "trace"))])
 def test_the_examples_in_messages_are_valid(example: str) -> None:
     parse_workload(example)
 
@@ -67,6 +67,10 @@ def test_the_examples_in_messages_are_valid(example: str) -> None:
         ("csv:", "workload 'csv:' names no file; write csv:PATH."),
         ("csv:no-such-file.csv", "workload file 'no-such-file.csv' cannot be read: no such file or directory."),
         ("csv:.", "workload file '.' cannot be read: is a directory."),
+        ("trace:", "workload 'trace:' names no trace; write for example trace:wc98,peak=500,from=2h,lasting=10m."),
+        ("trace:wc89", "unknown trace 'wc89', did you mean 'wc98'? Known: "),
+        ("trace:wc98,peek=5", "unknown key of workload trace 'peek', did you mean 'peak'? Known: from, lasting, peak."),
+        ("trace:wc98,peak=high", "rate 'high' is not a number; write for example 10 or 2.5."),
     ],
 )
 def test_a_wrong_specification_is_answered_in_one_sentence(spec: str, message: str) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -37,7 +38,7 @@ def newest_offset(options: Mapping[str, str]) -> str | None:
     """How far the load has come by now, for those who scale a job that reads it; unknown if its start is."""
     if "started_s" not in options:
         return None
-    return json.dumps(_reader(options).reportLatestOffset())
+    return json.dumps(LoadReader(options).reportLatestOffset())
 
 
 offers("headgate-load", newest_offset)
@@ -54,7 +55,7 @@ class LoadSource(DataSource):
         return "id long"
 
     def streamReader(self, schema: StructType) -> LoadReader:
-        return _reader(self.options)
+        return LoadReader(self.options)
 
 
 @dataclass
@@ -65,16 +66,20 @@ class _Range(InputPartition):
     end: int
 
 
-class LoadReader(DataSourceStreamReader):
-    def __init__(
-        self, workload: str, started_s: float, seconds: float, partitions: int, max_rows: int, prefill: int = 0
-    ) -> None:
-        self._workload = parse_workload(workload)
-        self._started_s = started_s
-        self._seconds = seconds
-        self._prefill = prefill
-        self._partitions = partitions
-        self._max_rows = max_rows
+class NumberedReader(DataSourceStreamReader):
+    """Reads records that are numbered from 0; those who inherit say how many have arrived, and what is in them."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._partitions = whole_option(options, "partitions", 8, least=1)
+        self._max_rows = whole_option(options, "max_rows_per_batch", 0)
+
+    @abstractmethod
+    def arrived(self) -> int:
+        """How many records have arrived by now."""
+
+    @abstractmethod
+    def rows(self, first: int, end: int) -> pa.RecordBatch:
+        """The records ``first`` up to, but without, ``end``."""
 
     def initialOffset(self) -> dict[str, int]:
         return {"records": 0}
@@ -83,13 +88,13 @@ class LoadReader(DataSourceStreamReader):
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        arrived = max(self._arrived(), start["records"])
+        arrived = max(self.arrived(), start["records"])
         if isinstance(limit, ReadMaxRows):
             arrived = min(arrived, start["records"] + limit.max_rows)
         return {"records": arrived}
 
     def reportLatestOffset(self) -> dict[str, int]:
-        return {"records": self._arrived()}
+        return {"records": self.arrived()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, records = start["records"], end["records"] - start["records"]
@@ -99,26 +104,30 @@ class LoadReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Range)
         for first in range(partition.first, partition.end, ROWS_PER_ARROW_BATCH):
-            ids = range(first, min(first + ROWS_PER_ARROW_BATCH, partition.end))
-            yield pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())})
+            yield self.rows(first, min(first + ROWS_PER_ARROW_BATCH, partition.end))
 
-    def _arrived(self) -> int:
+
+class LoadReader(NumberedReader):
+    """Gives the numbers themselves."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._workload = parse_workload(options.get("workload", ""))
+        self._started_s = float(options.get("started_s", time.time()))
+        self._seconds = float(options.get("seconds", math.inf))
+        self._prefill = whole_option(options, "prefill", 0)
+
+    def arrived(self) -> int:
         elapsed_s = min(time.time() - self._started_s, self._seconds)
         return self._prefill + (math.floor(self._workload.arrivals(0.0, elapsed_s)) if elapsed_s > 0 else 0)
 
-
-def _reader(options: Mapping[str, str]) -> LoadReader:
-    return LoadReader(
-        workload=options.get("workload", ""),
-        started_s=float(options.get("started_s", time.time())),
-        seconds=float(options.get("seconds", math.inf)),
-        prefill=_positive("prefill", options.get("prefill", "0"), least=0),
-        partitions=_positive("partitions", options.get("partitions", "8")),
-        max_rows=_positive("max_rows_per_batch", options.get("max_rows_per_batch", "0"), least=0),
-    )
+    def rows(self, first: int, end: int) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict({"id": pa.array(range(first, end), pa.int64())})
 
 
-def _positive(name: str, text: str, least: int = 1) -> int:
+def whole_option(options: Mapping[str, str], name: str, default: int, *, least: int = 0) -> int:
+    """A whole number from the options of a source."""
+    text = options.get(name, str(default))
     if not text.isdigit() or int(text) < least:
         raise InputError(f"option {name} {text!r} is not allowed; it must be a whole number of at least {least}.")
     return int(text)

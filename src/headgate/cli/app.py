@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from headgate.cli.application import application
 from headgate.cli.cluster import cluster
 from headgate.cli.common import HeadgateGroup
 from headgate.cli.demo import demo
@@ -11,6 +12,7 @@ from headgate.cli.explain import explain
 from headgate.cli.interrupts import keep_interrupts
 from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
+from headgate.cli.load import load
 from headgate.cli.mst import mst
 from headgate.cli.policies import policies
 from headgate.cli.report import report
@@ -47,6 +49,8 @@ app.command()(mst)
 app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
 app.add_typer(kafka, name="kafka")
+app.command()(load)
+app.add_typer(application, name="app")
 app.add_typer(lab, name="lab")
 app.command()(version)
 

@@ -98,7 +98,7 @@ def topic(
     """
     from headgate.local.topics import create_topic
 
-    create_topic(bootstrap or _own(), name, partitions)
+    create_topic(bootstrap or own_broker(), name, partitions)
     say(f"made {name} with {_counted(partitions, 'partition')}")
 
 
@@ -130,7 +130,7 @@ def connector(json_file: JsonOption = None) -> None:
 # ------------------------------------------------------------------------------------------------------------- asking
 
 
-def _own() -> str:
+def own_broker() -> str:
     """The address of the broker that is up here."""
     from headgate.local import kafka as local
 

@@ -32,7 +32,7 @@ COMPARED_SIZES = 10
 def simulate(  # noqa: PLR0913 - one parameter per option
     *,
     workload: Annotated[
-        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, or csv:PATH.")
+        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, csv:PATH or trace:NAME.")
     ],
     service_rate: Annotated[
         float, typer.Option(metavar="RATE", help="Records per second that one instance processes.")
@@ -132,6 +132,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       ramp:from=10,to=100,over=10m
       spike:base=10,peak=70,at=300s,width=300s
       csv:PATH, with columns timestamp and count or rate
+      trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
 
     [bold]Examples[/bold]
       [cyan]headgate simulate --workload constant:25 --service-rate 10 --seconds 10m[/cyan]

@@ -16,6 +16,7 @@ from headgate.core.units import parse_duration_s
 from headgate.workloads.contract import Workload
 from headgate.workloads.csv_file import read_csv
 from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
+from headgate.workloads.trace_load import trace_load
 
 
 def _rate(text: str) -> float:
@@ -57,8 +58,11 @@ _SHAPES = {
     ),
 }
 _CSV = "csv"
+_TRACE = "trace"
+_TRACE_KEYS = {"peak": _rate, "from": parse_duration_s, "lasting": parse_duration_s}
+_TRACE_EXAMPLE = "trace:wc98,peak=500,from=2h,lasting=10m"
 
-WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), "csv:PATH")
+WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), "csv:PATH", _TRACE_EXAMPLE)
 """One specification of each shape, for help texts."""
 
 
@@ -70,12 +74,14 @@ def parse_workload(spec: str) -> Workload:
         if not rest:
             raise InputError(f"workload {spec!r} names no file; write csv:PATH.")
         return read_csv(rest)
+    if name == _TRACE:
+        return _trace(spec, rest)
     if name not in _SHAPES:
-        raise UnknownNameError("workload", name, (*_SHAPES, _CSV))
+        raise UnknownNameError("workload", name, (*_SHAPES, _CSV, _TRACE))
     shape = _SHAPES[name]
     if not colon or not rest:
         raise InputError(f"workload {spec!r} says no more than its shape; write for example {shape.example}.")
-    values = _values(spec, name, shape, rest)
+    values = _values(spec, name, shape.keys, shape.example, rest)
     missing = [key for key in shape.keys if key not in values]
     if missing:
         raise InputError(f"workload {spec!r} lacks {', '.join(missing)}; write for example {shape.example}.")
@@ -85,19 +91,29 @@ def parse_workload(spec: str) -> Workload:
         raise InputError(f"workload {spec!r} is not usable: {error}") from error
 
 
-def _values(spec: str, name: str, shape: _Shape, rest: str) -> dict[str, str]:
+def _trace(spec: str, rest: str) -> Workload:
+    """A public trace by its name; all else that is said of it may be left out."""
+    trace, _, further = (part.strip() for part in rest.partition(","))
+    if not trace:
+        raise InputError(f"workload {spec!r} names no trace; write for example {_TRACE_EXAMPLE}.")
+    values = _values(spec, _TRACE, _TRACE_KEYS, _TRACE_EXAMPLE, further) if further else {}
+    given = {key: convert(values[key]) for key, convert in _TRACE_KEYS.items() if key in values}
+    return trace_load(trace, peak=given.get("peak"), from_s=given.get("from", 0.0), lasting_s=given.get("lasting"))
+
+
+def _values(
+    spec: str, name: str, keys: Mapping[str, Callable[[str], float]], example: str, rest: str
+) -> dict[str, str]:
     """The text given for each key; a shape with one key may leave it out."""
-    if len(shape.keys) == 1 and "=" not in rest:
-        return dict.fromkeys(shape.keys, rest)
+    if len(keys) == 1 and "=" not in rest:
+        return dict.fromkeys(keys, rest)
     values: dict[str, str] = {}
     for part in rest.split(","):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not value:
-            raise InputError(
-                f"workload {spec!r} has {part!r}, which is not key=value; write for example {shape.example}."
-            )
-        if key not in shape.keys:
-            raise UnknownNameError(f"key of workload {name}", key, shape.keys)
+            raise InputError(f"workload {spec!r} has {part!r}, which is not key=value; write for example {example}.")
+        if key not in keys:
+            raise UnknownNameError(f"key of workload {name}", key, keys)
         if key in values:
             raise InputError(f"workload {spec!r} gives {key} twice; once is allowed.")
         values[key] = value

@@ -22,7 +22,7 @@ Offsets: TypeAlias = Mapping[Partition, float]
 
 _NOT_COUNTED = frozenset({"timestamp"})
 """Keys of offsets whose numbers count no records (rate-micro-batch has one)."""
-_RECORD_BY_RECORD = frozenset({"kafka", "headgate-load", "rate"})
+_RECORD_BY_RECORD = frozenset({"kafka", "headgate-load", "headgate-records", "rate"})
 """Sources whose offset moves on by one for each record, or by more than one where there are gaps."""
 _RATIOS_KEPT = 15
 

@@ -1,0 +1,67 @@
+"""What a stream wrote against what a batch computes from the same records: nothing missing, doubled or wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from headgate.apps.contract import Application
+
+BATCH = "batch"
+"""In update mode, the column of what was written that tells the number of its batch."""
+CLOSES = "window_end_ms"
+TOLERANCE = 1e-9
+"""How far sums may differ, relatively: their order is another in a stream."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Counts of results."""
+
+    missing: int
+    unexpected: int
+    doubled: int
+    wrong: int
+
+    @property
+    def is_exact(self) -> bool:
+        return not (self.missing or self.unexpected or self.doubled or self.wrong)
+
+
+def compare(
+    application: Application, written: DataFrame, expected: DataFrame, *, closed_until_ms: int | None = None
+) -> Differences:
+    """What the sink holds against the results of a batch.
+
+    ``closed_until_ms`` is the watermark that the stream had reached: windows that end later need not be written yet.
+    """
+    keys = list(application.keys)
+    values = [name for name in expected.columns if name not in keys]
+    if closed_until_ms is not None and CLOSES in expected.columns:
+        expected = expected.where(f.col(CLOSES) <= closed_until_ms)
+    whole = f.struct(*values, f.lit(True).alias("there"))
+    newest = f.max_by(whole, BATCH) if application.output_mode == "update" else f.first(whole)
+    found = written.groupBy(keys).agg(newest.alias("found"), f.count("*").alias("times"))
+    both = expected.select(*keys, whole.alias("wanted")).join(found, keys, "full_outer")
+    differs = reduce(Column.__or__, (_differ(expected, name) for name in values), f.lit(False))
+    is_both = f.col("found").isNotNull() & f.col("wanted").isNotNull()
+    twice = f.col("times") > 1 if application.output_mode == "append" else f.lit(False)
+    row = both.agg(
+        f.count_if(f.col("found").isNull()),
+        f.count_if(f.col("wanted").isNull()),
+        f.count_if(twice),
+        f.count_if(is_both & differs),
+    ).first()
+    assert row is not None
+    return Differences(*row)
+
+
+def _differ(expected: DataFrame, name: str) -> Column:
+    found, wanted = f.col(f"found.{name}"), f.col(f"wanted.{name}")
+    if expected.schema[name].dataType.typeName() != "double":
+        return ~found.eqNullSafe(wanted)
+    far = f.abs(found - wanted) > TOLERANCE * f.greatest(f.abs(found), f.abs(wanted))
+    return f.coalesce(far, ~found.eqNullSafe(wanted))

@@ -1,0 +1,1 @@
+"""Queries over an auction house, after Nexmark: those by which papers on autoscaling measure."""

@@ -1,0 +1,57 @@
+"""Views of pages: who saw which page from where, and whether it was there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.workloads.draws import draws
+from headgate.workloads.keys import Keys
+from headgate.workloads.payloads import Record
+
+SCHEMA = (
+    "number BIGINT NOT NULL, at_ms BIGINT NOT NULL, url STRING NOT NULL, status INT NOT NULL, "
+    "zip STRING, user STRING NOT NULL"
+)
+USERS = 10_000
+ZIPS = 100
+_STATUSES = np.array([200, 304, 404, 500])
+_UP_TO = np.array([0.90, 0.95, 0.99])
+"""Nine views in ten succeed."""
+_ASKED = 0.2
+"""The share of addresses that carry a question behind the page."""
+
+
+class PageViews:
+    """The key is the page.
+
+    >>> PageViews(0, Keys(count=1)).records(7, np.array([1_700_000_000_000]))[0].key
+    b'/page/0'
+    """
+
+    def __init__(self, seed: int, keys: Keys) -> None:
+        self._seed = seed
+        self._keys = keys
+
+    def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
+        count = len(at_ms)
+        status, zips, users, asked = (draws(self._seed, stream, first, count) for stream in (1, 2, 3, 4))
+        rows = zip(
+            self._keys.of(first, count).tolist(),
+            np.where(asked < _ASKED, "?from=Search", "").tolist(),
+            at_ms.tolist(),
+            _STATUSES[np.searchsorted(_UP_TO, status, side="right")].tolist(),
+            (zips * ZIPS).astype(np.int64).tolist(),
+            (users * USERS).astype(np.int64).tolist(),
+            strict=True,
+        )
+        return [
+            Record(
+                b"/page/%d" % page,
+                f'{{"number":{number},"at_ms":{due_ms},"url":"/page/{page}{question}","status":{code},'
+                f'"zip":"{zip_code:05}","user":"u{user}"}}'.encode(),
+            )
+            for number, (page, question, due_ms, code, zip_code, user) in enumerate(rows, start=first)
+        ]

@@ -1,0 +1,105 @@
+"""Short texts of made-up words, of which the ordinary ones are said most; some carry hashtags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.workloads.draws import draws
+from headgate.workloads.keys import Keys
+from headgate.workloads.payloads import Record
+
+SCHEMA = "number BIGINT NOT NULL, at_ms BIGINT NOT NULL, text STRING NOT NULL"
+WORDS = 8
+"""Words in a text."""
+_ORDINARY = [
+    "the",
+    "river",
+    "rises",
+    "and",
+    "a",
+    "gate",
+    "opens",
+    "before",
+    "streams",
+    "of",
+    "water",
+    "reach",
+    "their",
+    "valley",
+    "while",
+    "rain",
+    "falls",
+    "on",
+    "every",
+    "hill",
+    "streaming",
+    "down",
+    "into",
+    "fields",
+    "where",
+    "farmers",
+    "watch",
+    "it",
+    "run",
+    "past",
+    "mills",
+    "toward",
+    "sea",
+]
+
+
+class Sentences:
+    """The key is a word of its own that the text begins with; the others are drawn from ordinary ones."""
+
+    def __init__(self, seed: int, keys: Keys) -> None:
+        self._seed = seed
+        self._keys = keys
+
+    def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
+        count = len(at_ms)
+        # Squaring makes the first of the list the most frequent ones.
+        chosen = [
+            (draws(self._seed, stream, first, count) ** 2 * len(_ORDINARY)).astype(np.int64).tolist()
+            for stream in range(1, WORDS)
+        ]
+        rows = zip(self._keys.of(first, count).tolist(), at_ms.tolist(), *chosen, strict=True)
+        return [
+            Record(
+                b"word%d" % key,
+                f'{{"number":{number},"at_ms":{due_ms},"text":"word{key} '
+                f'{" ".join([_ORDINARY[word] for word in words])}"}}'.encode(),
+            )
+            for number, (key, due_ms, *words) in enumerate(rows, start=first)
+        ]
+
+
+class Messages:
+    """Messages with hashtags: the key is the first; half of them have a second, and some write theirs in capitals."""
+
+    def __init__(self, seed: int, keys: Keys) -> None:
+        self._seed = seed
+        self._keys = keys
+
+    def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
+        count = len(at_ms)
+        second, capital, word = (draws(self._seed, stream, first, count) for stream in (1, 2, 3))
+        others = np.where(second < 0.5, (second * 2 * self._keys.count).astype(np.int64), -1)
+        rows = zip(
+            self._keys.of(first, count).tolist(),
+            at_ms.tolist(),
+            others.tolist(),
+            np.where(capital < 0.1, "Tag", "tag").tolist(),
+            (word * len(_ORDINARY)).astype(np.int64).tolist(),
+            strict=True,
+        )
+        return [
+            Record(
+                b"tag%d" % key,
+                f'{{"number":{number},"at_ms":{due_ms},"text":"#{name}{key} {_ORDINARY[word]}'
+                f'{f" #tag{other}" if other >= 0 else ""}"}}'.encode(),
+            )
+            for number, (key, due_ms, other, name, word) in enumerate(rows, start=first)
+        ]

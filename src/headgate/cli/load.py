@@ -1,0 +1,198 @@
+"""headgate load"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.cli.kafka import BootstrapOption, own_broker
+from headgate.core.errors import EngineError, InputError
+
+if TYPE_CHECKING:
+    from headgate.local.producer import TopicSink
+    from headgate.workloads.replay import Standing
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+
+
+def load(  # noqa: PLR0913 - one parameter per option
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="What arrives when, one of those above.")],
+    *,
+    to: Annotated[str, typer.Option(metavar="kafka:TOPIC", help="Where the records go.")],
+    app: Annotated[str, typer.Option(metavar="NAME", help="Whose records they are.")] = "numbered",
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="How much of the workload; all of it where it has an end.", show_default=False
+        ),
+    ] = None,
+    speed: Annotated[
+        str, typer.Option(metavar="X", help="1 to 1000 times as fast, or max: as fast as they are accepted.")
+    ] = "1",
+    keys: Annotated[int, typer.Option(metavar="N", min=1, help="How many different keys.")] = 1000,
+    skew: Annotated[
+        float, typer.Option(metavar="S", min=0, help="Key k is as frequent as 1/k^S: 0 is even, 1 is as words are.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes the records repeatable.")] = 0,
+    event_start: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Event time of the start, ISO 8601; now if not given.", show_default=False),
+    ] = None,
+    bootstrap: BootstrapOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Send the records of a workload to a topic, each when it is due.
+
+    It is an open loop: what is due is sent, whether or not anybody keeps up, and how late it was is told. Records
+    are numbered from 0 without a gap, and carry their due time ([bold]at_ms[/bold]), which passes at the speed of the
+    workload. The exit code is 1 if a record was refused or not acknowledged, 130 after Ctrl-C.
+
+    [bold]Workloads[/bold]
+      constant:10
+      periodic:base=10,peak=20,high=20s,low=40s
+      sine:mean=50,amplitude=30,period=1h
+      gaussian:base=0,peak=100,center=30m,sigma=8m
+      ramp:from=10,to=100,over=10m
+      spike:base=10,peak=70,at=300s,width=300s
+      csv:PATH, with columns timestamp and count or rate
+      trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
+
+    [bold]Examples[/bold]
+      [cyan]headgate load constant:50000 --seconds 1m --to kafka:orders[/cyan]
+      [cyan]headgate load trace:wc98,peak=20,from=45d,lasting=12h --speed 1000 --to kafka:orders --skew 1[/cyan]
+      [cyan]headgate load ramp:from=10,to=1000,over=10m --seconds 10m --speed max --to kafka:orders --json[/cyan]
+    """
+    import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
+    from headgate.cli.load_view import load_view
+    from headgate.runtime.clock import SystemClock
+    from headgate.workloads.load import Load, parse_speed
+    from headgate.workloads.replay import Replay
+
+    check_target(json_file)
+    topic = _topic(to)
+    lasting_s = None if seconds is None else duration_s("--seconds", seconds)
+    asked = Load(workload, app, lasting_s, parse_speed(speed), keys, skew, seed)
+    total, payloads = asked.schedule.total, asked.make_payloads()
+    given_ms = None if event_start is None else _moment_ms(event_start)
+    sink, clock = _sink(bootstrap or own_broker(), topic), SystemClock()
+    start_ms = round(clock.now() * 1000) if given_ms is None else given_ms
+    replay = Replay(asked, payloads, sink, clock, start_ms=start_ms)
+    # Where JSON goes to standard output, the view must not.
+    console = make_console(stderr=json_file == "-")
+    title = f"[bold]headgate load[/bold] · {workload} · {app} → {topic}"
+    with _stopped_by_signals() as stop, load_view(console, title, total=total, lasting_s=asked.lasting_s) as view:
+        result = replay.run(stop, view.tell)
+    if json_file is not None:
+        described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **asked.to_json()}
+        write_json(described | _as_json(result), json_file)
+    if json_file != "-":
+        for sentence in _sentences(result, topic):
+            say(sentence)
+    if result.answers.failed or result.unanswered:
+        raise typer.Exit(1)
+    if result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+# -------------------------------------------------------------------------------------------------------------- input
+
+
+def _topic(to: str) -> str:
+    kind, _, topic = to.partition(":")
+    if kind == "embedded":
+        raise InputError(
+            "--to embedded is not possible: an embedded source lives in the job that reads it, as the format "
+            "headgate-records with the same options; write kafka:TOPIC."
+        )
+    if kind != "kafka" or not topic:
+        raise InputError(f"--to {to!r} is not understood; write kafka:TOPIC.")
+    return topic
+
+
+def _moment_ms(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(f"--event-start {text!r} is not understood; write for example 2024-05-01T12:00.") from error
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _sink(bootstrap: str, topic: str) -> TopicSink:
+    from headgate.local.producer import TopicSink
+
+    try:
+        return TopicSink(bootstrap, topic)
+    except EngineError as error:  # Before anything was sent, a broker that is not there is a wrong address.
+        raise InputError(str(error)) from error
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that is set by the first signal to end; a second one interrupts whatever is going on."""
+    from headgate.local.interruption import SIGNALS
+
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# ------------------------------------------------------------------------------------------------------------- output
+
+
+def _as_json(result: Standing) -> dict[str, Any]:
+    lateness = result.lateness
+    return {
+        "due": result.due,
+        "sent": result.sent,
+        "acknowledged": result.answers.acknowledged,
+        "failed": result.answers.failed,
+        "failures": dict(result.answers.reasons),
+        "unanswered": result.unanswered,
+        "interrupted": result.interrupted,
+        "elapsed_s": result.elapsed_s,
+        "rate_per_s": result.rate_per_s,
+        "schedule_error": lateness
+        and {
+            "p50_s": lateness.percentile_s(50),
+            "p99_s": lateness.percentile_s(99),
+            "max_s": lateness.max_s,
+            "share": lateness.moved_share,
+        },
+    }
+
+
+def _sentences(result: Standing, topic: str) -> Iterator[str]:
+    from headgate.cli.load_view import lateness_in_words
+
+    answers = result.answers
+    stopped = "stopped early: " if result.interrupted else ""
+    yield (
+        f"{stopped}{result.due:,} records were due; sent {result.sent:,} to {topic} in {result.elapsed_s:.1f} s "
+        f"({result.rate_per_s:,.0f}/s): {answers.acknowledged:,} acknowledged, {answers.failed:,} failed"
+    )
+    for reason, count in answers.reasons.items():
+        yield f"failed: {count:,} × {reason}"
+    if result.unanswered:
+        yield f"not known: whether {result.unanswered:,} more arrived"
+    if result.lateness is not None:
+        share = f"{100 * result.lateness.moved_share:.2g} %"
+        yield f"schedule error: late by {lateness_in_words(result.lateness)}; {share} in another second than due"

@@ -1,0 +1,150 @@
+"""The replayer: sends the records of a schedule when they are due, whether or not the other side keeps up (open loop).
+
+Nothing is skipped to catch up and nothing is sent ahead of time: what could not be sent when it was due is sent as soon
+as it can be, and how late it was is told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from headgate.workloads.lateness import Lateness
+from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
+from headgate.workloads.payloads import Payloads, Record
+from headgate.workloads.schedule import event_times_ms
+
+TICK_S = 0.005
+"""Records that are due within a tick are sent together: a hand-over of one costs as much as one of hundreds."""
+CHUNK = 2_000
+"""No more records than this are made at once."""
+TELL_EVERY_S = 0.25
+
+
+class Clock(Protocol):
+    """Where the replayer gets its time from."""
+
+    def now(self) -> float:
+        """Seconds; never goes back."""
+        ...
+
+    def wait_until(self, at_s: float, stop: threading.Event) -> None:
+        """Wait for a time to come, or for ``stop`` to be set."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the other side said of the records that it was given."""
+
+    acknowledged: int = 0
+    failed: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Failed records, by reason."""
+
+
+class Sink(Protocol):
+    """Where records go."""
+
+    def send(self, records: Sequence[Record]) -> int:
+        """Take as many records, from the first on, as can be taken within a moment; says how many."""
+        ...
+
+    def answers(self) -> Answers:
+        """What is known by now of the records taken."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until every record taken is answered."""
+        ...
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A load, under way or at its end."""
+
+    elapsed_s: float
+    """By the clock, since the start."""
+    due: int
+    """Records due by now."""
+    sent: int
+    answers: Answers
+    lateness: Lateness | None
+    """Of the records sent; ``None`` where they did not wait for their time."""
+    interrupted: bool = False
+
+    @property
+    def unanswered(self) -> int:
+        """Records that were sent, and of which it is not known whether they arrived."""
+        return self.sent - self.answers.acknowledged - self.answers.failed
+
+    @property
+    def rate_per_s(self) -> float:
+        return self.sent / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+
+class Replay:
+    """One load, its payloads, and where they go; ``start_ms`` is the event time at which its schedule starts."""
+
+    def __init__(self, load: Load, payloads: Payloads, sink: Sink, clock: Clock, *, start_ms: int) -> None:
+        self._load = load
+        self._schedule = load.schedule
+        self._payloads = payloads
+        self._sink = sink
+        self._clock = clock
+        self._start_ms = start_ms
+        self._lateness = None if load.speed == AS_FAST_AS_ACCEPTED else Lateness()
+        self._sent = 0
+        self._began_s = self._told_s = clock.now()
+
+    def run(self, stop: threading.Event, tell: Callable[[Standing], None] = lambda _: None) -> Standing:
+        """Send everything, or until ``stop`` is set, and wait for the answers; ``tell`` hears of it now and then."""
+        self._began_s = self._told_s = self._clock.now()
+        while self._sent < self._schedule.total and not stop.is_set():
+            tick_s = self._clock.now()
+            if not self._send_what_is_due(stop, tell):
+                self._wait(tick_s, stop)
+            self._tell_now_and_then(tell)
+        due = self._due()
+        with suppress(KeyboardInterrupt):  # Asked a second time, it is meant: the rest stays unanswered.
+            self._sink.flush()
+        return replace(self._standing(), due=due, interrupted=self._sent < self._schedule.total)
+
+    def _send_what_is_due(self, stop: threading.Event, tell: Callable[[Standing], None]) -> bool:
+        """Says whether there is more."""
+        due_s = self._schedule.due_s(self._sent, min(self._due() - self._sent, CHUNK))
+        records = self._payloads.records(self._sent, event_times_ms(due_s, self._start_ms))
+        done = 0
+        while done < len(records) and not stop.is_set():
+            taken = self._sink.send(records[done:])
+            if taken and self._lateness is not None:
+                self._lateness.sent(self._elapsed_s(), due_s[done : done + taken] / self._load.speed)
+            done += taken
+            self._sent += taken
+            self._tell_now_and_then(tell)
+        return len(records) == CHUNK
+
+    def _wait(self, tick_s: float, stop: threading.Event) -> None:
+        """Wait for the next tick in which a record is due; to tell how it stands, that may be one without."""
+        if self._sent < self._schedule.total:
+            next_s = self._began_s + float(self._schedule.due_s(self._sent, 1)[0]) / self._load.speed
+            self._clock.wait_until(min(max(next_s, tick_s + TICK_S), tick_s + TELL_EVERY_S), stop)
+
+    def _tell_now_and_then(self, tell: Callable[[Standing], None]) -> None:
+        if self._clock.now() - self._told_s >= TELL_EVERY_S:
+            self._told_s = self._clock.now()
+            tell(self._standing())
+
+    def _standing(self) -> Standing:
+        return Standing(self._elapsed_s(), self._due(), self._sent, self._sink.answers(), self._lateness)
+
+    def _due(self) -> int:
+        """Records due by now."""
+        # Rounding may have a record due a moment later than it was sent.
+        return max(self._load.due_after(self._elapsed_s()), self._sent)
+
+    def _elapsed_s(self) -> float:
+        return self._clock.now() - self._began_s
