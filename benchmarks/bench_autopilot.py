@@ -11,14 +11,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from benchmarks.common import Row, best_s, reference_s, report
 
 from headgate.core.objective import parse_objective
-from headgate.core.types import JSON, Decision, Instant, Proposal
+from headgate.core.types import JSON, Instant, Proposal
 from headgate.core.window import Window
+from headgate.journal.contract import Journal
 from headgate.journal.expectations import coverage
 from headgate.journal.memory import MemoryJournal
 from headgate.lab.promises.cells import BOUNDS, INTERVAL_S, JOB, STARTUP_SPREAD, first_size
@@ -59,18 +58,9 @@ class Maker:
         return self.policy
 
 
-@dataclass(frozen=True)
-class Day:
-    took_ms: Sequence[float]
-    """Of each decision."""
-    decisions: Sequence[Decision]
-    covered: dict[str, tuple[int, int]]
-    """Of each thing that was expected how often that was answered, and how often within the interval."""
-
-
-def play(load: Load, seconds: float = DAY_S) -> Day:
-    """Decide on a load, as the lab's promises are tried."""
-    maker, journal = Maker(), MemoryJournal()
+def play(load: Load, seconds: float = DAY_S, journal: Journal | None = None) -> list[float]:
+    """Decide on a load, as the lab's promises are tried; gives how long each decision took, in milliseconds."""
+    maker = Maker()
     simulate(
         maker,
         load.workload,
@@ -85,41 +75,42 @@ def play(load: Load, seconds: float = DAY_S) -> Day:
         seed=load.seed,
         journal=journal,
     )
-    decisions = journal.decisions()
-    return Day(maker.policy.took_ms, decisions, coverage(decisions, journal.observations()))
+    return maker.policy.took_ms
 
 
-def decided(day: Day) -> list[JSON]:
-    """All that was decided, with all the numbers behind it."""
-    return [
-        [one.at_s, verdict.target, dict(verdict.numbers)] for one in day.decisions for verdict in one.verdicts.values()
-    ]
+def two_hours() -> JSON:
+    """How long the decisions of two hours took, and what they were, with all the numbers behind them."""
+    journal = MemoryJournal()
+    took_ms = play(make_load(TIMED), SHORT_S, journal)
+    verdicts = ((one.at_s, verdict) for one in journal.decisions() for verdict in one.verdicts.values())
+    return {
+        "took_ms": took_ms,
+        "decided": [[at_s, verdict.target, dict(verdict.numbers)] for at_s, verdict in verdicts],
+    }
 
 
 def tell() -> None:
-    """What a process without numba has to say: how long decisions took, and what they were."""
-    day = play(make_load(TIMED), SHORT_S)
-    json.dump({"took_ms": list(day.took_ms), "decided": decided(day)}, sys.stdout)
+    """What a process without numba has to say."""
+    json.dump(two_hours(), sys.stdout)
 
 
 def bench_decision() -> None:
     """Milliseconds of a decision, and seconds of a day of them."""
     play(make_load(TIMED), 60.0)  # Compiled by now.
-    compiled = play(make_load(TIMED), SHORT_S)
+    compiled = two_hours()
     told = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], check=True, capture_output=True, text=True)
     plain = json.loads(told.stdout)
-    assert plain["decided"] == json.loads(json.dumps(decided(compiled))), (
-        "with numba and without, decisions are the same"
-    )
+    is_the_same = plain["decided"] == json.loads(json.dumps(compiled["decided"]))
+    assert is_the_same, "with numba and without, decisions are the same"
     day_s = best_s(lambda: play(make_load(TIMED)), repeats=3)
     rows: list[Row] = [
         {"what": what, "unit": unit, "value": value}
         for what, unit, value in (
-            ("a decision with numba (median)", "ms", statistics.median(compiled.took_ms)),
-            ("a decision with numba (95 % are faster)", "ms", statistics.quantiles(compiled.took_ms, n=20)[-1]),
+            ("a decision with numba (median)", "ms", statistics.median(compiled["took_ms"])),
+            ("a decision with numba (95 % are faster)", "ms", statistics.quantiles(compiled["took_ms"], n=20)[-1]),
             ("a decision without numba (median)", "ms", statistics.median(plain["took_ms"])),
             ("a decision without numba (95 % are faster)", "ms", statistics.quantiles(plain["took_ms"], n=20)[-1]),
-            ("decisions that were the same with and without", "of", f"{len(plain['decided'])}"),
+            ("compared with and without, all the same", "decisions", len(plain["decided"])),
             ("a simulated day, a decision every 10 s, with numba", "s of one core", day_s),
             ("a simulated day, over a plain loop of a million steps", "times", day_s / reference_s()),
         )
@@ -132,7 +123,9 @@ def bench_coverage() -> None:
     rows: list[Row] = []
     together = dict.fromkeys(STATED, (0, 0))
     for name in LOADS:
-        covered = play(make_load(name)).covered
+        journal = MemoryJournal()
+        play(make_load(name), journal=journal)
+        covered = coverage(journal.decisions(), journal.observations())
         rows.append(_row(name, covered))
         together = {key: (together[key][0] + covered[key][0], together[key][1] + covered[key][1]) for key in STATED}
     report("autopilot-coverage", [*rows, _row("all", together)])
