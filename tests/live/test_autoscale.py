@@ -63,7 +63,9 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
     with closing(SqliteJournal.read(journal)) as reader:
         changes = [one.verdicts["job"] for one in reader.decisions() if not one.is_hold]
         kinds = [event.kind for event in reader.events()]
-        startups = [one for seen in reader.observations() for one in seen.startups.get("job", ())]
+        told = (one for seen in reader.observations() for one in seen.startups.get("job", ()))
+        # Each is told of when it has registered, and again when all is known.
+        startups = list({one.instance: one for one in told}.values())
         learned = reader.load_state(startup_key("follows"))
     assert startups, "how long a new executor took to be of use"
     for one in startups:
