@@ -194,7 +194,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             return Target(1, "cautious", f"{plain(backlog)} records wait, and there is no instance: one", numbers)
         lowest, _ = self._bounds(operator, sample)
         watched_s = max(IDLE_BINS * BIN_S, self.settings.scale_in_window_s)
-        if 0 == lowest < instances.planned and learned.was_idle(sample, math.ceil(watched_s / BIN_S)):
+        bins = math.ceil(watched_s / BIN_S)
+        if 0 == lowest < instances.planned and len(learned.load) >= bins and learned.was_idle(sample, bins):
             told = f"nothing has come for {format_duration(watched_s)}, and nothing waits: no instance is needed"
             return Target(0, "idle", told, numbers)
         if latency_s is None:

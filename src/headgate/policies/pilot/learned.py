@@ -60,9 +60,8 @@ class Learned:
         return math.pow(max(1e-9, work_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
 
     def was_idle(self, sample: Sample, bins: int) -> bool:
-        """Whether nothing has come for so long, and nothing waits."""
-        come = self.load.counts(bins)
-        return (sample.backlog or 0.0) < 1 and len(come) == bins and float(come.sum()) < 1
+        """Whether nothing has come for so long, as far as is known, and nothing waits."""
+        return (sample.backlog or 0.0) < 1 and float(self.load.counts(bins).sum()) < 1
 
     def take_in(self, sample: Sample, batches: Sequence[Batch], instances: Instances) -> None:
         """Learn from a new reading, and from the batches that ended since the last one."""
