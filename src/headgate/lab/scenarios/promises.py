@@ -37,7 +37,7 @@ def run(progress: Progress) -> Outcome:
     return _run(ALL, progress)
 
 
-@scenario("promises-loads", "A day of every load at two levels: asked, delivered, and its cost (takes an hour).")
+@scenario("promises-loads", "A day of every load at two levels: asked, delivered, and its cost (takes long).")
 def run_loads(progress: Progress) -> Outcome:
     return _run(LOADS, progress)
 

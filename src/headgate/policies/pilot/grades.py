@@ -22,6 +22,8 @@ from headgate.core.types import JSON, Instant
 AHEAD_S = 60.0
 COVERAGE = 0.9
 STEP = 0.1
+SLACK = 0.02
+"""A difference of this share of what is expected is chance."""
 NARROWEST, WIDEST = math.log(0.2), math.log(1000.0)
 
 
@@ -37,9 +39,9 @@ class Interval:
 class Grades:
     """Of one quantity."""
 
-    def __init__(self, slack: float = 1.0) -> None:
+    def __init__(self, slack: float = SLACK) -> None:
         self._slack = slack
-        """A difference of this much is chance."""
+        """A difference of this much is chance, whatever is expected."""
         self._open: deque[tuple[Instant, float, float]] = deque()
         self._width = 0.0
         """The logarithm of the factor by which intervals are widened."""
@@ -54,7 +56,7 @@ class Grades:
     def expect(self, now: Instant, low: float, middle: float, high: float) -> Interval:
         """State an interval for ``AHEAD_S`` from now, and remember it."""
         factor = math.exp(self._width)
-        slack = 0.02 * max(self._slack, middle)
+        slack = max(self._slack, SLACK * middle)
         stated = Interval(
             max(0.0, middle - factor * (middle - low + slack)), middle, middle + factor * (high - middle + slack)
         )

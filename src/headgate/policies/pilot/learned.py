@@ -18,12 +18,10 @@ from headgate.policies.pilot.service import LEAST_GAMMA, ServiceModel
 YOUNG_BINS = 90
 """A quarter of an hour."""
 
-WHOLE_INSTANCE = 50.0
-"""Sizes are whole numbers: what is expected may be beside the mark by one."""
-
 
 def _grades() -> dict[str, Grades]:
-    return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades(slack=WHOLE_INSTANCE)}
+    # Sizes are whole numbers: what is expected may be beside the mark by one.
+    return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades(slack=1.0)}
 
 
 @dataclass(slots=True)
