@@ -164,9 +164,9 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def say(sentence: str) -> None:
-    """A sentence to standard output, as it is: no markup, and no line ends where the terminal ends."""
-    make_console().print(sentence, markup=False, soft_wrap=True)
+def say(sentence: str, *, stderr: bool = False) -> None:
+    """A sentence as it is: no markup, and no line ends where the terminal ends."""
+    make_console(stderr=stderr).print(sentence, markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -164,7 +164,8 @@ class MicroBatchJob:
         is_cold = self._cold_batches > 0
         self._cold_batches = max(0, self._cold_batches - 1)
         self._started_available_s = self._available_by(at_s)
-        work_s = self._service(at_s, records, oldest_s, is_cold=is_cold) / self._core_rate_per_s
+        work_s = self._service(at_s, records, oldest_s, is_cold=is_cold)
+        work_s /= self._core_rate_per_s * model.efficiency(self._ready)
         work_s += (model.partitions or 0) * model.task_overhead_s
         self._batch = _Running(
             at_s,
