@@ -83,7 +83,7 @@ class RunFolder:
         """
         if not self._run.exists():
             for place, what in ((self.path, "run"), (self.checkpoint, "checkpoint of a run")):
-                if place.exists() and not (place.is_dir() and not any(place.iterdir())):
+                if not _is_new(place):
                     raise InputError(f"{place} holds something that is no {what}; name a folder that is new or empty.")
             return None
         try:
@@ -107,6 +107,11 @@ class RunFolder:
             kept = {"version": FORMAT_VERSION, "asked": dict(asked), "beginning": asdict(found)}
             write_whole(self._run, json.dumps(kept, indent=2) + "\n")
         return found
+
+
+def _is_new(place: Path) -> bool:
+    """Whether there is nothing yet, or folders only in which there is nothing."""
+    return not place.exists() or (place.is_dir() and not any(not entry.is_dir() for entry in place.rglob("*")))
 
 
 def _told(value: JSON) -> str:
