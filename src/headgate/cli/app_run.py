@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -92,6 +94,10 @@ def run(  # noqa: PLR0913 - one parameter per option
             metavar="URL", help="A Spark cluster of your own; otherwise one for this run.", show_default=False
         ),
     ] = None,
+    state_partitions: Annotated[
+        str,
+        typer.Option(metavar="LO..HI", help="Over how many partitions state is spread; more when that pays."),
+    ] = "2..8",
     trigger: Annotated[str, typer.Option(metavar="DURATION", help="Time between batches, at least.")] = "1s",
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between decisions.")] = "2s",
     check: Annotated[
@@ -119,7 +125,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     check_target(json_file)
     require_plotly()
     application = find_application(name)
-    fewest, most = _bounds(executors)
+    fewest, most = _bounds("--executors", executors)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     load = _load(no_load, workload, name, lasting_s, (speed, keys, skew, seed))
     place = folder or Path("headgate-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -137,6 +143,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         output_topic=output_topic,
         form=_one_of("--results", results, FORMS),  # type: ignore[arg-type] # it is one of them
         master=master,
+        state_partitions=_bounds("--state-partitions", state_partitions),
         trigger_interval_s=duration_s("--trigger", trigger),
         interval_s=duration_s("--interval", interval),
         check=check,
@@ -157,10 +164,10 @@ def run(  # noqa: PLR0913 - one parameter per option
 # -------------------------------------------------------------------------------------------------------------- input
 
 
-def _bounds(text: str) -> tuple[int, int]:
+def _bounds(option: str, text: str) -> tuple[int, int]:
     fewest, dots, most = text.partition("..")
     if not (dots and fewest.isdigit() and most.isdigit()):
-        raise InputError(f"--executors {text!r} is not understood; write the fewest and the most, as 1..4.")
+        raise InputError(f"{option} {text!r} is not understood; write the fewest and the most, as 1..4.")
     return int(fewest), int(most)
 
 
@@ -204,6 +211,8 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
     from headgate.apps.running.accounts import Totals
     from headgate.apps.running.run import RunView, run_application
     from headgate.cli.live_view import LiveView, Shown, live_view
+    from headgate.core.errors import EngineError, QueryFailedError
+    from headgate.core.types import Event
     from headgate.runtime.loop import Watcher
     from headgate.workloads.replay import Standing
 
@@ -219,6 +228,9 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
             more = f"{sent}{totals.malformed:,} malformed, {totals.late:,} late, {totals.batches:,} batches"
             self._shown.count("records", f"{totals.read:,} read", more)
 
+        def event(self, event: Event) -> None:
+            self._shown.event(event)
+
         @property
         def watcher(self) -> Watcher:
             return self._shown.tick
@@ -231,8 +243,28 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
         lasting_s,
         when_stopped=f"Ctrl-C stops; --folder {plan.folder.path} goes on",
     )
-    with live_view(console, shown) as view:
-        return run_application(plan, View(view))
+    try:
+        with live_view(console, shown) as view, _logged(plan.folder.path / "headgate.log"):
+            return run_application(plan, View(view))
+    except QueryFailedError as error:
+        raise EngineError(
+            f"{str(error).rstrip('.')}; what was read is kept, and the same command with --folder {plan.folder.path} "
+            "goes on where it was."
+        ) from error
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """What is logged goes into a file: it has no place in a live view."""
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("headgate")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
 
 
 # ------------------------------------------------------------------------------------------------------------- output

@@ -17,7 +17,7 @@ from rich.text import Text
 from headgate.cli.sparklines import sparkline
 from headgate.core.budget import Budget
 from headgate.core.objective import Objective
-from headgate.core.types import Decision, Observation, Verdict
+from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.core.units import format_duration
 from headgate.journal.budgets import money, pace_in_words
 from headgate.policies.frame.readings import plain
@@ -50,6 +50,7 @@ class LiveView:
         self._lock = threading.Lock()
         self._stage = ""
         self._last_change: tuple[float, Verdict] | None = None
+        self._last_event: Event | None = None
         self._newest: Verdict | None = None
         self._spent: list[float | None] = []
         """The share of the error budget that was spent, by tick."""
@@ -65,6 +66,14 @@ class LiveView:
         """Show what was counted beside what the loop sees: a line with a name, in place of the one that it had."""
         with self._lock:
             self._counts[name] = (told, more)
+
+    def event(self, event: Event) -> None:
+        """Take in what happened to the query itself."""
+        with self._lock:
+            self._last_event = event
+            if not self._console.is_terminal:
+                after = format_duration(round(time.monotonic() - self._began_s))
+                self._console.print(f"{after:>7}  {event.kind}: {event.detail}", markup=False, soft_wrap=True)
 
     def tick(self, observation: Observation | None, decision: Decision | None) -> None:
         """Take in what a tick of the loop saw and decided; a watcher."""
@@ -163,6 +172,9 @@ class LiveView:
             style = "bold green" if verdict.change > 0 else "bold yellow"
             change = (f"{verdict.current} → {verdict.target}", style)
             yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), change, f"  {verdict.reason}")
+        if self._last_event is not None:
+            style = "bold red" if self._last_event.kind.endswith(("failed", "given-up", "no-room")) else "dim"
+            yield Text.assemble(("query  ", "dim"), (self._last_event.kind, style), f"  {self._last_event.detail}")
         if self._newest is not None:
             stopped = [note.why for note in self._newest.notes if note.before != note.after]
             held = f" (held: {stopped[-1]})" if stopped and not self._newest.change else ""

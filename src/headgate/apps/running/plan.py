@@ -42,6 +42,8 @@ class RunPlan:
     form: Form = "parquet"
     master: str | None = None
     """A cluster of the user's own; otherwise one that is there for this run."""
+    state_partitions: tuple[int, int] = (2, 8)
+    """The fewest and the most partitions of an application's state; it is spread over more when that pays."""
     trigger_interval_s: float = 1.0
     interval_s: float = 2.0
     check: bool = False
@@ -54,6 +56,9 @@ class RunPlan:
                 f"a trigger every {self.trigger_interval_s:g} s and a decision every {self.interval_s:g} s are not "
                 "possible; both must be above 0."
             )
+        fewest, most = self.state_partitions
+        if not 1 <= fewest <= most:
+            raise InputError(f"{fewest} to {most} state partitions are not possible; 1 to 1 or more are.")
         if self.master is not None and (not self.master or self.master.startswith("local")):
             raise InputError(
                 f"--master {self.master!r} is not possible: all tasks would run in the driver, and there is nothing to "

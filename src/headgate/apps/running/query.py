@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -14,19 +13,7 @@ from headgate.apps.contract import Application
 from headgate.apps.running.folder import RunFolder
 from headgate.apps.running.results import Results
 from headgate.apps.running.sources import RunSource
-
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-SETTINGS = {
-    # What Python keeps needs it, and state that is to be repartitioned.
-    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-}
-
-
-class Plan(Protocol):
-    """What may change from one start of a query to the next."""
-
-    @property
-    def source_options(self) -> Mapping[str, str]: ...
+from headgate.core.query_plan import Plan
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,16 +20,18 @@ from headgate.apps.running.feeder import Feeder
 from headgate.apps.running.folder import Beginning
 from headgate.apps.running.kafka_source import Broker, find_broker, have_topic, reached
 from headgate.apps.running.plan import RunPlan
-from headgate.apps.running.query import SETTINGS, ApplicationQuery
+from headgate.apps.running.query import ApplicationQuery
 from headgate.apps.running.results import ResultFiles, Results, ResultTopic
 from headgate.apps.running.sources import EmbeddedSource, RunSource, TopicSource, records_between
-from headgate.core.types import JSON
+from headgate.core.types import JSON, Event
 from headgate.local.cluster import LocalCluster, graceful_removal, local_settings, open_session, starting_size
 from headgate.local.connector import find_connector
 from headgate.local.interruption import Interruption
 from headgate.local.machine import LOOPBACK
 from headgate.local.topics import create_topic, topics
 from headgate.runtime.loop import Watcher
+from headgate.runtime.managed.run import ManagedRun
+from headgate.runtime.managed.run import run as run_managed
 from headgate.runtime.summary import RunRecord
 from headgate.workloads.replay import Standing
 
@@ -44,6 +46,9 @@ class RunView:
 
     def records(self, totals: Totals, load: Standing | None) -> None:
         """What became of the records so far."""
+
+    def event(self, event: Event) -> None:
+        """What happened to the query: a start, a failure, a change."""
 
     @property
     def watcher(self) -> Watcher:
@@ -123,14 +128,17 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
         books = Bookkeeper(spark, plan.application, source, plan.folder)
         books.start()
         query = ApplicationQuery(plan.application, source, results, plan.folder, plan.trigger_interval_s)
-        with _looked_after(spark, query, plan, (record, view.watcher)) as is_over:
+        with _managed(spark, query, plan, view, record) as running:
             if feeder is not None:
                 feeder.start()
                 stack.callback(feeder.stop)
             view.stage("running")
-            _wait(plan, source, books, feeder, is_over, view)
-            view.stage("stopping the query")
-        books.close()
+            try:
+                _wait(plan, source, books, feeder, running, view)
+            finally:
+                view.stage("stopping the query")
+                running.stop()
+                books.close()
         available = _available(plan, source, feeder)
         differences = None
         if plan.check:
@@ -189,7 +197,7 @@ def _output_topic(plan: RunPlan, broker: Broker | None) -> ResultTopic | None:
 def _session(plan: RunPlan, interruption: Interruption, view: RunView) -> Iterator[SparkSession]:
     """A session on the cluster that was named, or on one that is there for this run."""
     fewest = max(1, plan.objective.min_instances)
-    settings = {"spark.sql.shuffle.partitions": str(plan.objective.max_instances)} | SETTINGS
+    settings = {"spark.sql.shuffle.partitions": str(plan.state_partitions[0])}
     if plan.source == "kafka" or plan.output_topic is not None:
         settings["spark.jars"] = find_connector().spark_jars
     with ExitStack() as stack:
@@ -206,31 +214,28 @@ def _session(plan: RunPlan, interruption: Interruption, view: RunView) -> Iterat
             yield spark
 
 
-@contextmanager
-def _looked_after(
-    spark: SparkSession, query: ApplicationQuery, plan: RunPlan, watchers: tuple[Watcher, ...]
-) -> Iterator[Callable[[], bool]]:
-    """STAND-IN until managed queries are there."""
-    from types import SimpleNamespace
-
-    from headgate.runtime.autoscaler import autoscale
-
-    writer = query(spark, SimpleNamespace(source_options={}))
-    running = writer.option("checkpointLocation", str(plan.folder.checkpoint)).start()
-    with autoscale(
-        spark,
-        plan.objective,
-        plan.policy,
+def _managed(
+    spark: SparkSession, query: ApplicationQuery, plan: RunPlan, view: RunView, record: RunRecord
+) -> ManagedRun:
+    """The query, kept running and scaled."""
+    running = run_managed(
+        query,
+        checkpoint=plan.folder.checkpoint,
+        objective=plan.objective,
+        spark=spark,
+        policy=plan.policy,
+        partitions=plan.state_partitions if plan.application.stateful else None,
+        on_event=view.event,
         settings=plan.settings,
         interval=plan.interval_s,
         journal=plan.folder.journal,
         job=plan.application.name,
         take_over=True,
-    ) as autoscaler:
-        for watcher in watchers:
-            autoscaler.watch(watcher)
-        yield lambda: not running.isActive
-    running.stop()
+    )
+    assert running.autoscaler is not None
+    for watcher in (record, view.watcher):
+        running.autoscaler.watch(watcher)
+    return running
 
 
 # ------------------------------------------------------------------------------------------------------------- waiting
@@ -241,12 +246,12 @@ def _wait(
     source: RunSource,
     books: Bookkeeper,
     feeder: Feeder | None,
-    is_over: Callable[[], bool],
+    running: ManagedRun,
     view: RunView,
 ) -> None:
     """Until the load is over and every record of it was read; without a load, for the time that was asked for."""
     until_s = None if plan.seconds is None else time.monotonic() + plan.seconds
-    while not is_over():
+    while not running.wait(LOOK_EVERY_S):
         totals = books.accounts.totals()
         view.records(totals, None if feeder is None else feeder.standing)
         if plan.load is None:
@@ -254,7 +259,6 @@ def _wait(
                 return
         elif (feeder is None or feeder.is_done) and totals.read >= _available(plan, source, feeder):
             return
-        time.sleep(LOOK_EVERY_S)
 
 
 def _available(plan: RunPlan, source: RunSource, feeder: Feeder | None) -> int:
