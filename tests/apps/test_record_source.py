@@ -61,6 +61,16 @@ def test_it_gives_what_a_replay_sends() -> None:
     assert given == sink.records
 
 
+@pytest.mark.parametrize(("first", "end"), [(0, 3000), (1234, 1300), (7, 7)])
+def test_any_part_of_it_is_there_as_a_table_whatever_the_time(first: int, end: int) -> None:
+    options = LOAD.options() | {"started_s": "0", "start_ms": str(START_MS), "first": str(first), "end": str(end)}
+    table = RecordSource(options).reader(StructType())
+    values = [value for part in table.partitions() for batch in table.read(part) for value in batch["value"].to_pylist()]
+    sink = Kept()
+    Replay(LOAD, LOAD.make_payloads(), sink, FakeClock(), start_ms=START_MS).run(threading.Event())
+    assert values == [record.value for record in sink.records[first:end]]
+
+
 @pytest.mark.parametrize(("since_s", "least", "most"), [(-5.0, 0, 0), (1.0, 750, 900), (2.5, 3000, 3000)])
 def test_records_arrive_by_the_clock_and_the_speed(since_s: float, least: int, most: int) -> None:
     """After a second of 30 s of the ramp, a quarter of its 3,000 records; the clock goes on while this asks."""

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from headgate.cli.live_view import LiveView
+from headgate.cli.live_view import LiveView, Shown
+from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Instances, Observation, Sample, Verdict
-from headgate.lab.demo import DemoPlan
 
 
 def shown(objective: str, *, terminal: bool, late_share: float = 0.02) -> str:
     """What is on the screen after an hour at 10 records per second and two executors."""
     out = io.StringIO()
     console = Console(file=out, width=140, force_terminal=terminal, color_system=None)
-    view = LiveView(console, DemoPlan(Path(), objective=objective))
+    view = LiveView(console, Shown("headgate demo", "autopilot", parse_objective(objective).within(1, 4), 240.0))
+    view.count("records", "600 read", "2 malformed")
     view.stage("running")
     for minute in range(61):
         at_s, arrived = 60.0 * minute, 600.0 * minute
@@ -44,3 +44,8 @@ def test_how_fast_it_burns_is_in_view() -> None:
 def test_what_a_priced_job_costs_is_in_view(terminal: bool, told: str) -> None:
     assert told in " ".join(shown("latency p95 < 10s, price 0.5", terminal=terminal).split())
     assert "cost" not in shown("latency p95 < 10s", terminal=terminal)
+
+
+def test_what_was_counted_is_in_view() -> None:
+    assert "600 read" in shown("latency p95 < 10s", terminal=False)
+    assert "2 malformed" in shown("latency p95 < 10s", terminal=True)

@@ -24,7 +24,8 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*LOAD, "--to", "kafka:"), "--to 'kafka:' is not understood; write kafka:TOPIC."),
         (
             (*LOAD, "--to", "embedded", "--app", "grep"),
-            "--to embedded is not possible: an embedded source lives in the job that reads it",
+            "--to embedded is not possible: an embedded source lives in the job that reads it; run one with: "
+            "headgate app run NAME --source embedded",
         ),
         (
             (*LOAD, "--to", "kafka:orders"),

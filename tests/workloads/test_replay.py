@@ -174,3 +174,17 @@ def test_it_tells_how_it_stands_a_few_times_a_second() -> None:
     run("constant:1", 60.0, tell=told.append)
     assert len(told) == pytest.approx(60 / TELL_EVERY_S, abs=5)
     assert [standing.due for standing in told] == sorted(standing.due for standing in told)
+
+
+def test_a_load_that_was_cut_short_goes_on_with_the_next_record_by_its_own_clock() -> None:
+    """It began ten seconds ago, and was cut short after three: what was due since comes at once, the rest in time."""
+    clock = FakeClock(START_S)
+    sink, load = FakeSink(clock), Load("constant:10", seconds=20.0)
+    payloads = load.make_payloads()
+    replay = Replay(load, payloads, sink, clock, start_ms=START_MS, first=30, began_s=START_S - 10.0)
+    result = replay.run(threading.Event())
+    assert sink.numbers == list(range(30, 200))
+    assert [value["at_ms"] for _, value in sink.got[:2]] == [START_MS + 3050, START_MS + 3150]
+    assert sum(at_s <= 0.01 for at_s, _ in sink.got) == pytest.approx(70, abs=1)
+    assert sink.got[-1][0] == pytest.approx(9.95, abs=0.1)
+    assert (result.due, result.sent, result.answers.acknowledged, result.unanswered) == (200, 200, 200, 0)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from headgate.apps.contract import Application
 from headgate.apps.learned_tree import Counts, Leaf, LearnedTree, Node, Told
 from headgate.apps.records.examples import SCHEMA
+from headgate.apps.whole_files import write_whole
 from headgate.core.errors import StateError
 
 
@@ -38,7 +39,7 @@ def learn(examples: DataFrame, batch: int, folder: Path, write: Callable[[DataFr
     finally:
         kept.unpersist()
     tree.grow()
-    _write(tree, _file(folder, batch))
+    write_whole(_file(folder, batch), tree.to_json())
     _file(folder, batch - 2).unlink(missing_ok=True)
 
 
@@ -73,14 +74,6 @@ def _read(path: Path) -> LearnedTree:
         return LearnedTree.from_json(path.read_text(encoding="utf-8"))
     except (OSError, KeyError, ValueError) as error:
         raise StateError(f"the tree {str(path)!r}, to be learned on from, cannot be read: {error}.") from error
-
-
-def _write(tree: LearnedTree, path: Path) -> None:
-    """All of it or nothing, whenever the process may end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(tree.to_json(), encoding="utf-8")
-    unfinished.replace(path)
 
 
 HOEFFDING_TREE = Application(

@@ -59,7 +59,7 @@ class LoadSource(DataSource):
 
 
 @dataclass
-class _Range(InputPartition):
+class Range(InputPartition):
     """Records ``first`` up to, but without, ``end``."""
 
     first: int
@@ -99,10 +99,10 @@ class NumberedReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, records = start["records"], end["records"] - start["records"]
         cuts = [first + records * part // self._partitions for part in range(self._partitions + 1)]
-        return [_Range(one, other) for one, other in pairwise(cuts) if other > one]
+        return [Range(one, other) for one, other in pairwise(cuts) if other > one]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Range)
+        assert isinstance(partition, Range)
         for first in range(partition.first, partition.end, ROWS_PER_ARROW_BATCH):
             yield self.rows(first, min(first + ROWS_PER_ARROW_BATCH, partition.end))
 

@@ -8,23 +8,24 @@ time alone, and a record of its number, so a query may be restarted and read a r
 
 Options: those of a load (``Load.options``: workload, app, seconds, speed, keys, skew, seed); ``started_s``, epoch
 seconds at which it starts, the same again after a restart; ``start_ms``, the event time of its start (``started_s``, if
-not given); ``partitions`` and ``max_rows_per_batch`` as in ``load_source.py``.
+not given); ``partitions`` and ``max_rows_per_batch`` as in ``load_source.py``. With ``spark.read``, the records from
+number ``first`` (0, if not given) up to, but without, ``end`` are there as a table, whatever the time.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 import headgate.apps.payloads  # noqa: F401 - registers the payloads of all applications, also in Spark's workers
-from headgate.apps.load_source import NumberedReader
+from headgate.apps.load_source import NumberedReader, Range, whole_option
 from headgate.core.errors import InputError
 from headgate.engines.spark.sources import offers
 from headgate.workloads.load import Load
@@ -53,6 +54,9 @@ class RecordSource(DataSource):
     def streamReader(self, schema: StructType) -> RecordReader:
         return RecordReader(self.options)
 
+    def reader(self, schema: StructType) -> RecordTable:
+        return RecordTable(self.options)
+
 
 class RecordReader(NumberedReader):
     """Gives the records of a load as they become due."""
@@ -72,6 +76,21 @@ class RecordReader(NumberedReader):
         records = _payloads(self._load).records(first, event_times_ms(due_s, self._start_ms))
         columns = {"key": [record.key for record in records], "value": [record.value for record in records]}
         return pa.RecordBatch.from_pydict({name: pa.array(column, pa.binary()) for name, column in columns.items()})
+
+
+class RecordTable(DataSourceReader):
+    """Gives a range of the records of a load, as they were or will be given by a stream."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._reader = RecordReader(options)
+        self._first, self._end = whole_option(options, "first", 0), whole_option(options, "end", 0)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        found = self._reader.partitions({"records": self._first}, {"records": self._end})
+        return found or [Range(self._first, self._first)]  # Without any, Spark would read one that is nothing.
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reader.read(partition)
 
 
 offers(RecordSource.name(), newest_offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from headgate.cli.app_run import run
 from headgate.cli.common import JsonOption, check_target, make_console, write_json
 
 application = typer.Typer(
@@ -11,9 +12,7 @@ application = typer.Typer(
 )
 
 
-@application.callback()
-def _group() -> None:
-    """A group, although it has one command so far."""
+application.command()(run)
 
 
 @application.command("list")

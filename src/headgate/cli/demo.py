@@ -70,11 +70,11 @@ def demo(
         raise InputError(
             f"--output {output} cannot be written to: {(error.strerror or str(error)).lower()}."
         ) from error
-    from headgate.cli.live_view import live_view
+    from headgate.cli.live_view import Shown, live_view
 
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
-    with live_view(console, plan) as view:
+    with live_view(console, Shown("headgate demo", plan.policy, plan.goal, plan.seconds)) as view:
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
     report = _write_report(result)
     if json_file is not None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -15,10 +16,10 @@ from rich.text import Text
 
 from headgate.cli.sparklines import sparkline
 from headgate.core.budget import Budget
-from headgate.core.types import Decision, Observation, Verdict
+from headgate.core.objective import Objective
+from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.core.units import format_duration
 from headgate.journal.budgets import money, pace_in_words
-from headgate.lab.demo import DemoPlan
 from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import RunRecord
 
@@ -26,16 +27,30 @@ PLAIN_EVERY_S = 10.0
 """Where there is no terminal to redraw, a line is printed this often."""
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What is looked at."""
+
+    title: str
+    policy: str
+    goal: Objective
+    seconds: float | None
+    """How long it takes; ``None`` where nobody knows."""
+    when_stopped: str = "Ctrl-C stops and cleans up"
+
+
 class LiveView:
     """Shows what it is told; the lines it keeps are the run so far."""
 
-    def __init__(self, console: Console, plan: DemoPlan) -> None:
+    def __init__(self, console: Console, shown: Shown) -> None:
         self._console = console
-        self._plan = plan
-        self._record = RunRecord(plan.goal)
+        self._shown = shown
+        self._record = RunRecord(shown.goal)
+        self._counts: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
         self._stage = ""
         self._last_change: tuple[float, Verdict] | None = None
+        self._last_event: Event | None = None
         self._newest: Verdict | None = None
         self._spent: list[float | None] = []
         """The share of the error budget that was spent, by tick."""
@@ -46,6 +61,19 @@ class LiveView:
         self._stage = text
         if not self._console.is_terminal:
             self._console.print(f"{format_duration(round(time.monotonic() - self._began_s)):>7}  {text}")
+
+    def count(self, name: str, told: str, more: str) -> None:
+        """Show what was counted beside what the loop sees: a line with a name, in place of the one that it had."""
+        with self._lock:
+            self._counts[name] = (told, more)
+
+    def event(self, event: Event) -> None:
+        """Take in what happened to the query itself."""
+        with self._lock:
+            self._last_event = event
+            if not self._console.is_terminal:
+                after = format_duration(round(time.monotonic() - self._began_s))
+                self._console.print(f"{after:>7}  {event.kind}: {event.detail}", markup=False, soft_wrap=True)
 
     def tick(self, observation: Observation | None, decision: Decision | None) -> None:
         """Take in what a tick of the loop saw and decided; a watcher."""
@@ -80,6 +108,7 @@ class LiveView:
             told = f"{told}, budget {plain(100 * budget.spent)} % spent"
         if (spending := self._record.standing().spending) is not None:
             told = f"{told}, cost {money(spending.spent)}"
+        told = ", ".join([told, *(f"{name} {counted}" for name, (counted, _) in self._counts.items())])
         why = f"; {verdict.current} → {verdict.target}: {verdict.reason}" if changed else ""
         self._console.print(f"{f'+{at_s:.0f}s':>7}  {told}{why}", soft_wrap=True)
 
@@ -87,7 +116,7 @@ class LiveView:
         with self._lock:
             return Panel(
                 Group(self._gauges(), Text(), *self._words()),
-                title=f"[bold]headgate demo[/bold] · {self._plan.policy} · {self._plan.goal}",
+                title=f"[bold]{self._shown.title}[/bold] · {self._shown.policy} · {self._shown.goal}",
                 subtitle=self._subtitle(),
                 padding=(1, 2),
             )
@@ -97,7 +126,8 @@ class LiveView:
         if not series or self._stage != "running":
             return self._stage
         elapsed_s = series[-1].at_s - series[0].at_s
-        return f"{elapsed_s:.0f} s of {format_duration(self._plan.seconds)} · Ctrl-C stops and cleans up"
+        of = "" if self._shown.seconds is None else f" of {format_duration(self._shown.seconds)}"
+        return f"{elapsed_s:.0f} s{of} · {self._shown.when_stopped}"
 
     def _gauges(self) -> Table:
         series = self._record.series()
@@ -125,13 +155,15 @@ class LiveView:
             table.add_row("budget", f"[bold {style}]{told}", f"[{style}]{sparkline(self._spent, width)}")
         if (spending := self._record.standing().spending) is not None:
             table.add_row("cost", f"[bold]{money(spending.spent)}", pace_in_words(spending))
+        for name, (told, more) in self._counts.items():
+            table.add_row(name, f"[bold]{told}", f"[dim]{more}")
         return table
 
     def _budget(self) -> Budget | None:
         return self._record.standing().budgets.get(self._record.operator)
 
     def _latency_style(self, latency_s: float | None) -> str:
-        bound_s = getattr(self._plan.goal.slo, "bound_s", None)
+        bound_s = getattr(self._shown.goal.slo, "bound_s", None)
         return "red" if latency_s is not None and bound_s is not None and latency_s >= bound_s else "magenta"
 
     def _words(self) -> Iterator[Text]:
@@ -140,6 +172,9 @@ class LiveView:
             style = "bold green" if verdict.change > 0 else "bold yellow"
             change = (f"{verdict.current} → {verdict.target}", style)
             yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), change, f"  {verdict.reason}")
+        if self._last_event is not None:
+            style = "bold red" if self._last_event.kind.endswith(("failed", "given-up", "no-room")) else "dim"
+            yield Text.assemble(("query  ", "dim"), (self._last_event.kind, style), f"  {self._last_event.detail}")
         if self._newest is not None:
             stopped = [note.why for note in self._newest.notes if note.before != note.after]
             held = f" (held: {stopped[-1]})" if stopped and not self._newest.change else ""
@@ -151,9 +186,9 @@ def _told(value: float | None, unit: str) -> str:
 
 
 @contextmanager
-def live_view(console: Console, plan: DemoPlan) -> Iterator[LiveView]:
-    """The view of a demonstration, redrawn on a terminal and printed line by line elsewhere."""
-    view = LiveView(console, plan)
+def live_view(console: Console, shown: Shown) -> Iterator[LiveView]:
+    """The view of a job, redrawn on a terminal and printed line by line elsewhere."""
+    view = LiveView(console, shown)
     if not console.is_terminal:
         yield view
         return

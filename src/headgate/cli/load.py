@@ -110,8 +110,8 @@ def _topic(to: str) -> str:
     kind, _, topic = to.partition(":")
     if kind == "embedded":
         raise InputError(
-            "--to embedded is not possible: an embedded source lives in the job that reads it, as the format "
-            "headgate-records with the same options; write kafka:TOPIC."
+            "--to embedded is not possible: an embedded source lives in the job that reads it; run one with: "
+            "headgate app run NAME --source embedded --workload WORKLOAD, or write kafka:TOPIC."
         )
     if kind != "kafka" or not topic:
         raise InputError(f"--to {to!r} is not understood; write kafka:TOPIC.")

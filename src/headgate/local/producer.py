@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headgate.core.errors import InputError
-from headgate.local.topics import topics
+from headgate.local.topics import require_topic
 from headgate.workloads.payloads import Record
 from headgate.workloads.replay import Answers
 
@@ -39,13 +38,7 @@ class TopicSink:
     """
 
     def __init__(self, bootstrap: str, topic: str, *, answer_within_s: float = 30.0) -> None:
-        known = topics(bootstrap)
-        if topic not in known:
-            named = ", ".join(known) or "none"
-            raise InputError(
-                f"there is no topic {topic!r} at {bootstrap} (there are: {named}); make it with: "
-                f"headgate kafka topic {topic}."
-            )
+        require_topic(bootstrap, topic)
         from confluent_kafka import KafkaException, Producer
 
         self._topic = topic

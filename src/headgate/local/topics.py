@@ -25,6 +25,17 @@ def topics(bootstrap: str) -> dict[str, int]:
     return {name: len(found[name].partitions) for name in sorted(found) if not name.startswith(INTERNAL)}
 
 
+def require_topic(bootstrap: str, name: str) -> None:
+    """Refuse a topic that is not there."""
+    known = topics(bootstrap)
+    if name not in known:
+        named = ", ".join(known) or "none"
+        raise InputError(
+            f"there is no topic {name!r} at {bootstrap} (there are: {named}); make it with: "
+            f"headgate kafka topic {name}."
+        )
+
+
 def create_topic(bootstrap: str, name: str, partitions: int = 1) -> None:
     """Make a topic, and wait until the broker has it."""
     if partitions < 1:

@@ -87,9 +87,23 @@ class Standing:
 
 
 class Replay:
-    """One load, its payloads, and where they go; ``start_ms`` is the event time at which its schedule starts."""
+    """One load, its payloads, and where they go; ``start_ms`` is the event time at which its schedule starts.
 
-    def __init__(self, load: Load, payloads: Payloads, sink: Sink, clock: Clock, *, start_ms: int) -> None:
+    A load that was cut short goes on with ``first``, the number of the first record that was not sent, and
+    ``began_s``, when it began; what was due meanwhile is late.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        payloads: Payloads,
+        sink: Sink,
+        clock: Clock,
+        *,
+        start_ms: int,
+        first: int = 0,
+        began_s: float | None = None,
+    ) -> None:
         self._load = load
         self._schedule = load.schedule
         self._payloads = payloads
@@ -97,12 +111,14 @@ class Replay:
         self._clock = clock
         self._start_ms = start_ms
         self._lateness = None if load.speed == AS_FAST_AS_ACCEPTED else Lateness()
-        self._sent = 0
-        self._began_s = self._told_s = clock.now()
+        self._first = self._sent = first
+        self._given_s = began_s
+        self._began_s = self._told_s = clock.now() if began_s is None else began_s
 
     def run(self, stop: threading.Event, tell: Callable[[Standing], None] = lambda _: None) -> Standing:
         """Send everything, or until ``stop`` is set, and wait for the answers; ``tell`` hears of it now and then."""
-        self._began_s = self._told_s = self._clock.now()
+        self._told_s = self._clock.now()
+        self._began_s = self._told_s if self._given_s is None else self._given_s
         while self._sent < self._schedule.total and not stop.is_set():
             tick_s = self._clock.now()
             if not self._send_what_is_due(stop, tell):
@@ -139,7 +155,10 @@ class Replay:
             tell(self._standing())
 
     def _standing(self) -> Standing:
-        return Standing(self._elapsed_s(), self._due(), self._sent, self._sink.answers(), self._lateness)
+        answers = self._sink.answers()
+        # What was sent before has been answered before.
+        answers = replace(answers, acknowledged=self._first + answers.acknowledged)
+        return Standing(self._elapsed_s(), self._due(), self._sent, answers, self._lateness)
 
     def _due(self) -> int:
         """Records due by now."""

@@ -1,0 +1,1 @@
+"""Running an application: where its records come from, where its results go, and what became of each record."""

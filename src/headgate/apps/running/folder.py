@@ -1,0 +1,118 @@
+"""The folder of a run: what was asked for and when it began, the checkpoint, results, accounts, journal and report.
+
+A run that is started again with its folder goes on where it was; what decides about its results must then be the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from headgate.apps.running.sources import Offset
+from headgate.apps.whole_files import write_whole
+from headgate.core.errors import InputError
+from headgate.core.types import JSON
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a run found when it was first started, and finds again."""
+
+    started_s: float
+    """When its load began, by the clock."""
+    start_ms: int
+    """The event time of that."""
+    topic: str | None = None
+    begin: Offset | None = None
+    """Where the topic began."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where everything of a run is kept; a path of all machines that the job runs on."""
+
+    path: Path
+    checkpoint: Path
+
+    @classmethod
+    def at(cls, path: Path, checkpoint: Path | None = None) -> RunFolder:
+        path = path.absolute()
+        return cls(path, path / "checkpoint" if checkpoint is None else checkpoint.absolute())
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results"
+
+    @property
+    def malformed(self) -> Path:
+        return self.path / "malformed"
+
+    @property
+    def learned(self) -> Path:
+        return self.path / "learned"
+
+    @property
+    def accounts(self) -> Path:
+        return self.path / "accounts.jsonl"
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.db"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def driver_log(self) -> Path:
+        """What Spark has to say."""
+        return self.path / "driver.log"
+
+    @property
+    def _run(self) -> Path:
+        return self.path / "run.json"
+
+    def check(self, asked: Mapping[str, JSON]) -> Beginning | None:
+        """How the run in this folder began; ``None`` if there is none yet. Refuses a folder that is of something else.
+
+        ``asked`` is what decides about the results.
+        """
+        if not self._run.exists():
+            for place, what in ((self.path, "run"), (self.checkpoint, "checkpoint of a run")):
+                if not _is_new(place):
+                    raise InputError(f"{place} holds something that is no {what}; name a folder that is new or empty.")
+            return None
+        try:
+            kept = json.loads(self._run.read_text(encoding="utf-8"))
+            before, beginning = kept["asked"], Beginning(**kept["beginning"])
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{self._run} does not tell of a run: {error}.") from error
+        for name, value in asked.items():
+            if before.get(name) != value:
+                raise InputError(
+                    f"{self.path} holds a run with {name} {_told(before.get(name))}, and {_told(value)} is asked for; "
+                    "give the same to go on, or another folder to start anew."
+                )
+        return beginning
+
+    def begin(self, asked: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
+        """How the run in this folder began; if there is none yet, it begins now."""
+        found = self.check(asked)
+        if found is None:
+            found = beginning()
+            kept = {"version": FORMAT_VERSION, "asked": dict(asked), "beginning": asdict(found)}
+            write_whole(self._run, json.dumps(kept, indent=2) + "\n")
+        return found
+
+
+def _is_new(place: Path) -> bool:
+    """Whether there is nothing yet, or folders only in which there is nothing."""
+    return not place.exists() or (place.is_dir() and not any(not entry.is_dir() for entry in place.rglob("*")))
+
+
+def _told(value: JSON) -> str:
+    return "nothing" if value is None else repr(value)

@@ -1,0 +1,95 @@
+"""What is asked of a run, checked before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headgate.apps.contract import Application
+from headgate.apps.running.folder import RunFolder
+from headgate.apps.running.results import Form
+from headgate.core.errors import InputError
+from headgate.core.objective import Objective
+from headgate.core.types import JSON
+from headgate.runtime.autoscaler import preview_policy
+from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
+
+SourceKind = Literal["kafka", "embedded"]
+PARTITIONS_PER_EXECUTOR = 2
+"""More tasks than executors, so that new ones find work within a running batch."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One application, where its records come from, what it shall keep, and where everything goes."""
+
+    application: Application
+    source: SourceKind
+    folder: RunFolder
+    objective: Objective
+    """With the fewest and the most executors."""
+    policy: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    load: Load | None = None
+    """The records it is given; ``None`` if others send them to the topic."""
+    seconds: float | None = None
+    """How long a run without a load of its own lasts; ``None``: until it is stopped."""
+    bootstrap: str | None = None
+    """A broker of the user's own; otherwise that of ``headgate kafka``, which is started if needed."""
+    topic: str | None = None
+    output_topic: str | None = None
+    form: Form = "parquet"
+    master: str | None = None
+    """A cluster of the user's own; otherwise one that is there for this run."""
+    state_partitions: tuple[int, int] = (2, 8)
+    """The fewest and the most partitions of an application's state; it is spread over more when that pays."""
+    trigger_interval_s: float = 1.0
+    interval_s: float = 2.0
+    check: bool = False
+    """Whether results are compared with a batch computation at the end."""
+
+    def __post_init__(self) -> None:
+        self._refuse_what_does_not_fit()
+        if self.trigger_interval_s <= 0 or self.interval_s <= 0:
+            raise InputError(
+                f"a trigger every {self.trigger_interval_s:g} s and a decision every {self.interval_s:g} s are not "
+                "possible; both must be above 0."
+            )
+        fewest, most = self.state_partitions
+        if not 1 <= fewest <= most:
+            raise InputError(f"{fewest} to {most} state partitions are not possible; 1 to 1 or more are.")
+        if self.master is not None and (not self.master or self.master.startswith("local")):
+            raise InputError(
+                f"--master {self.master!r} is not possible: all tasks would run in the driver, and there is nothing to "
+                "scale; name a cluster, such as spark://HOST:PORT, or none to have one started."
+            )
+        preview_policy(self.policy, self.objective, self.settings)
+        if self.load is not None:
+            self.load.schedule, self.load.make_payloads()  # Which say what is wrong with them.
+        self.folder.check(self.asked)
+
+    def _refuse_what_does_not_fit(self) -> None:
+        if self.source == "embedded":
+            given = {"--bootstrap": None if self.output_topic else self.bootstrap, "--topic": self.topic}
+            for option, value in given.items():
+                if value is not None:
+                    raise InputError(f"{option} {value!r} does not go with --source embedded, which reads no topic.")
+            if self.load is None:
+                raise InputError("--source embedded needs a workload, which it gives; write --workload constant:100.")
+            if self.load.speed == AS_FAST_AS_ACCEPTED:
+                raise InputError("--speed max does not go with --source embedded; 1 to 1000 do.")
+        elif self.load is None and self.topic is None:
+            raise InputError("--no-load needs the topic that others send records to; write --topic NAME.")
+
+    @property
+    def asked(self) -> Mapping[str, JSON]:
+        """What decides about the results, and has to be the same when the run goes on."""
+        load = None if self.load is None else self.load.options()
+        topic = {} if self.topic is None else {"topic": self.topic}
+        return {"application": self.application.name, "source": self.source, "load": load, "form": self.form} | topic
+
+    @property
+    def partitions(self) -> int:
+        """Of the source, and of its topic if that is made."""
+        return PARTITIONS_PER_EXECUTOR * self.objective.max_instances

@@ -1,0 +1,118 @@
+"""Where the records of a run come from: a topic, or a load that lives in the job.
+
+Either gives a stream, and any part of it again as a table, by the offsets that Spark notes of its batches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, cast
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headgate.apps.record_source import RecordSource
+from headgate.core.errors import EngineError
+from headgate.engines.spark.offsets import distance, numbers_in
+from headgate.workloads.load import Load
+
+Offset: TypeAlias = Mapping[str, object]
+"""How far a source has been read, as Spark has it in progress and checkpoints."""
+
+
+class RunSource(Protocol):
+    """Where records come from."""
+
+    @property
+    def begin(self) -> Offset:
+        """Where the first batch begins."""
+        ...
+
+    def stream(self, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+        """The records as they arrive; ``options`` are further ones of the reader."""
+        ...
+
+    def table(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        """The records from one offset up to another, once more."""
+        ...
+
+
+@dataclass(frozen=True)
+class TopicSource:
+    """A topic, from given offsets on."""
+
+    bootstrap: str
+    topic: str
+    begin: Offset
+    """By topic and partition. A partition that is made later is read from its start."""
+
+    def stream(self, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+        return (
+            spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("subscribe", self.topic)
+            .option("startingOffsets", json.dumps(self.begin))
+            .options(**options)
+            .load()
+        )
+
+    def table(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        ends = self._partitions(end)
+        # What is not in the start is a partition that was made meanwhile.
+        starts = {name: self._partitions(start).get(name, 0) for name in ends}
+        return (
+            spark.read.format("kafka")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("assign", json.dumps({self.topic: sorted(map(int, ends))}))
+            .option("startingOffsets", json.dumps({self.topic: starts}))
+            .option("endingOffsets", json.dumps({self.topic: ends}))
+            .load()
+        )
+
+    def _partitions(self, offset: Offset) -> Mapping[str, int]:
+        if self.topic not in offset:
+            raise EngineError(f"offset {json.dumps(offset)} tells nothing of topic {self.topic!r}.")
+        return cast(Mapping[str, int], offset[self.topic])
+
+
+@dataclass(frozen=True)
+class EmbeddedSource:
+    """A load that gives its records by the clock, inside the job."""
+
+    load: Load
+    started_s: float
+    """When it starts, by the clock; the same again after a restart."""
+    start_ms: int
+    """The event time of its start."""
+    partitions: int
+    """Tasks per batch."""
+
+    @property
+    def begin(self) -> Offset:
+        return {"records": 0}
+
+    def stream(self, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+        spark.dataSource.register(RecordSource)
+        return spark.readStream.format(RecordSource.name()).options(**self._options(), **options).load()
+
+    def table(self, spark: SparkSession, start: Offset, end: Offset) -> DataFrame:
+        spark.dataSource.register(RecordSource)
+        bounds = {"first": str(start["records"]), "end": str(end["records"])}
+        return spark.read.format(RecordSource.name()).options(**self._options(), **bounds).load()
+
+    def _options(self) -> dict[str, str]:
+        return self.load.options() | {
+            "started_s": repr(self.started_s),
+            "start_ms": str(self.start_ms),
+            "partitions": str(self.partitions),
+        }
+
+
+def records_between(start: Offset, end: Offset) -> int:
+    """How many records lie between two offsets.
+
+    >>> records_between({"orders": {"0": 5}}, {"orders": {"0": 7, "1": 3}})
+    5
+    """
+    return round(distance(numbers_in(start) or {}, numbers_in(end) or {}))

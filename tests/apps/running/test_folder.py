@@ -1,0 +1,59 @@
+"""The folder of a run: it begins once, goes on with what it began with, and is of one run only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headgate.apps.running.folder import Beginning, RunFolder
+from headgate.core.errors import InputError
+
+ASKED = {"application": "grep", "source": "kafka", "load": {"workload": "constant:10"}}
+BEGUN = Beginning(1_700_000_000.25, 1_700_000_000_250, "grep-1", {"grep-1": {"0": 0}})
+
+
+def never() -> Beginning:
+    raise AssertionError("it has begun before")
+
+
+def test_a_run_begins_once_and_goes_on_with_what_it_began_with(tmp_path: Path) -> None:
+    folder = RunFolder.at(tmp_path / "run")
+    assert folder.check(ASKED) is None
+    assert folder.begin(ASKED, lambda: BEGUN) == BEGUN
+    assert RunFolder.at(tmp_path / "run").begin(ASKED, never) == BEGUN
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"application": "page-view"}, "a run with application 'grep', and 'page-view' is asked for; give the same"),
+        ({"load": None}, "a run with load {'workload': 'constant:10'}, and nothing is asked for"),
+        ({"topic": "views"}, "a run with topic nothing, and 'views' is asked for"),
+    ],
+)
+def test_a_run_cannot_go_on_as_another(tmp_path: Path, other: dict[str, object], said: str) -> None:
+    folder = RunFolder.at(tmp_path)
+    folder.begin(ASKED, lambda: BEGUN)
+    with pytest.raises(InputError, match=said):
+        folder.check(ASKED | other)
+
+
+def test_what_is_not_asked_for_again_stays_as_it_was(tmp_path: Path) -> None:
+    folder = RunFolder.at(tmp_path)
+    folder.begin(ASKED | {"topic": "views"}, lambda: BEGUN)
+    assert folder.check(ASKED) == BEGUN
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match="holds something that is no run; name a folder that is new or empty"):
+        RunFolder.at(tmp_path).check(ASKED)
+    with pytest.raises(InputError, match="holds something that is no checkpoint of a run"):
+        RunFolder.at(tmp_path / "new", checkpoint=tmp_path).check(ASKED)
+
+
+def test_a_damaged_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(InputError, match=r"run\.json does not tell of a run"):
+        RunFolder.at(tmp_path).check(ASKED)
