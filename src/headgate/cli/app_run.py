@@ -100,6 +100,14 @@ def run(  # noqa: PLR0913 - one parameter per option
     ] = "2..8",
     trigger: Annotated[str, typer.Option(metavar="DURATION", help="Time between batches, at least.")] = "1s",
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between decisions.")] = "2s",
+    record_cost: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="Each record waits so long, as for a service elsewhere: then also executors that share a few cores "
+            "add up.",
+        ),
+    ] = "0s",
     check: Annotated[
         bool, typer.Option("--check", help="Compare the results with a batch computation over the same records.")
     ] = False,
@@ -146,6 +154,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         state_partitions=_bounds("--state-partitions", state_partitions),
         trigger_interval_s=duration_s("--trigger", trigger),
         interval_s=duration_s("--interval", interval),
+        record_cost_s=duration_s("--record-cost", record_cost),
         check=check,
     )
     _make("--folder", plan.folder.path)
