@@ -65,7 +65,9 @@ def test_it_gives_what_a_replay_sends() -> None:
 def test_any_part_of_it_is_there_as_a_table_whatever_the_time(first: int, end: int) -> None:
     options = LOAD.options() | {"started_s": "0", "start_ms": str(START_MS), "first": str(first), "end": str(end)}
     table = RecordSource(options).reader(StructType())
-    values = [value for part in table.partitions() for batch in table.read(part) for value in batch["value"].to_pylist()]
+    values = [
+        value for part in table.partitions() for batch in table.read(part) for value in batch["value"].to_pylist()
+    ]
     sink = Kept()
     Replay(LOAD, LOAD.make_payloads(), sink, FakeClock(), start_ms=START_MS).run(threading.Event())
     assert values == [record.value for record in sink.records[first:end]]

@@ -109,6 +109,7 @@ class RunResult:
                 "unexpected": found.unexpected,
                 "doubled": found.doubled,
                 "wrong": found.wrong,
+                "expected": found.expected,
             },
         }
 
@@ -116,15 +117,18 @@ class RunResult:
 def run_application(plan: RunPlan, view: RunView) -> RunResult:
     """Run an application until its load is over and worked off, and say what became of every record."""
     broker = find_broker(plan, view.stage) if plan.source == "kafka" or plan.output_topic else None
-    beginning = plan.folder.begin(plan.asked, lambda: _beginning(plan, broker))
-    source = _source(plan, broker, beginning)
+    topic = _topic(plan, broker)
+    output = _output_topic(plan, broker)
     record = RunRecord(plan.objective)
     with ExitStack() as stack:
-        feeder = _feeder(plan, broker, beginning)
         interruption = stack.enter_context(Interruption().watched())
         spark = stack.enter_context(_session(plan, interruption, view))
+        # The load of a run begins when its job can read it.
+        beginning = plan.folder.begin(plan.asked, lambda: _beginning(broker, topic))
+        source = _source(plan, broker, beginning)
+        feeder = _feeder(plan, broker, beginning)
         files = ResultFiles(plan.folder.results, plan.form)
-        results = Results(files, _output_topic(plan, broker))
+        results = Results(files, output)
         books = Bookkeeper(spark, plan.application, source, plan.folder)
         books.start()
         query = ApplicationQuery(plan.application, source, results, plan.folder, plan.trigger_interval_s)
@@ -153,24 +157,30 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
         load=None if feeder is None else feeder.standing,
         differences=differences,
         broker=broker,
-        topic=beginning.topic,
+        topic=topic,
     )
 
 
-def _beginning(plan: RunPlan, broker: Broker | None) -> Beginning:
-    """How a run begins that has not begun before; its load starts with it."""
-    now_s = time.time()
+def _topic(plan: RunPlan, broker: Broker | None) -> str | None:
+    """The topic that is read, which is there; ``None`` if none is."""
     if plan.source == "embedded" or broker is None:
-        return Beginning(now_s, round(1000 * now_s))
-    topic = plan.topic or f"{plan.application.name}-{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
+        return None
+    before = plan.folder.check(plan.asked)
+    own = f"{plan.application.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    topic = (before and before.topic) or plan.topic or own
     have_topic(plan, broker.bootstrap, topic)
-    begin, _ = reached(broker.bootstrap, topic)
+    return topic
+
+
+def _beginning(broker: Broker | None, topic: str | None) -> Beginning:
+    """How a run begins that has not begun before."""
+    now_s = time.time()
+    begin = None if broker is None or topic is None else reached(broker.bootstrap, topic)[0]
     return Beginning(now_s, round(1000 * now_s), topic, begin)
 
 
 def _source(plan: RunPlan, broker: Broker | None, beginning: Beginning) -> RunSource:
     if broker is not None and beginning.topic is not None and beginning.begin is not None:
-        have_topic(plan, broker.bootstrap, beginning.topic)
         return TopicSource(broker.bootstrap, beginning.topic, beginning.begin)
     assert plan.load is not None
     return EmbeddedSource(plan.load, beginning.started_s, beginning.start_ms, plan.partitions)
@@ -227,6 +237,7 @@ def _managed(
         partitions=plan.state_partitions if plan.application.stateful else None,
         on_event=view.event,
         settings=plan.settings,
+        guards=plan.guards,
         interval=plan.interval_s,
         journal=plan.folder.journal,
         job=plan.application.name,

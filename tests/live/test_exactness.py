@@ -1,0 +1,105 @@
+"""Nothing lost and nothing doubled: applications that grow and shrink with their load while an executor is killed with
+-9, and their driver is and starts again. What comes out is what a batch computation finds in the same records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headgate.apps.registry import APPLICATIONS
+from headgate.core.errors import InputError
+from headgate.local.cluster import LocalCluster
+from headgate.local.kafka import LocalKafka
+from headgate.workloads.payloads import make_payloads
+from tests.live.app_runs import AppRun, kill_driver
+from tests.live.support import eventually, executor_processes
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How an application is loaded: a low rate and a high one by turns, by the clock."""
+
+    application: str
+    low_per_s: float = 20.0
+    high_per_s: float = 400.0
+    speed: float = 1.0
+    """Times the clock, so that long windows close too."""
+    keys: int = 50
+    kafka: bool = False
+
+    def workload(self, turn_s: float) -> str:
+        low, high = self.low_per_s / self.speed, self.high_per_s / self.speed
+        turn_s *= self.speed
+        return f"periodic:base={low:g},peak={high:g},high={turn_s:g}s,low={turn_s:g}s"
+
+
+TRIALS = {
+    trial.application: trial
+    for trial in (
+        Trial("click-fraud", speed=10.0),
+        Trial("cluster-tasks", low_per_s=200.0, high_per_s=3000.0),
+        Trial("data-clean", kafka=True),
+        Trial("flight-distances", speed=5.0),
+        Trial("grep", kafka=True),
+        Trial("page-view", kafka=True),
+        Trial("rolling-hashtag-count", speed=5.0),
+        Trial("nexmark-5", kafka=True),
+        Trial("nexmark-11", kafka=True),
+    )
+}
+DIFFERENT = ("grep", "click-fraud", "hoeffding-tree", "nexmark-3")
+"""From a topic and without state; windows that close, in two aggregations; a tree that learns, kept in files; a join,
+whose sides are two readers of the same source."""
+TURN_S, SHORT_TURN_S = 12.0, 8.0
+
+
+def run_and_kill(  # noqa: PLR0913 - what a run is made of
+    name: str, cluster: LocalCluster, kafka: LocalKafka, folder: Path, *, turn_s: float, turns: int
+) -> None:
+    """Kill an executor when the job has grown, and its driver when it has shrunk; then see what came out."""
+    trial = TRIALS.get(name, Trial(name))
+    try:
+        make_payloads(name)
+    except InputError as error:  # The real data is not on this machine.
+        pytest.skip(str(error))
+    source = ("--source", "kafka", "--bootstrap", kafka.bootstrap) if trial.kafka else ("--source", "embedded")
+    load = ("--workload", trial.workload(turn_s), "--seconds", f"{2 * turn_s * turns * trial.speed:g}s")
+    records = ("--speed", f"{trial.speed:g}", "--keys", str(trial.keys), "--state-partitions", "2..2", "--check")
+    run = AppRun.on(cluster, folder / "run", name, *source, *load, *records)
+    run = run.ruled((trial.low_per_s + trial.high_per_s) / 2)
+    with run.started() as process:
+        eventually("two executors", lambda: len(executor_processes()) == 2)
+        victim = max(executor_processes(), key=int)
+        executor_processes()[victim].kill()
+        eventually("the executor to be gone", lambda: victim not in executor_processes())
+        done = run.batches
+        eventually("another batch", lambda: run.batches > done)
+        eventually("a scale-in", lambda: -1 in run.changes())
+        kill_driver(process)
+        process.wait(30)
+    eventually("the executors of the killed driver to be gone", lambda: not executor_processes())
+    with run.started() as process:
+        told = run.ended(process)
+    changes = run.changes()
+    assert (changes.count(1), changes.count(-1)) >= (turns, turns - 1), changes
+    assert told["records"]["read"] == told["records"]["available"] > 1000
+    assert told["records"]["late"] == told["records"]["malformed"] == 0
+    assert told["check"]["is_exact"], told["check"]
+    assert told["check"]["expected"] > 0
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_nothing_is_lost_or_doubled_when_an_executor_and_the_driver_are_killed(
+    name: str, cluster: LocalCluster, kafka: LocalKafka, tmp_path: Path
+) -> None:
+    run_and_kill(name, cluster, kafka, tmp_path, turn_s=SHORT_TURN_S, turns=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [each.name for each in APPLICATIONS])
+def test_nothing_is_lost_or_doubled_by_three_times_out_and_in_and_two_kills(
+    name: str, cluster: LocalCluster, kafka: LocalKafka, tmp_path: Path
+) -> None:
+    run_and_kill(name, cluster, kafka, tmp_path, turn_s=TURN_S, turns=4)
