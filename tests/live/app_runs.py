@@ -75,10 +75,13 @@ class AppRun:
 
     def ended(self, process: subprocess.Popen[str], code: int = 0) -> dict[str, Any]:
         """What it came to as data, when it has ended by itself."""
+        return self.ended_and_said(process, code)[0]
+
+    def ended_and_said(self, process: subprocess.Popen[str], code: int = 0) -> tuple[dict[str, Any], str]:
+        """The same, and what it printed."""
         said, _ = process.communicate(timeout=240)
         assert process.returncode == code, said
-        answer: dict[str, Any] = json.loads(self._result.read_text())
-        return answer
+        return json.loads(self._result.read_text()), said
 
     def changes(self) -> list[int]:
         """By how much its size was changed each time, in the decisions of all its starts."""
