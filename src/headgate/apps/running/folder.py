@@ -81,10 +81,24 @@ class RunFolder:
 
         ``asked`` is what decides about the results.
         """
-        if not self._run.exists():
+        before = self._before(asked)
+        if before is None:
             for place, what in ((self.path, "run"), (self.checkpoint, "checkpoint of a run")):
                 if not _is_new(place):
                     raise InputError(f"{place} holds something that is no {what}; name a folder that is new or empty.")
+        return before
+
+    def begin(self, asked: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
+        """How the run in this folder began; if there is none yet, it begins now."""
+        found = self._before(asked)
+        if found is None:
+            found = beginning()
+            kept = {"version": FORMAT_VERSION, "asked": dict(asked), "beginning": asdict(found)}
+            write_whole(self._run, json.dumps(kept, indent=2) + "\n")
+        return found
+
+    def _before(self, asked: Mapping[str, JSON]) -> Beginning | None:
+        if not self._run.exists():
             return None
         try:
             kept = json.loads(self._run.read_text(encoding="utf-8"))
@@ -98,15 +112,6 @@ class RunFolder:
                     "give the same to go on, or another folder to start anew."
                 )
         return beginning
-
-    def begin(self, asked: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
-        """How the run in this folder began; if there is none yet, it begins now."""
-        found = self.check(asked)
-        if found is None:
-            found = beginning()
-            kept = {"version": FORMAT_VERSION, "asked": dict(asked), "beginning": asdict(found)}
-            write_whole(self._run, json.dumps(kept, indent=2) + "\n")
-        return found
 
 
 def _is_new(place: Path) -> bool:
