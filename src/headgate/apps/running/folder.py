@@ -81,7 +81,7 @@ class RunFolder:
 
         ``asked`` is what decides about the results.
         """
-        before = self._before(asked)
+        before = self.begun(asked)
         if before is None:
             for place, what in ((self.path, "run"), (self.checkpoint, "checkpoint of a run")):
                 if not _is_new(place):
@@ -90,14 +90,15 @@ class RunFolder:
 
     def begin(self, asked: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
         """How the run in this folder began; if there is none yet, it begins now."""
-        found = self._before(asked)
+        found = self.begun(asked)
         if found is None:
             found = beginning()
             kept = {"version": FORMAT_VERSION, "asked": dict(asked), "beginning": asdict(found)}
             write_whole(self._run, json.dumps(kept, indent=2) + "\n")
         return found
 
-    def _before(self, asked: Mapping[str, JSON]) -> Beginning | None:
+    def begun(self, asked: Mapping[str, JSON]) -> Beginning | None:
+        """How the run in this folder began; ``None`` if there is none yet."""
         if not self._run.exists():
             return None
         try:
@@ -115,8 +116,9 @@ class RunFolder:
 
 
 def _is_new(place: Path) -> bool:
-    """Whether there is nothing yet, or folders only in which there is nothing."""
-    return not place.exists() or (place.is_dir() and not any(not entry.is_dir() for entry in place.rglob("*")))
+    """Whether there is nothing yet but empty folders, and logs of a start that came to nothing."""
+    files = (entry for entry in place.rglob("*") if not entry.is_dir() and entry.suffix != ".log")
+    return not place.exists() or (place.is_dir() and next(files, None) is None)
 
 
 def _told(value: JSON) -> str:

@@ -165,7 +165,7 @@ def _topic(plan: RunPlan, broker: Broker | None) -> str | None:
     """The topic that is read, which is there; ``None`` if none is."""
     if plan.source == "embedded" or broker is None:
         return None
-    before = plan.folder.check(plan.asked)
+    before = plan.folder.begun(plan.asked)
     own = f"{plan.application.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     topic = (before and before.topic) or plan.topic or own
     have_topic(plan, broker.bootstrap, topic)
