@@ -16,8 +16,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError
 from headgate.core.query_plan import Plan
+from headgate.core.stage_work import StageWork
 from headgate.engines.spark.checkpoint import PARTITIONS_KEY, Checkpoint, local_path
 from headgate.engines.spark.read_limit import set_read_limit
+from headgate.engines.spark.stage_work import stage_work
 
 __all__ = ["Build", "ManagedQuery", "StreamingQuery"]
 
@@ -103,6 +105,15 @@ class ManagedQuery:
         """Since it was started last."""
         last = None if self._query is None else self._query.lastProgress
         return last is not None and "addBatch" in last["durationMs"]
+
+    def stage_work(self, state_partitions: int) -> StageWork | None:
+        """Where the work of its newest batches was done."""
+        if self._query is None or not self._query.isActive:
+            return None
+        try:
+            return stage_work(self._spark.sparkContext._jsc.sc(), str(self._query.runId), state_partitions)
+        except Py4JError as error:
+            raise EngineError(f"Spark does not tell of the stages of a query: {error}") from error
 
     # ----------------------------------------------------------------------------------------------- between batches
 
