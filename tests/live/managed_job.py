@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import cast
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -82,7 +85,11 @@ class Job:
             .options(**plan.source_options)
             .load()
         )
-        counted = records.groupBy((f.col("id") % KEYS).alias("key")).count()
+        keyed = records.select("id", (f.col("id") % KEYS).alias("key"))
+        if self.cost_s:
+            # By key first: the work is then done where the state is kept.
+            keyed = keyed.repartition("key").where(_working(self.cost_s)("id"))
+        counted = keyed.groupBy("key").count()
         return counted.writeStream.outputMode("update").foreachBatch(self.write)
 
     def write(self, results: DataFrame, batch: int) -> None:
@@ -92,6 +99,16 @@ class Job:
         draft = self.written / f"{batch}.draft"
         draft.write_text(body, encoding="utf-8")
         draft.replace(self.written / f"{batch}.json")
+
+
+def _working(cost_s: float) -> Callable[..., Column]:
+    """Takes its time for each record, and keeps them all."""
+
+    def work(number: int) -> bool:
+        time.sleep(cost_s)
+        return number >= 0
+
+    return cast(Callable[..., Column], f.udf(work, "boolean"))
 
 
 def main(file: str) -> None:

@@ -6,9 +6,7 @@ import pytest
 
 from headgate.runtime.managed.failures import LONGEST, told_failure
 
-WRAPPED = (
-    "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {} SQLSTATE: XXKST\n\tat org.apache.spark"
-)
+WRAPPED = "[STREAM_FAILED] Query [id = 1, runId = 2] ended with exception: {} SQLSTATE: XXKST\n\tat org.apache.spark"
 
 
 @pytest.mark.parametrize(

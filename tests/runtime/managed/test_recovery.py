@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ class Spark:
             raise EngineError("this operator's state cannot be repartitioned.")
         for partition in range(partitions):
             name = f"state/0/{partition}/{committed + 2}.zip"
-            self._step(partition + 1, lambda name=name, at=partition: self._write(name, f"{at} of {partitions}"))
+            self._step(partition + 1, partial(self._write, name, f"{partition} of {partitions}"))
         self._step(partitions + 1, lambda: self._write(f"commits/{committed + 1}", "v1\n{}"))
 
     def _step(self, number: int, act: Callable[[], None]) -> None:

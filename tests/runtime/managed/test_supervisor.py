@@ -1,4 +1,4 @@
-"""A query is kept running, and its plan changed between two batches: on a stand-in for Spark, with a clock that is told."""
+"""A query is kept running, and its plan changed between two batches: on a stand-in for Spark."""
 
 from __future__ import annotations
 

@@ -12,14 +12,13 @@ from typing import Protocol
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError, QueryFailedError
 from headgate.core.query_plan import Plan
-from headgate.core.types import NO_NUMBERS, Number
+from headgate.core.types import NO_NUMBERS, Instant, Number
 from headgate.core.units import format_duration
 from headgate.runtime.clock import Clock
 from headgate.runtime.managed.backoff import Backoff
 from headgate.runtime.managed.failures import Failure, told_failure
 from headgate.runtime.managed.host import Host
 from headgate.runtime.managed.pauses import Pauses
-from headgate.runtime.managed.recovery import Repartitioning
 
 logger = logging.getLogger("headgate")
 
@@ -54,6 +53,21 @@ class Advises(Protocol):
         ...
 
 
+class Repartitions(Protocol):
+    """How the state of a stopped query is spread over another number of partitions."""
+
+    @property
+    def partitions(self) -> int | None:
+        """How many there are; ``None`` before the first batch."""
+        ...
+
+    def change(self, after: int, now: Instant) -> None: ...
+
+    def recover(self) -> str:
+        """End or undo what was cut off; gives what was done, or nothing."""
+        ...
+
+
 class Supervisor:
     """Looks after one query.
 
@@ -71,7 +85,7 @@ class Supervisor:
         backoff: Backoff,
         tell: Teller,
         pauses: Pauses,
-        repartitioning: Repartitioning | None = None,
+        repartitioning: Repartitions | None = None,
         advisor: Advises | None = None,
         acts: bool = True,
         room: Callable[[], str] | None = None,
