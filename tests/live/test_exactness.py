@@ -28,11 +28,27 @@ class Trial:
     """Times the clock, so that long windows close too."""
     keys: int = 50
     kafka: bool = False
+    trigger_s: float = 1.0
 
-    def workload(self, turn_s: float) -> str:
-        low, high = self.low_per_s / self.speed, self.high_per_s / self.speed
-        turn_s *= self.speed
-        return f"periodic:base={low:g},peak={high:g},high={turn_s:g}s,low={turn_s:g}s"
+    def often(self) -> tuple[str, ...]:
+        """High four times, for ten seconds each, with ten seconds between, before and after."""
+        turn_s = 10 * self.speed
+        return ("--workload", f"periodic:{self._rates},high={turn_s:g}s,low={turn_s:g}s", *self._seconds(90))
+
+    def once(self) -> tuple[str, ...]:
+        """High once, and low for long enough to be killed in."""
+        return (
+            "--workload",
+            f"spike:{self._rates},at={2 * self.speed:g}s,width={5 * self.speed:g}s",
+            *self._seconds(18),
+        )
+
+    @property
+    def _rates(self) -> str:
+        return f"base={self.low_per_s / self.speed:g},peak={self.high_per_s / self.speed:g}"
+
+    def _seconds(self, by_the_clock: float) -> tuple[str, ...]:
+        return ("--seconds", f"{by_the_clock * self.speed:g}s", "--speed", f"{self.speed:g}")
 
 
 TRIALS = {
@@ -43,6 +59,7 @@ TRIALS = {
         Trial("data-clean", kafka=True),
         Trial("flight-distances", speed=5.0),
         Trial("grep", kafka=True),
+        Trial("hoeffding-tree", trigger_s=3.0),
         Trial("page-view", kafka=True),
         Trial("rolling-hashtag-count", speed=5.0),
         Trial("nexmark-5", kafka=True),
@@ -52,25 +69,26 @@ TRIALS = {
 DIFFERENT = ("grep", "click-fraud", "hoeffding-tree", "nexmark-3")
 """From a topic and without state; windows that close, in two aggregations; a tree that learns, kept in files; a join,
 whose sides are two readers of the same source."""
-TURN_S, SHORT_TURN_S = 10.0, 6.0
+
+
+def trial_of(name: str) -> Trial:
+    return TRIALS.get(name, Trial(name))
 
 
 def run_and_kill(
-    name: str, cluster: LocalCluster, kafka: LocalKafka, folder: Path, *, turn_s: float, turns: int, times: int
-) -> None:
+    trial: Trial, load: tuple[str, ...], cluster: LocalCluster, kafka: LocalKafka, folder: Path
+) -> list[int]:
     """Kill an executor when the job has grown, and its driver when it has shrunk; then see what came out.
 
-    The load rises and falls so many turns, and the job must follow it so many times at least.
+    Gives by how much its size was changed each time.
     """
-    trial = TRIALS.get(name, Trial(name))
     try:
-        make_payloads(name)
+        make_payloads(trial.application)
     except InputError as error:  # The real data is not on this machine.
         pytest.skip(str(error))
     source = ("--source", "kafka", "--bootstrap", kafka.bootstrap) if trial.kafka else ("--source", "embedded")
-    load = ("--workload", trial.workload(turn_s), "--seconds", f"{(2 * turns + 1) * turn_s * trial.speed:g}s")
-    records = ("--speed", f"{trial.speed:g}", "--keys", str(trial.keys), "--state-partitions", "2..2", "--check")
-    run = AppRun.on(cluster, folder / "run", name, *source, *load, *records)
+    others = ("--keys", str(trial.keys), "--state-partitions", "2..2", "--trigger", f"{trial.trigger_s}s", "--check")
+    run = AppRun.on(cluster, folder / "run", trial.application, *source, *load, *others)
     run = run.ruled((trial.low_per_s + trial.high_per_s) / 2)
     with run.started() as process:
         eventually("two executors", lambda: len(executor_processes()) == 2)
@@ -80,24 +98,25 @@ def run_and_kill(
         done = run.batches
         eventually("another batch", lambda: run.batches > done)
         eventually("a scale-in", lambda: -1 in run.changes())
+        assert process.poll() is None, "it has ended before it could be killed"
         kill_driver(process)
         process.wait(30)
     eventually("the executors of the killed driver to be gone", lambda: not executor_processes())
     with run.started() as process:
         told = run.ended(process)
-    changes = run.changes()
-    assert min(changes.count(1), changes.count(-1)) >= times, changes
     assert told["records"]["read"] == told["records"]["available"] > 1000
     assert told["records"]["late"] == told["records"]["malformed"] == 0
     assert told["check"]["is_exact"], told["check"]
     assert told["check"]["expected"] > 0
+    return run.changes()
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_nothing_is_lost_or_doubled_when_an_executor_and_the_driver_are_killed(
     name: str, cluster: LocalCluster, kafka: LocalKafka, tmp_path: Path
 ) -> None:
-    run_and_kill(name, cluster, kafka, tmp_path, turn_s=SHORT_TURN_S, turns=1, times=1)
+    trial = trial_of(name)
+    run_and_kill(trial, trial.once(), cluster, kafka, tmp_path)
 
 
 @pytest.mark.soak
@@ -105,4 +124,6 @@ def test_nothing_is_lost_or_doubled_when_an_executor_and_the_driver_are_killed(
 def test_nothing_is_lost_or_doubled_by_three_times_out_and_in_and_two_kills(
     name: str, cluster: LocalCluster, kafka: LocalKafka, tmp_path: Path
 ) -> None:
-    run_and_kill(name, cluster, kafka, tmp_path, turn_s=TURN_S, turns=4, times=3)
+    trial = trial_of(name)
+    changes = run_and_kill(trial, trial.often(), cluster, kafka, tmp_path)
+    assert min(changes.count(1), changes.count(-1)) >= 3, changes
