@@ -89,8 +89,8 @@ def run_and_kill(
     except InputError as error:  # The real data is not on this machine.
         pytest.skip(str(error))
     source = ("--source", "kafka", "--bootstrap", kafka.bootstrap) if trial.kafka else ("--source", "embedded")
-    others = ("--keys", str(trial.keys), "--state-partitions", "2..2", "--trigger", f"{trial.trigger_s}s", "--check")
-    run = AppRun.on(cluster, folder / "run", trial.application, *source, *load, *others)
+    records = ("--keys", str(trial.keys), "--state-partitions", "2..2", "--trigger", f"{trial.trigger_s}s", "--check")
+    run = AppRun.on(cluster, folder / "run", trial.application, *source, *load, *records)
     run = run.ruled((trial.low_per_s + trial.high_per_s) / 2)
     others = executors_beside()  # Of the session that other tests use.
     with run.started() as process:

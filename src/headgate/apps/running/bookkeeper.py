@@ -10,6 +10,7 @@ import json
 import logging
 import queue
 import threading
+import time
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -33,6 +34,9 @@ from headgate.apps.tally import tally
 
 logger = logging.getLogger("headgate")
 
+TOLD_WITHIN_S = 3.0
+"""How long is waited at the end for what Spark has still to tell of its last batches."""
+
 
 class Bookkeeper(StreamingQueryListener):
     """Listens to the query that has the application's name."""
@@ -55,6 +59,9 @@ class Bookkeeper(StreamingQueryListener):
 
     def close(self) -> None:
         """Account for all batches that are done; the query has ended before."""
+        until_s = time.monotonic() + TOLD_WITHIN_S
+        while self._open_batches() and time.monotonic() < until_s:
+            time.sleep(0.05)
         self._spark.streams.removeListener(self)
         self._told.put(None)
         self._thread.join()
@@ -88,9 +95,9 @@ class Bookkeeper(StreamingQueryListener):
 
     def _settle(self) -> None:
         """Account for batches that are done and of which nothing was told."""
-        for batch in done_batches(self._folder.checkpoint):
+        for batch in self._open_batches():
             now, before = planned(self._folder.checkpoint, batch), planned(self._folder.checkpoint, batch - 1)
-            if batch in self.accounts or now is None or (before is None and batch > 0):
+            if now is None or (before is None and batch > 0):
                 continue
             start = self._source.begin if before is None else before.end
             malformed = self._keep_aside(batch, start, now.end) if start != now.end else 0
@@ -98,6 +105,9 @@ class Bookkeeper(StreamingQueryListener):
             watermark_ms = None if self._application.watermark_s is None else now.watermark_ms
             read = records_between(start, now.end)
             self.accounts.add(Account(batch, start, now.end, read, malformed, late, watermark_ms))
+
+    def _open_batches(self) -> list[int]:
+        return [batch for batch in done_batches(self._folder.checkpoint) if batch not in self.accounts]
 
     def _keep_aside(self, batch: int, start: Offset, end: Offset) -> int:
         """Write the malformed records of a batch into a folder; says how many there are."""
