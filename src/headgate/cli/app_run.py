@@ -297,8 +297,9 @@ def problems(result: RunResult) -> list[str]:
 def sentences(result: RunResult) -> Iterator[str]:
     """What became of the records."""
     totals = result.totals
+    there = "an unknown number" if result.available is None else f"{result.available:,}"
     yield (
-        f"Records: {result.available:,} there, {totals.read:,} read in {totals.batches:,} batches, "
+        f"Records: {there} there, {totals.read:,} read in {totals.batches:,} batches, "
         f"{totals.malformed:,} malformed, {totals.late:,} late."
     )
     if totals.malformed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headgate._version import __version__
@@ -23,6 +25,7 @@ from headgate.apps.running.plan import RunPlan
 from headgate.apps.running.query import ApplicationQuery
 from headgate.apps.running.results import ResultFiles, Results, ResultTopic
 from headgate.apps.running.sources import EmbeddedSource, RunSource, TopicSource, records_between
+from headgate.core.errors import EngineError, HeadgateError
 from headgate.core.types import JSON, Event
 from headgate.local.cluster import LocalCluster, graceful_removal, local_settings, open_session, starting_size
 from headgate.local.connector import find_connector
@@ -34,6 +37,8 @@ from headgate.runtime.managed.run import ManagedRun
 from headgate.runtime.managed.run import run as run_managed
 from headgate.runtime.summary import RunRecord
 from headgate.workloads.replay import Standing
+
+logger = logging.getLogger("headgate")
 
 LOOK_EVERY_S = 0.5
 
@@ -63,8 +68,8 @@ class RunResult:
     plan: RunPlan
     record: RunRecord
     """Of this start alone."""
-    available: int
-    """Records that there are: due from an embedded source, or in the topic."""
+    available: int | None
+    """Records that there are: due from an embedded source, or in the topic; ``None`` if its broker did not say."""
     totals: Totals
     load: Standing | None
     """What a load into a topic came to."""
@@ -143,11 +148,11 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
                 view.stage("stopping the query")
                 running.stop()
                 books.close()
-        available = _available(plan, source, feeder)
+        available = _available(plan, source)
         differences = None
         if plan.check:
             view.stage("comparing with the batch computation over the same records")
-            differences = check_run(spark, plan.application, source, files, books.accounts)
+            differences = _checked(spark, plan, source, files, books)
         view.stage("stopping the job")
     return RunResult(
         plan=plan,
@@ -159,6 +164,15 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
         broker=broker,
         topic=topic,
     )
+
+
+def _checked(
+    spark: SparkSession, plan: RunPlan, source: RunSource, files: ResultFiles, books: Bookkeeper
+) -> Differences:
+    try:
+        return check_run(spark, plan.application, source, files, books.accounts)
+    except PySparkException as error:
+        raise EngineError(f"the results cannot be compared: {str(error).splitlines()[0]}") from error
 
 
 def _topic(plan: RunPlan, broker: Broker | None) -> str | None:
@@ -268,14 +282,20 @@ def _wait(
         if plan.load is None:
             if until_s is not None and time.monotonic() >= until_s:
                 return
-        elif (feeder is None or feeder.is_done) and totals.read >= _available(plan, source, feeder):
-            return
+        elif feeder is None or feeder.is_done:
+            available = _available(plan, source)
+            if available is not None and totals.read >= available:
+                return
 
 
-def _available(plan: RunPlan, source: RunSource, feeder: Feeder | None) -> int:
-    """Records that there are in all."""
+def _available(plan: RunPlan, source: RunSource) -> int | None:
+    """Records that there are in all; ``None`` if the broker does not say."""
     if isinstance(source, TopicSource):
-        _, end = reached(source.bootstrap, source.topic)
+        try:
+            _, end = reached(source.bootstrap, source.topic)
+        except HeadgateError as error:
+            logger.warning("how many records there are is not known: %s", error)
+            return None
         return records_between(source.begin, end)
     assert plan.load is not None
     return plan.load.schedule.total
