@@ -35,6 +35,8 @@ def _nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*KAFKA, "--executors", "4..2"), "max_instances 2 is below min_instances 4"),
         ((*KAFKA, "--policy", "hpaa"), "unknown policy 'hpaa', did you mean 'hpa'?"),
         ((*KAFKA, "--set", "upper"), "--set 'upper' is not understood; write --set key=value."),
+        ((*KAFKA, "--guard", "granularty=1"), "unknown setting of guards 'granularty', did you mean 'granularity'?"),
+        ((*KAFKA, "--state-partitions", "8..2"), "8 to 2 state partitions are not possible"),
         ((*KAFKA, "--objective", "fast"), "objective 'fast' is not understood"),
         ((*KAFKA, "--bootstrap", "here"), "the bootstrap address 'here' is not understood;"),
         ((*KAFKA, "--trigger", "soon"), "--trigger: duration 'soon' is not understood"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import psutil
 
@@ -56,6 +56,12 @@ def executor_processes() -> dict[str, psutil.Process]:
     for command, process in _java_processes("org.apache.spark.executor.CoarseGrainedExecutorBackend"):
         found[command[command.index("--executor-id") + 1]] = process
     return found
+
+
+def executors_beside(others: Collection[psutil.Process] = ()) -> list[psutil.Process]:
+    """The executor processes of all applications on clusters of this process, without some."""
+    found = _java_processes("org.apache.spark.executor.CoarseGrainedExecutorBackend")
+    return [process for _, process in found if process not in others]
 
 
 def master_process() -> psutil.Process:

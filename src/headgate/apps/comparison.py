@@ -25,6 +25,8 @@ class Differences:
     unexpected: int
     doubled: int
     wrong: int
+    expected: int
+    """Results that there must be."""
 
     @property
     def is_exact(self) -> bool:
@@ -54,6 +56,7 @@ def compare(
         f.count_if(f.col("wanted").isNull()),
         f.count_if(twice),
         f.count_if(is_both & differs),
+        f.count_if(f.col("wanted").isNotNull()),
     ).first()
     assert row is not None
     return Differences(*row)

@@ -60,6 +60,10 @@ def run(  # noqa: PLR0913 - one parameter per option
             "--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated.", show_default=False
         ),
     ] = None,
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -144,6 +148,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         objective=parse_objective(objective).within(fewest, most),
         policy=policy,
         settings=key_values("--set", setting or []),
+        guards=key_values("--guard", guard or []),
         load=load,
         seconds=lasting_s if no_load else None,
         bootstrap=bootstrap,
@@ -301,8 +306,9 @@ def problems(result: RunResult) -> list[str]:
 def sentences(result: RunResult) -> Iterator[str]:
     """What became of the records."""
     totals = result.totals
+    there = "an unknown number" if result.available is None else f"{result.available:,}"
     yield (
-        f"Records: {result.available:,} there, {totals.read:,} read in {totals.batches:,} batches, "
+        f"Records: {there} there, {totals.read:,} read in {totals.batches:,} batches, "
         f"{totals.malformed:,} malformed, {totals.late:,} late."
     )
     if totals.malformed:
@@ -310,7 +316,10 @@ def sentences(result: RunResult) -> Iterator[str]:
     if totals.unknown_late:
         yield f"What was late in {totals.unknown_late:,} batches is not known: the job was killed before Spark told it."
     if result.differences is not None and result.differences.is_exact:
-        yield "The results are those of the batch computation over the same records: none missing, doubled or wrong."
+        yield (
+            f"The {result.differences.expected:,} results are those of the batch computation over the same records: "
+            "none missing, doubled or wrong."
+        )
     yield from problems(result)
 
 

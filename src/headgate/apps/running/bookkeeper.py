@@ -10,6 +10,9 @@ import json
 import logging
 import queue
 import threading
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -33,6 +36,9 @@ from headgate.apps.tally import tally
 
 logger = logging.getLogger("headgate")
 
+TOLD_WITHIN_S = 3.0
+"""How long is waited at the end for what Spark has still to tell of its last batches."""
+
 
 class Bookkeeper(StreamingQueryListener):
     """Listens to the query that has the application's name."""
@@ -55,6 +61,9 @@ class Bookkeeper(StreamingQueryListener):
 
     def close(self) -> None:
         """Account for all batches that are done; the query has ended before."""
+        until_s = time.monotonic() + TOLD_WITHIN_S
+        while self._open_batches() and time.monotonic() < until_s:
+            time.sleep(0.05)
         self._spark.streams.removeListener(self)
         self._told.put(None)
         self._thread.join()
@@ -73,11 +82,14 @@ class Bookkeeper(StreamingQueryListener):
 
     def _work(self) -> None:
         while (progress := self._told.get()) is not None:
-            try:
-                self._account(progress)
-            except (PySparkException, Py4JError, OSError) as error:
-                # It is in the checkpoint too, and accounted for from there.
-                logger.warning("batch %s is not accounted for yet: %s", progress["batchId"], error)
+            self._try(progress["batchId"], partial(self._account, progress))
+
+    def _try(self, batch: int, account: Callable[[], None]) -> None:
+        """What fails now can be made up for by the next start: the batch is in the checkpoint."""
+        try:
+            account()
+        except (PySparkException, Py4JError, OSError) as error:
+            logger.warning("batch %s is not accounted for yet: %s", batch, error)
 
     def _account(self, progress: dict[str, Any]) -> None:
         batch, found, source = progress["batchId"], tally([progress]), progress["sources"][0]
@@ -88,16 +100,22 @@ class Bookkeeper(StreamingQueryListener):
 
     def _settle(self) -> None:
         """Account for batches that are done and of which nothing was told."""
-        for batch in done_batches(self._folder.checkpoint):
-            now, before = planned(self._folder.checkpoint, batch), planned(self._folder.checkpoint, batch - 1)
-            if batch in self.accounts or now is None or (before is None and batch > 0):
-                continue
-            start = self._source.begin if before is None else before.end
-            malformed = self._keep_aside(batch, start, now.end) if start != now.end else 0
-            late = None if self._application.watermark_s is not None else 0
-            watermark_ms = None if self._application.watermark_s is None else now.watermark_ms
-            read = records_between(start, now.end)
-            self.accounts.add(Account(batch, start, now.end, read, malformed, late, watermark_ms))
+        for batch in self._open_batches():
+            self._try(batch, partial(self._account_by_checkpoint, batch))
+
+    def _account_by_checkpoint(self, batch: int) -> None:
+        now, before = planned(self._folder.checkpoint, batch), planned(self._folder.checkpoint, batch - 1)
+        if now is None or (before is None and batch > 0):
+            return
+        start = self._source.begin if before is None else before.end
+        malformed = self._keep_aside(batch, start, now.end) if start != now.end else 0
+        late = None if self._application.watermark_s is not None else 0
+        watermark_ms = None if self._application.watermark_s is None else now.watermark_ms
+        read = records_between(start, now.end)
+        self.accounts.add(Account(batch, start, now.end, read, malformed, late, watermark_ms))
+
+    def _open_batches(self) -> list[int]:
+        return [batch for batch in done_batches(self._folder.checkpoint) if batch not in self.accounts]
 
     def _keep_aside(self, batch: int, start: Offset, end: Offset) -> int:
         """Write the malformed records of a batch into a folder; says how many there are."""

@@ -81,10 +81,25 @@ class RunFolder:
 
         ``asked`` is what decides about the results.
         """
-        if not self._run.exists():
+        before = self.begun(asked)
+        if before is None:
             for place, what in ((self.path, "run"), (self.checkpoint, "checkpoint of a run")):
                 if not _is_new(place):
                     raise InputError(f"{place} holds something that is no {what}; name a folder that is new or empty.")
+        return before
+
+    def begin(self, asked: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
+        """How the run in this folder began; if there is none yet, it begins now."""
+        found = self.begun(asked)
+        if found is None:
+            found = beginning()
+            kept = {"version": FORMAT_VERSION, "asked": dict(asked), "beginning": asdict(found)}
+            write_whole(self._run, json.dumps(kept, indent=2) + "\n")
+        return found
+
+    def begun(self, asked: Mapping[str, JSON]) -> Beginning | None:
+        """How the run in this folder began; ``None`` if there is none yet."""
+        if not self._run.exists():
             return None
         try:
             kept = json.loads(self._run.read_text(encoding="utf-8"))
@@ -99,19 +114,11 @@ class RunFolder:
                 )
         return beginning
 
-    def begin(self, asked: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
-        """How the run in this folder began; if there is none yet, it begins now."""
-        found = self.check(asked)
-        if found is None:
-            found = beginning()
-            kept = {"version": FORMAT_VERSION, "asked": dict(asked), "beginning": asdict(found)}
-            write_whole(self._run, json.dumps(kept, indent=2) + "\n")
-        return found
-
 
 def _is_new(place: Path) -> bool:
-    """Whether there is nothing yet, or folders only in which there is nothing."""
-    return not place.exists() or (place.is_dir() and not any(not entry.is_dir() for entry in place.rglob("*")))
+    """Whether there is nothing yet but empty folders, and logs of a start that came to nothing."""
+    files = (entry for entry in place.rglob("*") if not entry.is_dir() and entry.suffix != ".log")
+    return not place.exists() or (place.is_dir() and next(files, None) is None)
 
 
 def _told(value: JSON) -> str:

@@ -12,6 +12,7 @@ from headgate.apps.running.results import Form
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.types import JSON
+from headgate.policies.frame.base import guards_for
 from headgate.runtime.autoscaler import preview_policy
 from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
 
@@ -31,6 +32,7 @@ class RunPlan:
     """With the fewest and the most executors."""
     policy: str
     settings: Mapping[str, object] = field(default_factory=dict)
+    guards: Mapping[str, object] = field(default_factory=dict)
     load: Load | None = None
     """The records it is given; ``None`` if others send them to the topic."""
     seconds: float | None = None
@@ -69,7 +71,7 @@ class RunPlan:
                 f"--master {self.master!r} is not possible: all tasks would run in the driver, and there is nothing to "
                 "scale; name a cluster, such as spark://HOST:PORT, or none to have one started."
             )
-        preview_policy(self.policy, self.objective, self.settings)
+        guards_for(preview_policy(self.policy, self.objective, self.settings), self.guards)
         if self.load is not None:
             self.load.schedule, self.load.make_payloads()  # Which say what is wrong with them.
         self.folder.check(self.asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headgate._version import __version__
@@ -23,6 +25,7 @@ from headgate.apps.running.plan import RunPlan
 from headgate.apps.running.query import ApplicationQuery
 from headgate.apps.running.results import ResultFiles, Results, ResultTopic
 from headgate.apps.running.sources import EmbeddedSource, RunSource, TopicSource, records_between
+from headgate.core.errors import EngineError, HeadgateError
 from headgate.core.types import JSON, Event
 from headgate.local.cluster import LocalCluster, graceful_removal, local_settings, open_session, starting_size
 from headgate.local.connector import find_connector
@@ -34,6 +37,8 @@ from headgate.runtime.managed.run import ManagedRun
 from headgate.runtime.managed.run import run as run_managed
 from headgate.runtime.summary import RunRecord
 from headgate.workloads.replay import Standing
+
+logger = logging.getLogger("headgate")
 
 LOOK_EVERY_S = 0.5
 
@@ -63,8 +68,8 @@ class RunResult:
     plan: RunPlan
     record: RunRecord
     """Of this start alone."""
-    available: int
-    """Records that there are: due from an embedded source, or in the topic."""
+    available: int | None
+    """Records that there are: due from an embedded source, or in the topic; ``None`` if its broker did not say."""
     totals: Totals
     load: Standing | None
     """What a load into a topic came to."""
@@ -109,6 +114,7 @@ class RunResult:
                 "unexpected": found.unexpected,
                 "doubled": found.doubled,
                 "wrong": found.wrong,
+                "expected": found.expected,
             },
         }
 
@@ -116,15 +122,18 @@ class RunResult:
 def run_application(plan: RunPlan, view: RunView) -> RunResult:
     """Run an application until its load is over and worked off, and say what became of every record."""
     broker = find_broker(plan, view.stage) if plan.source == "kafka" or plan.output_topic else None
-    beginning = plan.folder.begin(plan.asked, lambda: _beginning(plan, broker))
-    source = _source(plan, broker, beginning)
+    topic = _topic(plan, broker)
+    output = _output_topic(plan, broker)
     record = RunRecord(plan.objective)
     with ExitStack() as stack:
-        feeder = _feeder(plan, broker, beginning)
         interruption = stack.enter_context(Interruption().watched())
         spark = stack.enter_context(_session(plan, interruption, view))
+        # The load of a run begins when its job can read it.
+        beginning = plan.folder.begin(plan.asked, lambda: _beginning(broker, topic))
+        source = _source(plan, broker, beginning)
+        feeder = _feeder(plan, broker, beginning)
         files = ResultFiles(plan.folder.results, plan.form)
-        results = Results(files, _output_topic(plan, broker))
+        results = Results(files, output)
         books = Bookkeeper(spark, plan.application, source, plan.folder)
         books.start()
         query = ApplicationQuery(
@@ -141,11 +150,11 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
                 view.stage("stopping the query")
                 running.stop()
                 books.close()
-        available = _available(plan, source, feeder)
+        available = _available(plan, source)
         differences = None
         if plan.check:
             view.stage("comparing with the batch computation over the same records")
-            differences = check_run(spark, plan.application, source, files, books.accounts)
+            differences = _checked(spark, plan, source, files, books)
         view.stage("stopping the job")
     return RunResult(
         plan=plan,
@@ -155,24 +164,39 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
         load=None if feeder is None else feeder.standing,
         differences=differences,
         broker=broker,
-        topic=beginning.topic,
+        topic=topic,
     )
 
 
-def _beginning(plan: RunPlan, broker: Broker | None) -> Beginning:
-    """How a run begins that has not begun before; its load starts with it."""
-    now_s = time.time()
+def _checked(
+    spark: SparkSession, plan: RunPlan, source: RunSource, files: ResultFiles, books: Bookkeeper
+) -> Differences:
+    try:
+        return check_run(spark, plan.application, source, files, books.accounts)
+    except PySparkException as error:
+        raise EngineError(f"the results cannot be compared: {str(error).splitlines()[0]}") from error
+
+
+def _topic(plan: RunPlan, broker: Broker | None) -> str | None:
+    """The topic that is read, which is there; ``None`` if none is."""
     if plan.source == "embedded" or broker is None:
-        return Beginning(now_s, round(1000 * now_s))
-    topic = plan.topic or f"{plan.application.name}-{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
+        return None
+    before = plan.folder.begun(plan.asked)
+    own = f"{plan.application.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    topic = (before and before.topic) or plan.topic or own
     have_topic(plan, broker.bootstrap, topic)
-    begin, _ = reached(broker.bootstrap, topic)
+    return topic
+
+
+def _beginning(broker: Broker | None, topic: str | None) -> Beginning:
+    """How a run begins that has not begun before."""
+    now_s = time.time()
+    begin = None if broker is None or topic is None else reached(broker.bootstrap, topic)[0]
     return Beginning(now_s, round(1000 * now_s), topic, begin)
 
 
 def _source(plan: RunPlan, broker: Broker | None, beginning: Beginning) -> RunSource:
     if broker is not None and beginning.topic is not None and beginning.begin is not None:
-        have_topic(plan, broker.bootstrap, beginning.topic)
         return TopicSource(broker.bootstrap, beginning.topic, beginning.begin)
     assert plan.load is not None
     return EmbeddedSource(plan.load, beginning.started_s, beginning.start_ms, plan.partitions)
@@ -229,6 +253,7 @@ def _managed(
         partitions=plan.state_partitions if plan.application.stateful else None,
         on_event=view.event,
         settings=plan.settings,
+        guards=plan.guards,
         interval=plan.interval_s,
         journal=plan.folder.journal,
         job=plan.application.name,
@@ -259,14 +284,20 @@ def _wait(
         if plan.load is None:
             if until_s is not None and time.monotonic() >= until_s:
                 return
-        elif (feeder is None or feeder.is_done) and totals.read >= _available(plan, source, feeder):
-            return
+        elif feeder is None or feeder.is_done:
+            available = _available(plan, source)
+            if available is not None and totals.read >= available:
+                return
 
 
-def _available(plan: RunPlan, source: RunSource, feeder: Feeder | None) -> int:
-    """Records that there are in all."""
+def _available(plan: RunPlan, source: RunSource) -> int | None:
+    """Records that there are in all; ``None`` if the broker does not say."""
     if isinstance(source, TopicSource):
-        _, end = reached(source.bootstrap, source.topic)
+        try:
+            _, end = reached(source.bootstrap, source.topic)
+        except HeadgateError as error:
+            logger.warning("how many records there are is not known: %s", error)
+            return None
         return records_between(source.begin, end)
     assert plan.load is not None
     return plan.load.schedule.total

@@ -16,8 +16,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError
 from headgate.core.query_plan import Plan
+from headgate.core.stage_work import StageWork
 from headgate.engines.spark.checkpoint import PARTITIONS_KEY, Checkpoint, local_path
 from headgate.engines.spark.read_limit import set_read_limit
+from headgate.engines.spark.stage_work import stage_work
 
 __all__ = ["Build", "ManagedQuery", "StreamingQuery"]
 
@@ -28,8 +30,8 @@ PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """The only store whose state can be repartitioned."""
 LOOK_EVERY_S = 0.05
-WAITING = "Waiting for next trigger"
-"""What the status of a query says between two batches."""
+WAITING = "waitTillTime"
+"""The method of Spark's clock in which the thread of a query waits for its next trigger."""
 
 
 class ManagedQuery:
@@ -104,6 +106,15 @@ class ManagedQuery:
         last = None if self._query is None else self._query.lastProgress
         return last is not None and "addBatch" in last["durationMs"]
 
+    def stage_work(self, state_partitions: int) -> StageWork | None:
+        """Where the work of its newest batches was done."""
+        if self._query is None or not self._query.isActive:
+            return None
+        try:
+            return stage_work(self._spark.sparkContext._jsc.sc(), str(self._query.runId), state_partitions)
+        except Py4JError as error:
+            raise EngineError(f"Spark does not tell of the stages of a query: {error}") from error
+
     # ----------------------------------------------------------------------------------------------- between batches
 
     def stop(self, within_s: float) -> bool:
@@ -114,21 +125,11 @@ class ManagedQuery:
         query = self._query
         if query is None or not query.isActive:
             return True
+        jvm: Any = self._spark.sparkContext._jvm
         execution = _execution(query)
-        is_between = self._let_end(execution) and _ends_within(query, execution, within_s)
+        is_between = _let_end(jvm, execution) and _ends_within(jvm, execution, within_s)
         query.stop()
         return is_between
-
-    def _let_end(self, execution: Any) -> bool:
-        """Tell the query that its current batch is the last; ``False`` where this version of Spark cannot be told."""
-        jvm: Any = self._spark.sparkContext._jvm
-        package = str(execution.getClass().getPackage().getName())
-        try:
-            ended = getattr(getattr(jvm, f"{package}.TERMINATED$"), "MODULE$")
-            execution.state().set(ended)
-        except (Py4JError, TypeError):
-            return False
-        return True
 
     def set_cap(self, records: int) -> bool:
         """Let the next batches take at most so many records; ``False`` where it takes a restart to change that."""
@@ -159,18 +160,27 @@ def _execution(query: StreamingQuery) -> Any:
     return query._jsq.streamingQuery()
 
 
-def _ends_within(query: StreamingQuery, execution: Any, seconds: float) -> bool:
+def _let_end(jvm: Any, execution: Any) -> bool:
+    """Tell a query that its current batch is the last; ``False`` where this version of Spark cannot be told."""
+    package = str(execution.getClass().getPackage().getName())
+    try:
+        ended = getattr(getattr(jvm, f"{package}.TERMINATED$"), "MODULE$")
+        execution.state().set(ended)
+    except (Py4JError, TypeError):
+        return False
+    return True
+
+
+def _ends_within(jvm: Any, execution: Any, seconds: float) -> bool:
     """Wait until a query that was told to end is between two batches; once told, it counts as not active at once."""
     until_s = time.monotonic() + seconds
-    waited = False
-    while execution.queryExecutionThread().isAlive():
-        # While it waits for its next trigger it would find out only then. It must have been seen so twice: at the first
-        # look it may have begun a batch a moment ago.
-        waits = query.status["message"] == WAITING
-        if waits and waited:
+    thread = execution.queryExecutionThread()
+    while thread.isAlive():
+        # While it waits for its next trigger it would find out only then. What its status says is no proof of that: it
+        # goes on saying so for the first moments of a batch.
+        if WAITING in str(jvm.java.util.Arrays.toString(thread.getStackTrace())):
             return True
         if time.monotonic() >= until_s:
             return False
-        waited = waits
         time.sleep(LOOK_EVERY_S)
     return True

@@ -37,6 +37,11 @@ class Repartitioning:
         self._aside = aside
         self._repartition = repartition
 
+    @property
+    def partitions(self) -> int | None:
+        """How many state partitions there are; ``None`` before the first batch."""
+        return self._checkpoint.state_partitions
+
     def change(self, after: int, now: Instant) -> None:
         """Spread the state over so many partitions. If that fails, the checkpoint is as it was, and the error told."""
         before = self._checkpoint.state_partitions

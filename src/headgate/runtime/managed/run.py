@@ -4,8 +4,8 @@ def build(spark, plan):
     events = spark.readStream.format("kafka").options(**kafka, **plan.source_options).load()
     return counts(events).writeStream.outputMode("update").foreachBatch(write)
 
-with headgate.run(build, checkpoint="/data/checkpoints/clicks", objective="latency p95 < 10s", partitions=(2, 16)) as running:
-    running.wait()
+with headgate.run(build, checkpoint="checkpoints/clicks", objective="latency p95 < 10s", partitions=(2, 16)) as it:
+    it.wait()
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
 from headgate.core.query_plan import Plan
 from headgate.core.types import JSON, NO_NUMBERS, Decision, Event, Number, Observation
+from headgate.core.units import parse_duration_s
 from headgate.policies.frame.base import PolicyMaker
 from headgate.runtime.autoscaler import Autoscaler, autoscale, goal_of
 from headgate.runtime.clock import Clock, SystemClock
-from headgate.runtime.managed.advisor import Advisor
+from headgate.runtime.managed.advisor import Advisor, Wishes
 from headgate.runtime.managed.aside import Aside
 from headgate.runtime.managed.backoff import Backoff, Restarts
 from headgate.runtime.managed.marker import MarkerFile
 from headgate.runtime.managed.pauses import Pauses
 from headgate.runtime.managed.recovery import Repartitioning
 from headgate.runtime.managed.supervisor import Supervisor
+from headgate.runtime.mode import Mode, mode_named
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headgate")
 
 LOOK_EVERY_S = 0.25
-BOUND_WITHOUT_ONE_S = 10.0
-"""The latency that batches are limited for where the objective does not speak of latency."""
 FIRST_CAP = 1000
 """Records of the first batches, before anything is known of how long they take."""
 LEAST_ROOM_BYTES = 16 << 20
@@ -159,6 +159,9 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     on_event: Callable[[Event], None] | None = None,
     stop: threading.Event | None = None,
     stop_within_s: float = 30.0,
+    change_rest: str | float = "5m",
+    held_for: str | float = "15s",
+    mode: str = Mode.ACT,
     price: float | None = None,
     seed: int = 0,
     **scaling: Any,
@@ -175,6 +178,9 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``scale``: whether it is autoscaled from here. Where others scale it, ``observe`` of what is given wants to be
       shown each observation
     - ``on_event``: is told of each start, failure and change, on a thread of its own
+    - ``change_rest``: no other change that takes a restart is made so soon after one
+    - ``held_for``: so long a query must have been held back by its state partitions before it gets more
+    - ``mode``: ``"recommend"`` tells what would be changed, and changes nothing
     - ``stop``: setting it ends everything, as ``stop()`` does
     - all others are those of ``autoscale``
     """
@@ -191,11 +197,18 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     folder = managed.checkpoint
     if most is not None and folder is None:
         raise InputError(f"state partitions of checkpoint {checkpoint} cannot be changed; it must lie on this machine.")
-    bound_s = goal.slo.bound_s if isinstance(goal.slo, LatencySlo) else BOUND_WITHOUT_ONE_S
-    advisor = Advisor(clock.now, bound_s, caps=max_records_per_batch == "auto")
+    pauses = Pauses()
+    wishes = Wishes(
+        goal,
+        managed.slots_per_executor,
+        caps=max_records_per_batch == "auto",
+        most_partitions=most,
+        rest_s=parse_duration_s(change_rest),
+        held_for_s=parse_duration_s(held_for),
+    )
+    advisor = Advisor(clock.now, wishes, pauses, managed.stage_work)
     telling = _Telling(clock, on_event)
-    found = None if folder is None else folder.state_partitions
-    plan = Plan(_first_cap(max_records_per_batch), found if found is not None else fewest)
+    plan = Plan(_first_cap(max_records_per_batch), fewest)
     repartitioning = None
     if folder is not None:
         repartitioning = Repartitioning(folder, MarkerFile(folder.path), Aside(folder.path), managed.repartition)
@@ -205,10 +218,10 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         clock,
         backoff=Backoff(restarts or Restarts(), seed),
         tell=telling,
-        pauses=Pauses(),
+        pauses=pauses,
         repartitioning=repartitioning,
-        advise=advisor,
-        started=advisor.started,
+        advisor=advisor,
+        acts=mode_named(mode) is Mode.ACT,
         room=None if folder is None else lambda: _lacking_room(folder.path),
     )
     running = ManagedRun(
@@ -221,7 +234,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     )
     with ExitStack() as undone:
         if scale:
-            running.autoscaler = autoscale(session, goal, policy, seed=seed, **scaling)
+            running.autoscaler = autoscale(session, goal, policy, mode=mode, seed=seed, **scaling)
             undone.callback(running.autoscaler.stop)
             running.autoscaler.watch(advisor.watch)
             telling.loop = running.autoscaler.loop

@@ -12,14 +12,13 @@ from typing import Protocol
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError, QueryFailedError
 from headgate.core.query_plan import Plan
-from headgate.core.types import NO_NUMBERS, Number
+from headgate.core.types import NO_NUMBERS, Instant, Number
 from headgate.core.units import format_duration
 from headgate.runtime.clock import Clock
 from headgate.runtime.managed.backoff import Backoff
 from headgate.runtime.managed.failures import Failure, told_failure
 from headgate.runtime.managed.host import Host
 from headgate.runtime.managed.pauses import Pauses
-from headgate.runtime.managed.recovery import Repartitioning
 
 logger = logging.getLogger("headgate")
 
@@ -40,11 +39,41 @@ class PlanChange:
     expected_pause_s: float = 0.0
 
 
+class Advises(Protocol):
+    """Who is asked at each look whether another plan is wanted."""
+
+    def advise(self, plan: Plan) -> PlanChange | None: ...
+
+    def started(self, at_s: float) -> None:
+        """The query was started."""
+        ...
+
+    def cap_refused(self) -> None:
+        """The limit of a query that runs cannot be changed: it takes a restart."""
+        ...
+
+
+class Repartitions(Protocol):
+    """How the state of a stopped query is spread over another number of partitions."""
+
+    @property
+    def partitions(self) -> int | None:
+        """How many there are; ``None`` before the first batch."""
+        ...
+
+    def change(self, after: int, now: Instant) -> None: ...
+
+    def recover(self) -> str:
+        """End or undo what was cut off; gives what was done, or nothing."""
+        ...
+
+
 class Supervisor:
     """Looks after one query.
 
     - ``repartitioning``: how the number of state partitions is changed; ``None`` where it cannot be
-    - ``advise``: asked at each look whether another plan is wanted; it is told of each start by ``started``
+    - ``acts``: whether what is advised is done, or only told; what is asked for is always done
+    - ``room``: what the checkpoint's disk lacks; nothing if there is room
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that it works with
@@ -56,9 +85,9 @@ class Supervisor:
         backoff: Backoff,
         tell: Teller,
         pauses: Pauses,
-        repartitioning: Repartitioning | None = None,
-        advise: Callable[[Plan], PlanChange | None] | None = None,
-        started: Callable[[float], None] | None = None,
+        repartitioning: Repartitions | None = None,
+        advisor: Advises | None = None,
+        acts: bool = True,
         room: Callable[[], str] | None = None,
     ) -> None:
         self.plan = plan
@@ -71,8 +100,8 @@ class Supervisor:
         self._tell = tell
         self._pauses = pauses
         self._repartitioning = repartitioning
-        self._advise = advise or (lambda _: None)
-        self._started = started or (lambda _: None)
+        self._advisor = advisor
+        self._acts = acts
         self._room = room or (lambda: "")
         self._is_started = False
         self._ended = False
@@ -104,12 +133,10 @@ class Supervisor:
                 self._start()
         elif not self._host.is_running:
             self._on_end()
-        else:
-            if self._backoff.failures and self._host.has_finished_a_batch:
-                self._backoff.forget()
-            change, self._asked = self._asked or self._advise(self.plan), None
-            if change is not None and change.plan != self.plan:
-                self._change(change)
+        elif self._host.has_finished_a_batch:
+            self._backoff.forget()
+            # Only now is it known where it stands: a batch that an earlier start left half done is done.
+            self._follow_advice()
 
     def stop(self, within_s: float) -> None:
         """Stop the query, between two batches if it gets there in time."""
@@ -124,8 +151,7 @@ class Supervisor:
             self._wait_for_room(lacks)
             return
         try:
-            if self._repartitioning is not None and (told := self._repartitioning.recover()):
-                self._tell("change-recovered", f"{told}.")
+            self._recover()
             self._host.start(self.plan)
         except (EngineGoneError, InputError) as error:
             self._give_up(Failure(str(error), can_heal=False))
@@ -137,7 +163,17 @@ class Supervisor:
             self.restarts += self._is_started
             self._is_started = True
             self._tell(kind, self.plan.in_words())
-            self._started(self._clock.now())
+            if self._advisor is not None:
+                self._advisor.started(self._clock.now())
+
+    def _recover(self) -> None:
+        """End or undo what was cut off, and plan with the state partitions that there are."""
+        if self._repartitioning is None:
+            return
+        if told := self._repartitioning.recover():
+            self._tell("change-recovered", f"{told}.")
+        if (found := self._repartitioning.partitions) is not None:
+            self.plan = replace(self.plan, state_partitions=found)
 
     def _wait_for_room(self, lacks: str) -> None:
         """Nothing is started on a full disk: that could only fail again."""
@@ -179,14 +215,27 @@ class Supervisor:
 
     # ------------------------------------------------------------------------------------------------------- changing
 
-    def _change(self, change: PlanChange) -> None:
-        only_cap = change.plan.state_partitions == self.plan.state_partitions
-        cap = change.plan.max_records_per_batch
-        if only_cap and cap is not None and self._host.set_cap(cap):
-            self.plan = change.plan
-            self._tell("cap-changed", f"{change.reason}; the next batch is the first")
+    def _follow_advice(self) -> None:
+        asked, self._asked = self._asked, None
+        change = asked
+        if change is None and self._advisor is not None:
+            change = self._advisor.advise(self.plan)
+        if change is None or change.plan == self.plan:
             return
-        self._restart(change, repartitions=not only_cap)
+        if asked is None and not self._acts:
+            self._tell("change-recommended", change.reason)
+        elif change.plan.state_partitions != self.plan.state_partitions:
+            self._restart(change, repartitions=True)
+        elif self._has_capped(change.plan.max_records_per_batch):
+            self.plan = change.plan
+            self._tell("cap-changed", f"{change.reason}; it holds from the next batch on")
+        elif asked is None and change.expected_pause_s == 0 and self._advisor is not None:
+            self._advisor.cap_refused()  # Whoever advised it did not reckon with a restart.
+        else:
+            self._restart(change, repartitions=False)
+
+    def _has_capped(self, records: int | None) -> bool:
+        return records is not None and self._host.set_cap(records)
 
     def _restart(self, change: PlanChange, *, repartitions: bool) -> None:
         expected_s = change.expected_pause_s

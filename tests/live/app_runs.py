@@ -1,0 +1,109 @@
+"""Running applications by their command on a cluster of the tests, and killing what they run on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from headgate.journal.sqlite import SqliteJournal
+from headgate.local.cluster import LocalCluster
+
+RULES = """\
+rules:
+  - name: much arrives
+    scale_out: job
+    by: 1
+    never_above: 2
+    when:
+      - metric: input_rate
+        above: {rate_per_s} records/s
+        for_at_least: 1s
+  - name: little arrives
+    scale_in: job
+    by: 1
+    when:
+      - metric: input_rate
+        below: {rate_per_s} records/s
+        for_at_least: 1s
+"""
+"""The load alone decides: on any machine, the job grows and shrinks when the load does."""
+
+
+@dataclass(frozen=True)
+class AppRun:
+    """A run of an application, to be started as often as wanted."""
+
+    application: str
+    folder: Path
+    master: str
+    arguments: tuple[str, ...]
+
+    @classmethod
+    def on(cls, cluster: LocalCluster, folder: Path, application: str, *arguments: str) -> AppRun:
+        return cls(application, folder, cluster.master_url, arguments)
+
+    def ruled(self, rate_per_s: float) -> AppRun:
+        """Scaled between one and two executors by what arrives."""
+        rules = self.folder.with_name("rules.yaml")
+        rules.write_text(RULES.format(rate_per_s=rate_per_s))
+        chosen = ("--policy", "rules", "--set", f"file={rules}", "--executors", "1..2", "--interval", "1s")
+        guards = ("--guard", "recovery_timeout_s=2", "--guard", "pending_timeout_s=10")
+        return AppRun(self.application, self.folder, self.master, (*self.arguments, *chosen, *guards))
+
+    @contextmanager
+    def started(self) -> Iterator[subprocess.Popen[str]]:
+        command = [sys.executable, "-m", "headgate", "app", "run", self.application, "--master", self.master]
+        command += ["--folder", str(self.folder), "--json", str(self._result), *self.arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            yield process
+        finally:
+            kill_driver(process)
+            process.communicate()
+
+    @property
+    def _result(self) -> Path:
+        return self.folder.with_suffix(".json")
+
+    def ended(self, process: subprocess.Popen[str], code: int = 0) -> dict[str, Any]:
+        """What it came to as data, when it has ended by itself."""
+        return self.ended_and_said(process, code)[0]
+
+    def ended_and_said(self, process: subprocess.Popen[str], code: int = 0) -> tuple[dict[str, Any], str]:
+        """The same, and what it printed."""
+        said, _ = process.communicate(timeout=240)
+        assert process.returncode == code, said
+        return json.loads(self._result.read_text()), said
+
+    def changes(self) -> list[int]:
+        """By how much its size was changed each time, in the decisions of all its starts."""
+        with closing(SqliteJournal.read(self.folder / "journal.db")) as journal:
+            decisions = [one for number, _ in journal.runs() for one in journal.decisions(run=number)]
+        return [one.verdicts["job"].change for one in decisions if not one.is_hold]
+
+    @property
+    def batches(self) -> int:
+        """Batches that are done."""
+        commits = self.folder / "checkpoint/commits"
+        return len([file for file in commits.glob("*") if file.name.isdigit()]) if commits.is_dir() else 0
+
+
+def kill_driver(process: subprocess.Popen[str]) -> None:
+    """Kill a driver with -9: its JVM, its Python, and what Python runs for it, all at once."""
+    try:
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for one in family:
+        try:
+            one.kill()
+        except psutil.NoSuchProcess:
+            continue
