@@ -24,6 +24,7 @@ from headgate.local.detached import Detached, Found
 from headgate.local.keeper import Keeper
 from headgate.local.machine import LOOPBACK, QUICK_START, free_ports, java, spark_home
 from headgate.local.spark_servers import SparkPlan
+from headgate.workloads.traces import VARIABLE, trace_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,7 +133,7 @@ def open_session(master_url: str, name: str, settings: Mapping[str, str], log: P
     # Spark starts Python sources and workers by this name; they must find what this process finds.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(name).master(master_url)
-    for key, value in settings.items():
+    for key, value in {**_traces(), **settings}.items():
         builder = builder.config(key, value)
     with _stderr_to(log):
         session = builder.getOrCreate()
@@ -140,6 +141,14 @@ def open_session(master_url: str, name: str, settings: Mapping[str, str], log: P
     # It has asked for the first executors; from here on it would act by itself.
     session.sparkContext._jsc.sc().executorAllocationManager().get().stop()
     return session
+
+
+def _traces() -> dict[str, str]:
+    """Where executors find the public traces, of which some loads are made: they run in folders of their own."""
+    try:
+        return {f"spark.executorEnv.{VARIABLE}": str(trace_folder().resolve())}
+    except InputError:
+        return {}
 
 
 def local_settings(executors: int, executor_memory_mb: int = EXECUTOR_MEMORY_MB) -> dict[str, str]:
