@@ -76,6 +76,7 @@ class Supervisor:
     - ``repartitioning``: how the number of state partitions is changed; ``None`` where it cannot be
     - ``acts``: whether what is advised is done, or only told; what is asked for is always done
     - ``room``: what the checkpoint's disk lacks; nothing if there is room
+    - ``changed``: is told of each plan that is in force after a change
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that it works with
@@ -91,6 +92,7 @@ class Supervisor:
         advisor: Advises | None = None,
         acts: bool = True,
         room: Callable[[], str] | None = None,
+        changed: Callable[[Plan], None] | None = None,
     ) -> None:
         self.plan = plan
         self.restarts = 0
@@ -105,6 +107,7 @@ class Supervisor:
         self._advisor = advisor
         self._acts = acts
         self._room = room or (lambda: "")
+        self._changed = changed or (lambda _: None)
         self._is_started = False
         self._ended = False
         self._due_s: float | None = clock.now()
@@ -240,6 +243,7 @@ class Supervisor:
             self._restart(change, repartitions=True)
         elif self._has_capped(change.plan.max_records_per_batch):
             self.plan = change.plan
+            self._changed(self.plan)
             self._tell("cap-changed", f"{change.reason}; it holds from the next batch on")
         elif asked is None and change.expected_pause_s == 0 and self._advisor is not None:
             self._advisor.cap_refused()  # Whoever advised it did not reckon with a restart.
@@ -269,7 +273,8 @@ class Supervisor:
         self._start()
         if made and self._is_up:
             pause_s = self._clock.now() - began_s
-            self._pauses.add(repartitions, pause_s)
+            self._pauses.add(pause_s, repartitions=repartitions)
+            self._changed(self.plan)
             told = f"paused for {format_duration(pause_s)}, {format_duration(expected_s)} were expected"
             self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers | {"pause_s": pause_s})
 
