@@ -19,7 +19,7 @@ class LearnedFile:
     """Keeps the limit of a batch that was in force last, and how long changes took."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self.path = checkpoint.with_name(f"{checkpoint.name}.learned.json")
+        self.path = checkpoint.with_name(f"{checkpoint.name}.headgate-learned.json")
 
     def read(self) -> tuple[int | None, Pauses]:
         """What is known; nothing where there is no file, or one that cannot be used, which is said."""

@@ -41,7 +41,7 @@ class MarkerFile:
     """Keeps the marker of one checkpoint."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self.path = checkpoint.with_name(f"{checkpoint.name}.change.json")
+        self.path = checkpoint.with_name(f"{checkpoint.name}.headgate-change.json")
 
     def read(self) -> Marker | None:
         """The change that was under way; ``None`` if none was."""

@@ -54,6 +54,10 @@ class Advises(Protocol):
         """The limit of a query that runs cannot be changed: it takes a restart."""
         ...
 
+    def partitions_refused(self) -> None:
+        """The state of this query cannot be repartitioned."""
+        ...
+
 
 class Repartitions(Protocol):
     """How the state of a stopped query is spread over another number of partitions."""
@@ -295,6 +299,8 @@ class Supervisor:
         try:
             self._repartitioning.change(change.plan.state_partitions, now)
         except (EngineError, OSError) as error:
-            self._tell("change-failed", f"{error} The query goes on as it was.")
+            if self._advisor is not None:
+                self._advisor.partitions_refused()
+            self._tell("change-failed", f"{error} The query goes on as it was, and this is not tried again.")
             return False
         return True
