@@ -269,6 +269,9 @@ def test_a_change_that_cannot_be_made_leaves_the_query_running_as_it_was(obstacl
     assert bench.query.starts == [Plan(1000, 2)] * 2
     assert bench.supervisor.plan == Plan(1000, 2)
     assert "change-made" not in bench.kinds
+    bench.query.has_finished_a_batch = True
+    bench.supervisor.ask(Plan(1000, 8), "held back")
+    bench.tend(5)
     assert bench.advice.partition_refusals == (obstacle == "refused")
 
 

@@ -25,7 +25,9 @@ logger = logging.getLogger("headgate")
 STOP_WITHIN_S = 60.0
 """How long a running batch may take to end before a change is put off."""
 TRIES = 3
-"""How often a change is tried before it is given up."""
+"""How often it is tried to stop the query between two batches before a change is given up."""
+FAILED_CHANGES = 2
+"""After so many failed changes of the state partitions no other one is advised: each costs a pause."""
 
 
 class Teller(Protocol):
@@ -118,6 +120,7 @@ class Supervisor:
         self._no_room = ""
         self._asked: PlanChange | None = None
         self._tries = 0
+        self._failed_changes = 0
 
     @property
     def has_ended(self) -> bool:
@@ -299,8 +302,9 @@ class Supervisor:
         try:
             self._repartitioning.change(change.plan.state_partitions, now)
         except (EngineError, OSError) as error:
-            if self._advisor is not None:
+            self._tell("change-failed", f"{error} The query goes on as it was.")
+            self._failed_changes += 1
+            if self._failed_changes == FAILED_CHANGES and self._advisor is not None:
                 self._advisor.partitions_refused()
-            self._tell("change-failed", f"{error} The query goes on as it was, and this is not tried again.")
             return False
         return True
