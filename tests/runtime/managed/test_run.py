@@ -40,7 +40,7 @@ def no_build(spark: object, plan: headgate.Plan) -> Any:
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_was_given(wrong: dict[str, Any], told: str, tmp_path: Path) -> None:
-    arguments = {"checkpoint": tmp_path / "checkpoint", "spark": NoSession()} | wrong
+    arguments: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "spark": NoSession()} | wrong
     with pytest.raises(HeadgateError, match=told):
         headgate.run(no_build, **arguments)
     assert list(tmp_path.iterdir()) == []
