@@ -49,7 +49,7 @@ class ManagedQuery:
         folder = local_path(checkpoint)
         self._checkpoint = None if folder is None else Checkpoint(folder)
         self._query: StreamingQuery | None = None
-        self._has_finished_a_batch = False
+        self._first_batch_s: float | None = None
 
     @property
     def query(self) -> StreamingQuery | None:
@@ -77,7 +77,7 @@ class ManagedQuery:
                     "as df.writeStream is, without having started it."
                 )
             self._query = writer.option("checkpointLocation", self._location).start()
-            self._has_finished_a_batch = False
+            self._first_batch_s = None
 
     @contextmanager
     def _configured(self, plan: Plan) -> Iterator[None]:
@@ -112,13 +112,14 @@ class ManagedQuery:
         return None if error is None else str(error)
 
     @property
-    def has_finished_a_batch(self) -> bool:
-        """Since it was started last."""
-        if not self._has_finished_a_batch and self._query is not None:
+    def first_batch_s(self) -> float | None:
+        """How long the first batch took since it was started last; ``None`` before that has ended."""
+        if self._first_batch_s is None and self._query is not None:
             # The newest event tells of a batch or, some time after it, of none: it is looked at often enough.
             last = self._query.lastProgress
-            self._has_finished_a_batch = last is not None and "addBatch" in last["durationMs"]
-        return self._has_finished_a_batch
+            took_ms = {} if last is None else last["durationMs"]
+            self._first_batch_s = took_ms["triggerExecution"] / 1000 if "addBatch" in took_ms else None
+        return self._first_batch_s
 
     def stage_work(self, state_partitions: int) -> StageWork | None:
         """Where the work of its newest batches was done."""

@@ -25,8 +25,8 @@ class Host(Protocol):
         ...
 
     @property
-    def has_finished_a_batch(self) -> bool:
-        """Since it was started last."""
+    def first_batch_s(self) -> float | None:
+        """How long the first batch took since it was started last; ``None`` before that has ended."""
         ...
 
     def set_cap(self, records: int) -> bool:

@@ -43,6 +43,15 @@ class PlanChange:
     expected_pause_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """A pause that a change has brought, and that has not ended yet."""
+
+    began_s: Instant
+    expected_s: float
+    repartitions: bool
+
+
 class Advises(Protocol):
     """Who is asked at each look whether another plan is wanted."""
 
@@ -119,6 +128,7 @@ class Supervisor:
         self._due_s: float | None = clock.now()
         self._no_room = ""
         self._asked: PlanChange | None = None
+        self._pause: _Pause | None = None
         self._tries = 0
         self._failed_changes = 0
 
@@ -126,11 +136,6 @@ class Supervisor:
     def has_ended(self) -> bool:
         """The query ended by itself, or was given up."""
         return self._ended
-
-    @property
-    def _is_up(self) -> bool:
-        """It was started, and no start is due."""
-        return self._due_s is None and not self._ended
 
     def ask(self, plan: Plan, reason: str) -> None:
         """Have a plan put in force at the next look."""
@@ -155,8 +160,10 @@ class Supervisor:
                 self._start()
         elif not self._host.is_running:
             self._on_end()
-        elif self._host.has_finished_a_batch:
+        elif (first_batch_s := self._host.first_batch_s) is not None:
             self._backoff.forget()
+            if self._pause is not None:
+                self._end_pause(self._pause, first_batch_s)
             # Only now is it known where it stands: a batch that an earlier start left half done is done.
             self._follow_advice()
 
@@ -213,11 +220,12 @@ class Supervisor:
             self._ended = True
             self._tell("query-ended", "the query has ended by itself, or was stopped by others")
             return
-        if self._host.has_finished_a_batch:
+        if self._host.first_batch_s is not None:
             self._backoff.forget()
         self._on_failure(told_failure(said))
 
     def _on_failure(self, failure: Failure) -> None:
+        self._pause = None  # What came now is no longer that of a change.
         wait_s = self._backoff.next_s()
         if not failure.can_heal:
             self._give_up(failure)
@@ -262,8 +270,8 @@ class Supervisor:
 
     def _restart(self, change: PlanChange, *, repartitions: bool) -> None:
         expected_s = change.expected_pause_s
-        numbers: dict[str, Number] = {"expected_pause_s": expected_s}
-        self._tell("change-begun", f"{change.reason}; a pause of {format_duration(expected_s)} is expected", numbers)
+        begun = f"{change.reason}; a pause of {format_duration(expected_s)} is expected"
+        self._tell("change-begun", begun, {"expected_pause_s": expected_s})
         # Whatever comes now, it is started again at the next look if not before.
         self._due_s = self._clock.now()
         if not self._host.stop(STOP_WITHIN_S):
@@ -276,14 +284,19 @@ class Supervisor:
         made = self._repartitioned(change, began_s) if repartitions else True
         if made:
             self.plan = change.plan
+            self._pause = _Pause(began_s, expected_s, repartitions)
         self._tries = 0
         self._start()
-        if made and self._is_up:
-            pause_s = self._clock.now() - began_s
-            self._pauses.add(pause_s, repartitions=repartitions)
-            self._changed(self.plan)
-            told = f"paused for {format_duration(pause_s)}, {format_duration(expected_s)} were expected"
-            self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers | {"pause_s": pause_s})
+
+    def _end_pause(self, pause: _Pause, first_batch_s: float) -> None:
+        """The first batch after a change has ended: until it began, nothing was done."""
+        self._pause = None
+        pause_s = max(0.0, self._clock.now() - pause.began_s - first_batch_s)
+        self._pauses.add(pause_s, repartitions=pause.repartitions)
+        self._changed(self.plan)
+        told = f"paused for {format_duration(pause_s)}, {format_duration(pause.expected_s)} were expected"
+        numbers = {"expected_pause_s": pause.expected_s, "pause_s": pause_s}
+        self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers)
 
     def _put_off(self, change: PlanChange) -> None:
         """The query could not be stopped between two batches; after the next batch there is another try."""
