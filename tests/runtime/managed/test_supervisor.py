@@ -11,8 +11,9 @@ from headgate.core.errors import EngineError, EngineGoneError
 from headgate.core.query_plan import Plan
 from headgate.core.types import NO_NUMBERS, Number
 from headgate.runtime.managed.backoff import Backoff, Restarts
+from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import GUESSED_REPARTITION_S, Pauses
-from headgate.runtime.managed.supervisor import PlanChange, Supervisor
+from headgate.runtime.managed.supervisor import Supervisor
 from headgate.testing.clock import FakeClock
 
 BROKER_AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out"

@@ -13,9 +13,9 @@ from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Decision, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration
 from headgate.runtime.managed.batch_cap import cap_for, learn_times
+from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses
 from headgate.runtime.managed.state_partitions import PAYS_WITHIN_S, Growth, Strain, worthwhile
-from headgate.runtime.managed.supervisor import PlanChange
 
 BATCHES_KEPT = 40
 NOTABLE = 1.25

@@ -6,18 +6,17 @@ It has no thread of its own: ``tend`` looks once and does what is due.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError, QueryFailedError
 from headgate.core.query_plan import Plan
-from headgate.core.types import NO_NUMBERS, Instant, Number
+from headgate.core.types import Instant
 from headgate.core.units import format_duration
 from headgate.runtime.clock import Clock
 from headgate.runtime.managed.backoff import Backoff
+from headgate.runtime.managed.contracts import Advises, Host, PlanChange, Repartitions, Teller
 from headgate.runtime.managed.failures import Failure, told_failure
-from headgate.runtime.managed.host import Host
 from headgate.runtime.managed.pauses import Pauses
 
 logger = logging.getLogger("headgate")
@@ -30,19 +29,6 @@ FAILED_CHANGES = 2
 """After so many failed changes of the state partitions no other one is advised: each costs a pause."""
 
 
-class Teller(Protocol):
-    def __call__(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PlanChange:
-    """Another plan for the query, and why."""
-
-    plan: Plan
-    reason: str
-    expected_pause_s: float = 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class _Pause:
     """A pause that a change has brought, and that has not ended yet."""
@@ -50,39 +36,6 @@ class _Pause:
     began_s: Instant
     expected_s: float
     repartitions: bool
-
-
-class Advises(Protocol):
-    """Who is asked at each look whether another plan is wanted."""
-
-    def advise(self, plan: Plan) -> PlanChange | None: ...
-
-    def started(self, at_s: float) -> None:
-        """The query was started."""
-        ...
-
-    def cap_refused(self) -> None:
-        """The limit of a query that runs cannot be changed: it takes a restart."""
-        ...
-
-    def partitions_refused(self) -> None:
-        """The state of this query cannot be repartitioned."""
-        ...
-
-
-class Repartitions(Protocol):
-    """How the state of a stopped query is spread over another number of partitions."""
-
-    @property
-    def partitions(self) -> int | None:
-        """How many there are; ``None`` before the first batch."""
-        ...
-
-    def change(self, after: int, now: Instant) -> None: ...
-
-    def recover(self) -> str:
-        """End or undo what was cut off; gives what was done, or nothing."""
-        ...
 
 
 class Supervisor:
