@@ -142,6 +142,17 @@ def test_what_was_refused_once_is_not_advised_again() -> None:
     assert watched.advised == []
 
 
+def test_stages_are_looked_at_once_for_each_observation() -> None:
+    looks = []
+    watched = Watched(times=SLOW, caps=False)
+    watched.advisor._work = lambda partitions: looks.append(partitions)
+    watched.run(10, [1000], latency_s=12.0)
+    seen = len(looks)
+    for _ in range(20):
+        assert watched.advisor.advise(watched.plan) is None
+    assert len(looks) == seen > 0
+
+
 def test_a_query_that_idles_is_left_alone() -> None:
     watched = Watched(times=SLOW, caps=False)
     watched.run(40, [20], latency_s=0.5, idle_s=30.0)

@@ -75,6 +75,7 @@ class Advisor:
         self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
         self._sample: Sample | None = None
         self._instances: Instances | None = None
+        self._is_news = False
         self._seen_s = now()
         self._started_s = now()
         self._restarted_s: Instant | None = None
@@ -88,7 +89,7 @@ class Advisor:
             return
         with self._lock:
             self._batches.extend(sample.batches)
-            self._sample = sample
+            self._sample, self._is_news = sample, True
             self._instances = observation.instances[self._operator]
             self._seen_s = observation.at_s
 
@@ -111,8 +112,9 @@ class Advisor:
         """Another plan, if one is wanted now."""
         with self._lock:
             sample, instances = self._sample, self._instances
-            if sample is None or instances is None:
+            if sample is None or instances is None or not self._is_news:
                 return None
+            self._is_news = False  # It is asked more often than there is anything new, and looking has its price.
             return self._more_partitions(plan, sample, instances) or self._other_cap(plan, sample, instances)
 
     # ------------------------------------------------------------------------------------------------ state partitions
