@@ -143,9 +143,9 @@ def test_what_was_refused_once_is_not_advised_again() -> None:
 
 
 def test_stages_are_looked_at_once_for_each_observation() -> None:
-    looks = []
+    looks: list[int] = []
     watched = Watched(times=SLOW, caps=False)
-    watched.advisor._work = lambda partitions: looks.append(partitions)
+    watched.advisor._work = looks.append
     watched.run(10, [1000], latency_s=12.0)
     seen = len(looks)
     for _ in range(20):
