@@ -135,6 +135,13 @@ def test_nothing_is_repartitioned_that_keeps_no_state_or_may_not_be() -> None:
         assert watched.advised == []
 
 
+def test_what_was_refused_once_is_not_advised_again() -> None:
+    watched = Watched(times=SLOW, caps=False)
+    watched.advisor.partitions_refused()
+    watched.run(200, [1000], latency_s=12.0)
+    assert watched.advised == []
+
+
 def test_a_query_that_idles_is_left_alone() -> None:
     watched = Watched(times=SLOW, caps=False)
     watched.run(40, [20], latency_s=0.5, idle_s=30.0)

@@ -82,6 +82,7 @@ class Advice:
     change: PlanChange | None = None
     starts: int = 0
     refusals: int = 0
+    partition_refusals: int = 0
 
     def advise(self, plan: Plan) -> PlanChange | None:
         change, self.change = self.change, None
@@ -92,6 +93,9 @@ class Advice:
 
     def cap_refused(self) -> None:
         self.refusals += 1
+
+    def partitions_refused(self) -> None:
+        self.partition_refusals += 1
 
 
 class Bench:
@@ -265,6 +269,7 @@ def test_a_change_that_cannot_be_made_leaves_the_query_running_as_it_was(obstacl
     assert bench.query.starts == [Plan(1000, 2)] * 2
     assert bench.supervisor.plan == Plan(1000, 2)
     assert "change-made" not in bench.kinds
+    assert bench.advice.partition_refusals == (obstacle == "refused")
 
 
 def test_a_limit_is_changed_without_a_restart() -> None:

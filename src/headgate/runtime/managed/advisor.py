@@ -103,6 +103,10 @@ class Advisor:
         """The limit of a query that runs cannot be changed here."""
         self._cap_takes_restart = True
 
+    def partitions_refused(self) -> None:
+        """State partitions stay as they are from now on: another try would cost another pause."""
+        self._wishes = replace(self._wishes, most_partitions=None)
+
     def advise(self, plan: Plan) -> PlanChange | None:
         """Another plan, if one is wanted now."""
         with self._lock:

@@ -31,6 +31,7 @@ from headgate.runtime.clock import Clock, SystemClock
 from headgate.runtime.managed.advisor import Advisor, Wishes
 from headgate.runtime.managed.aside import Aside
 from headgate.runtime.managed.backoff import Backoff, Restarts
+from headgate.runtime.managed.learned_file import LearnedFile
 from headgate.runtime.managed.marker import MarkerFile
 from headgate.runtime.managed.pauses import Pauses
 from headgate.runtime.managed.recovery import Repartitioning
@@ -197,7 +198,8 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     folder = managed.checkpoint
     if most is not None and folder is None:
         raise InputError(f"state partitions of checkpoint {checkpoint} cannot be changed; it must lie on this machine.")
-    pauses = Pauses()
+    learned = None if folder is None else LearnedFile(folder.path)
+    known_cap, pauses = (None, Pauses()) if learned is None else learned.read()
     wishes = Wishes(
         goal,
         managed.slots_per_executor,
@@ -208,7 +210,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     )
     advisor = Advisor(clock.now, wishes, pauses, managed.stage_work)
     telling = _Telling(clock, on_event)
-    plan = Plan(_first_cap(max_records_per_batch), fewest)
+    plan = Plan(_first_cap(max_records_per_batch, known_cap), fewest)
     repartitioning = None
     if folder is not None:
         repartitioning = Repartitioning(folder, MarkerFile(folder.path), Aside(folder.path), managed.repartition)
@@ -223,6 +225,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         advisor=advisor,
         acts=mode_named(mode) is Mode.ACT,
         room=None if folder is None else lambda: _lacking_room(folder.path),
+        changed=None if learned is None else lambda plan: learned.write(plan, pauses),
     )
     running = ManagedRun(
         managed,
@@ -280,9 +283,9 @@ def _checked(partitions: tuple[int, int] | None) -> tuple[int | None, int | None
     return fewest, most
 
 
-def _first_cap(asked: int | str | None) -> int | None:
+def _first_cap(asked: int | str | None, known: int | None) -> int | None:
     if asked == "auto":
-        return FIRST_CAP
+        return known or FIRST_CAP
     if asked is None or (isinstance(asked, int) and asked >= 1):
         return asked
     raise InputError(f'max_records_per_batch {asked!r} is not allowed; give a number from 1 on, "auto" or None.')

@@ -23,7 +23,9 @@ from headgate.runtime.managed.pauses import Pauses
 logger = logging.getLogger("headgate")
 
 STOP_WITHIN_S = 60.0
-"""How long a running batch may take to end before a change is given up for now."""
+"""How long a running batch may take to end before a change is put off."""
+TRIES = 3
+"""How often a change is tried before it is given up."""
 
 
 class Teller(Protocol):
@@ -52,6 +54,10 @@ class Advises(Protocol):
         """The limit of a query that runs cannot be changed: it takes a restart."""
         ...
 
+    def partitions_refused(self) -> None:
+        """The state of this query cannot be repartitioned."""
+        ...
+
 
 class Repartitions(Protocol):
     """How the state of a stopped query is spread over another number of partitions."""
@@ -74,6 +80,7 @@ class Supervisor:
     - ``repartitioning``: how the number of state partitions is changed; ``None`` where it cannot be
     - ``acts``: whether what is advised is done, or only told; what is asked for is always done
     - ``room``: what the checkpoint's disk lacks; nothing if there is room
+    - ``changed``: is told of each plan that is in force after a change
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that it works with
@@ -89,6 +96,7 @@ class Supervisor:
         advisor: Advises | None = None,
         acts: bool = True,
         room: Callable[[], str] | None = None,
+        changed: Callable[[Plan], None] | None = None,
     ) -> None:
         self.plan = plan
         self.restarts = 0
@@ -103,11 +111,13 @@ class Supervisor:
         self._advisor = advisor
         self._acts = acts
         self._room = room or (lambda: "")
+        self._changed = changed or (lambda _: None)
         self._is_started = False
         self._ended = False
         self._due_s: float | None = clock.now()
         self._no_room = ""
         self._asked: PlanChange | None = None
+        self._tries = 0
 
     @property
     def has_ended(self) -> bool:
@@ -125,9 +135,18 @@ class Supervisor:
         self._asked = PlanChange(plan, reason, self._pauses.expected_s(repartitions=repartitions))
 
     def tend(self) -> None:
-        """Look once, and do what is due."""
+        """Look once, and do what is due. Whatever fails in it is told; the next look is another try."""
         if self._ended:
             return
+        try:
+            self._tend()
+        except EngineGoneError as error:
+            self._give_up(Failure(str(error), can_heal=False))
+        except Exception as error:
+            logger.exception("looking after the query failed; it goes on as it is")
+            self._tell("look-failed", f"{type(error).__name__}: {error}")
+
+    def _tend(self) -> None:
         if self._due_s is not None:
             if self._clock.now() >= self._due_s:
                 self._start()
@@ -228,6 +247,7 @@ class Supervisor:
             self._restart(change, repartitions=True)
         elif self._has_capped(change.plan.max_records_per_batch):
             self.plan = change.plan
+            self._changed(self.plan)
             self._tell("cap-changed", f"{change.reason}; it holds from the next batch on")
         elif asked is None and change.expected_pause_s == 0 and self._advisor is not None:
             self._advisor.cap_refused()  # Whoever advised it did not reckon with a restart.
@@ -241,9 +261,10 @@ class Supervisor:
         expected_s = change.expected_pause_s
         numbers: dict[str, Number] = {"expected_pause_s": expected_s}
         self._tell("change-begun", f"{change.reason}; a pause of {format_duration(expected_s)} is expected", numbers)
+        # Whatever comes now, it is started again at the next look if not before.
+        self._due_s = self._clock.now()
         if not self._host.stop(STOP_WITHIN_S):
-            self._tell("change-given-up", "a batch would not end in time; the query goes on as it was")
-            self._due_s = self._clock.now()
+            self._put_off(change)
             return
         if self._host.failure is not None:
             self._on_end()  # Its last batch failed; there will be another time.
@@ -252,13 +273,24 @@ class Supervisor:
         made = self._repartitioned(change, began_s) if repartitions else True
         if made:
             self.plan = change.plan
-        self._due_s = began_s
+        self._tries = 0
         self._start()
         if made and self._is_up:
             pause_s = self._clock.now() - began_s
-            self._pauses.add(repartitions, pause_s)
+            self._pauses.add(pause_s, repartitions=repartitions)
+            self._changed(self.plan)
             told = f"paused for {format_duration(pause_s)}, {format_duration(expected_s)} were expected"
             self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers | {"pause_s": pause_s})
+
+    def _put_off(self, change: PlanChange) -> None:
+        """The query could not be stopped between two batches; after the next batch there is another try."""
+        self._tries += 1
+        if self._tries < TRIES:
+            self._asked = change
+            self._tell("change-put-off", "the query was not stopped between two batches; it is tried again")
+        else:
+            self._tries = 0
+            self._tell("change-given-up", "the query cannot be stopped between two batches; it goes on as it was")
 
     def _repartitioned(self, change: PlanChange, now: float) -> bool:
         if self._repartitioning is None or change.plan.state_partitions is None:
@@ -267,6 +299,8 @@ class Supervisor:
         try:
             self._repartitioning.change(change.plan.state_partitions, now)
         except (EngineError, OSError) as error:
-            self._tell("change-failed", f"{error} The query goes on as it was.")
+            if self._advisor is not None:
+                self._advisor.partitions_refused()
+            self._tell("change-failed", f"{error} The query goes on as it was, and this is not tried again.")
             return False
         return True
