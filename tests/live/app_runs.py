@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from headgate.core.types import Startup
 from headgate.journal.sqlite import SqliteJournal
 from headgate.local.cluster import LocalCluster
 
@@ -88,6 +89,12 @@ class AppRun:
         with closing(SqliteJournal.read(self.folder / "journal.db")) as journal:
             decisions = [one for number, _ in journal.runs() for one in journal.decisions(run=number)]
         return [one.verdicts["job"].change for one in decisions if not one.is_hold]
+
+    def startups(self) -> list[Startup]:
+        """How long its executors took to start, as far as that was told."""
+        with closing(SqliteJournal.read(self.folder / "journal.db")) as journal:
+            observations = [one for number, _ in journal.runs() for one in journal.observations(run=number)]
+        return [one for seen in observations for one in seen.startups.get("job", ())]
 
     @property
     def batches(self) -> int:

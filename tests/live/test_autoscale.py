@@ -26,6 +26,7 @@ def kill_thread(thread: threading.Thread) -> None:
     thread.join(30)
 
 
+@pytest.mark.soak  # test_exactness.py has jobs that grow and shrink with their load, and test_demo.py why one did.
 def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_path: Path) -> None:
     job = SteadyJob(
         tmp_path,

@@ -111,6 +111,8 @@ def run_and_kill(
     assert told["records"]["late"] == told["records"]["malformed"] == 0
     assert told["check"]["is_exact"], told["check"]
     assert told["check"]["expected"] > 0
+    assert all(0 < one.registered_after_s < 90 for one in run.startups())
+    assert run.startups(), "how long a new executor took to be of use"
     return run.changes()
 
 
