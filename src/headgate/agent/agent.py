@@ -1,0 +1,176 @@
+"""An agent: reports the readings of one job to its controller, and brings the job to the size it is told.
+
+What is wanted comes in the answer, as desired state. An agent that loses its controller keeps the job at the size it
+has, goes on asking, and is in again with the first answer. What it could not tell meanwhile it tells then: batches and
+start-ups are numbered, so that none is lost with a message, or counted twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from headgate.core.contracts import Engine, Subscribable
+from headgate.core.errors import ControllerAwayError, EngineError, EngineGoneError, HeadgateError, SupersededError
+from headgate.core.types import Answer, Batch, Decision, Instant, Observation, Outcome, Startup, Verdict
+from headgate.engines.agents.wire import Reply, Report
+
+logger = logging.getLogger("headgate")
+
+MOST_KEPT = 500
+"""Batches and start-ups that are kept for a controller that is away; of more, the oldest are let go."""
+LONGEST_WAIT_S = 10.0
+"""How long an agent waits at most before it asks a controller that is away again."""
+
+
+class Controller(Protocol):
+    """Whom an agent reports to."""
+
+    def report(self, operator: str, report: Report) -> Reply:
+        """Deliver a report; ``ControllerAwayError`` where nobody answers."""
+        ...
+
+
+class Agent:
+    """Reports for one operator, whose engine has no other."""
+
+    def __init__(self, engine: Engine, operator: str, controller: Controller) -> None:
+        self._engine = engine
+        self._operator = operator
+        (self._inner,) = engine.topology().operators
+        self._controller = controller
+        self._id = uuid.uuid4().hex
+        self._batches: deque[Batch] = deque(maxlen=MOST_KEPT)
+        self._batches_told = 0
+        """Batches of which it is known that they arrived, or that were let go."""
+        self._startups: deque[Startup] = deque(maxlen=MOST_KEPT)
+        self._startups_told = 0
+        self._reply = Reply()
+        self._answer: Answer | None = None
+        self._away = 0
+        """How often in a row nobody answered."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nobody answered when it reported last."""
+        return self._away > 0
+
+    @property
+    def wait_s(self) -> float:
+        """How long until it reports again: longer the longer nobody answers."""
+        if not self._away:
+            return self._reply.report_every_s
+        return min(LONGEST_WAIT_S, self._reply.report_every_s * 2 ** min(self._away, 10))
+
+    def tick(self) -> None:
+        """Report, and do what the answer says; where none comes, keep to what was said last."""
+        observation = self._engine.observe()
+        report = self._reported(observation)
+        try:
+            reply = self._controller.report(self._operator, report)
+        except ControllerAwayError as error:
+            self._keep(error)
+        else:
+            self._take(reply, report)
+        self._carry_out(observation.at_s)
+
+    def _reported(self, observation: Observation) -> Report:
+        sample = observation.samples.get(self._inner)
+        self._batches_told += _added(self._batches, () if sample is None else sample.batches)
+        self._startups_told += _added(self._startups, observation.startups.get(self._inner, ()))
+        engine = self._engine
+        return Report(
+            agent=self._id,
+            instances=observation.instances[self._inner],
+            sample=None if sample is None else replace(sample, batches=tuple(self._batches)),
+            first_batch=self._batches_told,
+            startups=tuple(self._startups),
+            first_startup=self._startups_told,
+            further_metrics=tuple(sorted(engine.further_metrics)) if isinstance(engine, Subscribable) else (),
+            told=self._reply.size,
+            answer=self._answer,
+        )
+
+    def _keep(self, error: ControllerAwayError) -> None:
+        if not self._away:
+            logger.warning("%s keeps its size: %s", self._operator, error)
+        self._away += 1
+
+    def _take(self, reply: Reply, report: Report) -> None:
+        if self._away:
+            logger.warning("%s is in again: its controller answers", self._operator)
+        self._away = 0
+        if report.sample is not None:
+            self._batches_told += len(self._batches)
+            self._batches.clear()
+        self._startups_told += len(self._startups)
+        self._startups.clear()
+        if reply.subscriptions != self._reply.subscriptions and isinstance(self._engine, Subscribable):
+            self._engine.subscribe(reply.subscriptions)
+        self._reply = reply
+
+    def _carry_out(self, now: Instant) -> None:
+        """Bring the job to the size wanted. Also when that is no news: the engine repairs what deviates from it."""
+        size = self._reply.size
+        if size is None:
+            return
+        verdict = Verdict(self._inner, size, size, size, "told", "the controller wants it")
+        try:
+            answer = self._engine.apply(Decision(now, "agent", {self._inner: verdict})).answers[self._inner]
+        except EngineGoneError:
+            raise
+        except EngineError as error:
+            answer = Answer(Outcome.FAILED, size, str(error))
+        if not answer.outcome.is_taken and answer != self._answer:
+            logger.warning("%s cannot have %d instances: %s", self._operator, size, answer.detail)
+        self._answer = answer
+
+
+def _added(kept: deque[Batch] | deque[Startup], new: tuple[Batch, ...] | tuple[Startup, ...]) -> int:
+    """Keep what is new; gives how many were let go for it."""
+    room = MOST_KEPT - len(kept)
+    kept.extend(new)  # type: ignore[arg-type]  # both are of one kind, which the caller sees to
+    return max(0, len(new) - room)
+
+
+class RunningAgent:
+    """An agent on a thread of its own, until it is stopped, superseded, or its engine is gone."""
+
+    def __init__(self, agent: Agent, engine: Engine, tell: Callable[[str], None] = logger.warning) -> None:
+        self._agent = agent
+        self._engine = engine
+        self._tell = tell
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headgate-agent", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> RunningAgent:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop reporting; the job keeps its size. Twice is fine."""
+        self._stop.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._engine.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._agent.tick()
+            except (EngineGoneError, SupersededError) as error:
+                self._tell(f"the agent ends: {error}")
+                return
+            except HeadgateError as error:
+                # It is told and tried again: a job must not lose its agent because it could not be looked at once.
+                self._tell(f"the agent could not report: {error}")
+            self._stop.wait(self._agent.wait_s)

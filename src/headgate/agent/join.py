@@ -1,0 +1,25 @@
+"""Join a Spark job to the controller that decides its size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headgate.agent.agent import Agent, RunningAgent
+from headgate.agent.http import HttpController
+
+if TYPE_CHECKING:
+    from headgate.engines.spark import SparkSession
+
+
+def join(
+    spark: SparkSession, *, service: str, operator: str, token: str, drain_timeout_s: float = 30.0
+) -> RunningAgent:
+    """Let the controller at ``service`` decide how many executors this application has, as an operator of its graph.
+
+    The application keeps its size while the controller is away. ``stop()`` lets go of it.
+    """
+    from headgate.engines.spark import SparkEngine
+
+    controller = HttpController(service, token)
+    engine = SparkEngine(spark, take_over=True, drain_timeout_s=drain_timeout_s)
+    return RunningAgent(Agent(engine, operator, controller), engine).start()
