@@ -8,6 +8,7 @@ start-ups are numbered, so that none is lost with a message, or counted twice.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import uuid
 from collections import deque
@@ -65,7 +66,7 @@ class Agent:
         """How long until it reports again: longer the longer nobody answers."""
         if not self._away:
             return self._reply.report_every_s
-        return min(LONGEST_WAIT_S, self._reply.report_every_s * 2 ** min(self._away, 10))
+        return min(LONGEST_WAIT_S, self._reply.report_every_s * math.pow(2, min(self._away, 10)))
 
     def tick(self) -> None:
         """Report, and do what the answer says; where none comes, keep to what was said last."""

@@ -105,34 +105,12 @@ class LocalCluster:
 
     def session(self, name: str, executors: int = 1, settings: Mapping[str, str] | None = None) -> SparkSession:
         """A session on this cluster that keeps its size until ``autoscale(..., take_over=True)`` takes it over."""
-        from pyspark.sql import SparkSession
-
-        # Spark starts Python sources and workers by this name; they must find what this process finds.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        builder = SparkSession.builder.appName(name).master(self.master_url)
-        for key, value in (self.settings(executors) | dict(settings or {})).items():
-            builder = builder.config(key, value)
         with _stderr_to(self.directory / "driver.log"):
-            session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        # It has asked for the first executors; from here on it would act by itself.
-        session.sparkContext._jsc.sc().executorAllocationManager().get().stop()
-        return session
+            return open_session(self.master_url, name, self.settings(executors) | dict(settings or {}))
 
     def settings(self, executors: int = 1) -> dict[str, str]:
         """Spark settings for a session on this cluster that starts with so many one-core executors."""
-        return {
-            "spark.driver.host": LOOPBACK,
-            "spark.driver.bindAddress": LOOPBACK,
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.driver.extraJavaOptions": " ".join(QUICK_START),
-            "spark.executor.extraJavaOptions": " ".join(QUICK_START),
-            "spark.executor.cores": "1",
-            "spark.executor.memory": f"{self._executor_memory_mb}m",
-            **starting_size(executors),
-            **graceful_removal(),
-        }
+        return local_settings(executors, self._executor_memory_mb)
 
     def __enter__(self) -> LocalCluster:
         self.start()
@@ -142,6 +120,38 @@ class LocalCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def open_session(master_url: str, name: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session that keeps the size it starts with, for settings with a ``starting_size``."""
+    from pyspark.sql import SparkSession
+
+    # Spark starts Python sources and workers by this name; they must find what this process finds.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName(name).master(master_url)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    # It has asked for the first executors; from here on it would act by itself.
+    session.sparkContext._jsc.sc().executorAllocationManager().get().stop()
+    return session
+
+
+def local_settings(executors: int = 1, executor_memory_mb: int = EXECUTOR_MEMORY_MB) -> dict[str, str]:
+    """Settings for a session on a cluster of this machine."""
+    return {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": " ".join(QUICK_START),
+        "spark.executor.extraJavaOptions": " ".join(QUICK_START),
+        "spark.executor.cores": "1",
+        "spark.executor.memory": f"{executor_memory_mb}m",
+        **starting_size(executors),
+        **graceful_removal(),
+    }
 
 
 @contextlib.contextmanager

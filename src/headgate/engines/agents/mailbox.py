@@ -1,7 +1,7 @@
 """Jobs in other processes as one engine: a mailbox between the loop and the agents of the jobs.
 
 ``observe`` gives what agents reported last, with its age on the loop's clock; ``apply`` leaves the sizes for their next
-call. An agent that is not heard of leaves its operator's size stale, and what was decided for it waits until it is back.
+call. An agent that is not heard of leaves its operator's size stale; what was decided for it waits until it is back.
 """
 
 from __future__ import annotations
@@ -116,9 +116,7 @@ class AgentsEngine:
                 raise UnknownNameError("operator", operator, self._members)
             member, now = self._members[operator], self._now()
             if report.agent in member.former:
-                raise SupersededError(
-                    f"another agent has joined as {operator!r} since; this one is not asked any more."
-                )
+                raise SupersededError(f"another agent has joined as {operator!r} since; this one is no longer asked.")
             self._notice_join(operator, member, report, now)
             member.take(report, now)
             return Reply(member.wanted, self._subscriptions, self._report_every_s)

@@ -96,7 +96,7 @@ class Member:
                 counted[name] = max(reached, self._before.get(name, 0.0) + value)
         # A message that was slower on its way than the one before it must not be older than that.
         at_s = sample.at_s if before is None else max(sample.at_s, before.at_s + _A_MOMENT_S)
-        self._reading = replace(sample, operator=self.operator, at_s=at_s, batches=(), **counted)
+        self._reading = replace(sample, operator=self.operator, at_s=at_s, batches=(), **counted)  # type: ignore[arg-type]  # all of these are numbers
 
     def take_sample(self) -> Sample | None:
         """The newest reading with all batches since the last one that was given; ``None`` if there is no newer one."""

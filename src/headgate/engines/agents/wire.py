@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -27,6 +27,7 @@ _MOMENTS = ("at_s", "batch_ended_s", "started_s", "ended_s", "oldest_s", "reques
 _AGES = {name: name.removesuffix("_s") + "_age_s" for name in _MOMENTS}
 _BACK = {age: name for name, age in _AGES.items()}
 _NAMED_BY_USERS = "metrics"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _body(text: str, what: str) -> dict[str, Any]:
     return body
 
 
-def _checked(adapter: TypeAdapter[Any], body: dict[str, Any], what: str) -> Any:
+def _checked(adapter: TypeAdapter[T], body: dict[str, Any], what: str) -> T:
     try:
         return adapter.validate_python(body)
     except ValidationError as error:
