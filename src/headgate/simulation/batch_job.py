@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,6 +107,8 @@ class MicroBatchJob:
         self._joining: list[Warmed] = []
         self._warmed: list[Warmed] = []
         self._read: Sample | None = None
+        self.on_batch: Callable[[Instant, float], None] = lambda ended_s, records: None
+        """Is told of each batch that ends: when, and of how many records."""
 
     @property
     def now_s(self) -> Instant:
@@ -224,6 +226,7 @@ class MicroBatchJob:
         )
         self._cold_slots += batch.work.still_cold
         self._processed += batch.records
+        self.on_batch(end_s, batch.records)
         self._busy_s += batch.work_s
         self._batch = None
         self._next_start_s = max(self._next_start_s, end_s)
