@@ -22,9 +22,12 @@ if TYPE_CHECKING:
         ThroughputSlo,
         parse_objective,
     )
+    from headgate.core.query_plan import Plan
     from headgate.local.cluster import LocalCluster
     from headgate.local.kafka import LocalKafka
     from headgate.runtime.autoscaler import Autoscaler, autoscale
+    from headgate.runtime.managed.backoff import Restarts
+    from headgate.runtime.managed.run import ManagedRun, run
 
 __all__ = [
     "Autoscaler",
@@ -34,12 +37,16 @@ __all__ = [
     "LatencySlo",
     "LocalCluster",
     "LocalKafka",
+    "ManagedRun",
     "Objective",
+    "Plan",
+    "Restarts",
     "SlowShareSlo",
     "ThroughputSlo",
     "__version__",
     "autoscale",
     "parse_objective",
+    "run",
 ]
 
 # Looked up when first used: `import headgate` costs next to nothing, and never imports Spark.
@@ -51,11 +58,15 @@ _HOMES = {
     "LatencySlo": "headgate.core.objective",
     "LocalCluster": "headgate.local.cluster",
     "LocalKafka": "headgate.local.kafka",
+    "ManagedRun": "headgate.runtime.managed.run",
     "Objective": "headgate.core.objective",
+    "Plan": "headgate.core.query_plan",
+    "Restarts": "headgate.runtime.managed.backoff",
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
     "parse_objective": "headgate.core.objective",
+    "run": "headgate.runtime.managed.run",
 }
 
 

@@ -1,8 +1,8 @@
 """An agent: reports the readings of one job to its controller, and brings the job to the size it is told.
 
 What is wanted comes in the answer, as desired state. An agent that loses its controller keeps the job at the size it
-has, goes on asking, and is in again with the first answer. What it could not tell meanwhile it tells then: batches and
-start-ups are numbered, so that none is lost with a message, or counted twice.
+has, goes on asking, and is in again with the first answer. What it could not tell meanwhile it tells then: batches,
+start-ups and events are numbered, so that none is lost with a message, or counted twice.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import math
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from headgate.core.contracts import Engine, Subscribable
 from headgate.core.errors import ControllerAwayError, EngineError, EngineGoneError, HeadgateError, SupersededError
-from headgate.core.types import Answer, Batch, Decision, Instant, Observation, Outcome, Startup, Verdict
+from headgate.core.types import Answer, Batch, Decision, Event, Instant, Observation, Outcome, Startup, Verdict
 from headgate.engines.agents.wire import Reply, Report
 
 logger = logging.getLogger("headgate")
 
 MOST_KEPT = 500
-"""Batches and start-ups that are kept for a controller that is away; of more, the oldest are let go."""
+"""So many batches, start-ups and events are kept for a controller that is away; of more, the oldest are let go."""
 LONGEST_WAIT_S = 10.0
 """How long an agent waits at most before it asks a controller that is away again."""
 
@@ -37,6 +37,40 @@ class Controller(Protocol):
         ...
 
 
+T = TypeVar("T")
+
+
+class _Outbox(Generic[T]):
+    """What is to be told in order, until it is known to have arrived; filled from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: deque[T] = deque()
+        self.first = 0
+        """How many came before the first that waits."""
+
+    @property
+    def waiting(self) -> tuple[T, ...]:
+        with self._lock:
+            return tuple(self._kept)
+
+    def add(self, new: Iterable[T]) -> None:
+        with self._lock:
+            self._kept.extend(new)
+            while len(self._kept) > MOST_KEPT:
+                self._drop()
+
+    def arrived(self, told: Collection[T]) -> None:
+        """These, which were the first that waited, have arrived."""
+        with self._lock:
+            for _ in range(len(told)):
+                self._drop()
+
+    def _drop(self) -> None:
+        self._kept.popleft()
+        self.first += 1
+
+
 class Agent:
     """Reports for one operator, whose engine has no other."""
 
@@ -46,11 +80,9 @@ class Agent:
         (self._inner,) = engine.topology().operators
         self._controller = controller
         self._id = uuid.uuid4().hex
-        self._batches: deque[Batch] = deque(maxlen=MOST_KEPT)
-        self._batches_told = 0
-        """Batches of which it is known that they arrived, or that were let go."""
-        self._startups: deque[Startup] = deque(maxlen=MOST_KEPT)
-        self._startups_told = 0
+        self._batches = _Outbox[Batch]()
+        self._startups = _Outbox[Startup]()
+        self._events = _Outbox[Event]()
         self._reply = Reply()
         self._answer: Answer | None = None
         self._away = 0
@@ -68,7 +100,11 @@ class Agent:
             return self._reply.report_every_s
         return min(LONGEST_WAIT_S, self._reply.report_every_s * math.pow(2, min(self._away, 10)))
 
-    def tick(self) -> None:
+    def note(self, event: Event) -> None:
+        """Have something told that happened to the job; from any thread."""
+        self._events.add([event])
+
+    def tick(self) -> Observation:
         """Report, and do what the answer says; where none comes, keep to what was said last."""
         observation = self._engine.observe()
         report = self._reported(observation)
@@ -79,19 +115,22 @@ class Agent:
         else:
             self._take(reply, report)
         self._carry_out(observation.at_s)
+        return observation
 
     def _reported(self, observation: Observation) -> Report:
         sample = observation.samples.get(self._inner)
-        self._batches_told += _added(self._batches, () if sample is None else sample.batches)
-        self._startups_told += _added(self._startups, observation.startups.get(self._inner, ()))
+        self._batches.add(() if sample is None else sample.batches)
+        self._startups.add(observation.startups.get(self._inner, ()))
         engine = self._engine
         return Report(
             agent=self._id,
             instances=observation.instances[self._inner],
-            sample=None if sample is None else replace(sample, batches=tuple(self._batches)),
-            first_batch=self._batches_told,
-            startups=tuple(self._startups),
-            first_startup=self._startups_told,
+            sample=None if sample is None else replace(sample, batches=self._batches.waiting),
+            first_batch=self._batches.first,
+            startups=self._startups.waiting,
+            first_startup=self._startups.first,
+            events=self._events.waiting,
+            first_event=self._events.first,
             further_metrics=tuple(sorted(engine.further_metrics)) if isinstance(engine, Subscribable) else (),
             told=self._reply.size,
             answer=self._answer,
@@ -107,10 +146,9 @@ class Agent:
             logger.warning("%s is in again: its controller answers", self._operator)
         self._away = 0
         if report.sample is not None:
-            self._batches_told += len(self._batches)
-            self._batches.clear()
-        self._startups_told += len(self._startups)
-        self._startups.clear()
+            self._batches.arrived(report.sample.batches)
+        self._startups.arrived(report.startups)
+        self._events.arrived(report.events)
         if reply.subscriptions != self._reply.subscriptions and isinstance(self._engine, Subscribable):
             self._engine.subscribe(reply.subscriptions)
         self._reply = reply
@@ -132,20 +170,16 @@ class Agent:
         self._answer = answer
 
 
-def _added(kept: deque[Batch] | deque[Startup], new: tuple[Batch, ...] | tuple[Startup, ...]) -> int:
-    """Keep what is new; gives how many were let go for it."""
-    room = MOST_KEPT - len(kept)
-    kept.extend(new)  # type: ignore[arg-type]  # both are of one kind, which the caller sees to
-    return max(0, len(new) - room)
-
-
 class RunningAgent:
-    """An agent on a thread of its own, until it is stopped, superseded, or its engine is gone."""
+    """An agent on a thread of its own, until it is stopped, superseded, or its engine is gone.
 
-    def __init__(self, agent: Agent, engine: Engine, tell: Callable[[str], None] = logger.warning) -> None:
-        self._agent = agent
+    ``watcher`` is shown every observation that it makes.
+    """
+
+    def __init__(self, agent: Agent, engine: Engine, watcher: Callable[[Observation], None] | None = None) -> None:
+        self.agent = agent
         self._engine = engine
-        self._tell = tell
+        self._watcher = watcher
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-agent", daemon=True)
 
@@ -167,11 +201,13 @@ class RunningAgent:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                self._agent.tick()
+                observation = self.agent.tick()
+                if self._watcher is not None:
+                    self._watcher(observation)
             except (EngineGoneError, SupersededError) as error:
-                self._tell(f"the agent ends: {error}")
+                logger.warning("the agent ends: %s", error)
                 return
             except HeadgateError as error:
                 # It is told and tried again: a job must not lose its agent because it could not be looked at once.
-                self._tell(f"the agent could not report: {error}")
-            self._stop.wait(self._agent.wait_s)
+                logger.warning("the agent could not report: %s", error)
+            self._stop.wait(self.agent.wait_s)

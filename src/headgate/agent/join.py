@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headgate.agent.agent import Agent, RunningAgent
 from headgate.agent.http import HttpController
+from headgate.core.types import Observation
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession
 
 
 def join(
-    spark: SparkSession, *, service: str, operator: str, token: str, drain_timeout_s: float = 30.0
+    spark: SparkSession,
+    *,
+    service: str,
+    operator: str,
+    token: str,
+    drain_timeout_s: float = 30.0,
+    watcher: Callable[[Observation], None] | None = None,
 ) -> RunningAgent:
     """Let the controller at ``service`` decide how many executors this application has, as an operator of its graph.
 
-    The application keeps its size while the controller is away. ``stop()`` lets go of it.
+    The application keeps its size while the controller is away. ``stop()`` lets go of it. ``watcher`` is shown every
+    observation on its way.
     """
     from headgate.engines.spark import SparkEngine
 
     controller = HttpController(service, token)
     engine = SparkEngine(spark, take_over=True, drain_timeout_s=drain_timeout_s)
-    return RunningAgent(Agent(engine, operator, controller), engine).start()
+    return RunningAgent(Agent(engine, operator, controller), engine, watcher).start()

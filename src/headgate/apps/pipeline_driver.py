@@ -21,8 +21,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headgate.agent import join
 from headgate.apps.pipeline_plan import BuildFunction, PipelinePlan
 from headgate.apps.registry import find_application
+from headgate.core.errors import QueryFailedError
+from headgate.core.query_plan import Plan
 from headgate.local.cluster import graceful_removal, local_settings, open_session, starting_size
 from headgate.local.ending import ended_by_parent
+from headgate.runtime.managed.run import ManagedRun
+from headgate.runtime.managed.run import run as managed_run
 
 logger = logging.getLogger("headgate")
 
@@ -53,6 +57,11 @@ class DriverPlan:
     file: str | None = None
     """The module's file, which executors get too; ``None`` where they find it by themselves."""
     max_records_per_batch: int | None = None
+    """``None``: as many as the job gets done in time."""
+    state_partitions: tuple[int, int] | None = None
+    """Fewest and most; ``None``: as the session has it."""
+    objective: str = "latency p95 < 10s"
+    """The job's part of what is asked, by which it is known how many records a batch may take."""
     spark: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -67,17 +76,8 @@ class DriverPlan:
             **self.spark,
         }
 
-    @property
-    def query_plan(self) -> PipelinePlan:
-        return PipelinePlan(
-            self.job,
-            self.bootstrap,
-            tuple(self.reads),
-            self.writes,
-            self.checkpoint,
-            self.trigger_s,
-            self.max_records_per_batch,
-        )
+    def query_plan(self, query: Plan) -> PipelinePlan:
+        return PipelinePlan(self.job, self.bootstrap, self.reads, self.writes, self.trigger_s, query)
 
 
 def find_function(plan: DriverPlan) -> BuildFunction:
@@ -108,16 +108,33 @@ def run(plan: DriverPlan, stop: threading.Event) -> int:
     spark = open_session(plan.master, f"{plan.pipeline}: {plan.job}", plan.settings)
     if plan.file is not None:
         spark.sparkContext.addPyFile(plan.file)
-    query = build(spark, plan.query_plan).start()
-    agent = join(spark, service=plan.service, operator=plan.job, token=plan.token)
+    managed: list[ManagedRun] = []
+    agent = join(
+        spark,
+        service=plan.service,
+        operator=plan.job,
+        token=plan.token,
+        watcher=lambda seen: managed[0].observe(seen, None) if managed else None,
+    )
+    running = managed_run(
+        lambda session, query: build(session, plan.query_plan(query)),
+        checkpoint=plan.checkpoint,
+        objective=plan.objective,
+        spark=spark,
+        partitions=plan.state_partitions,
+        max_records_per_batch=plan.max_records_per_batch or "auto",
+        scale=False,
+        on_event=agent.agent.note,
+    )
+    managed.append(running)
     try:
-        while query.isActive and not stop.wait(LOOK_EVERY_S):
-            pass
-        failure = query.exception()
-        if failure is None:
-            query.stop()
-            return 0
-        logger.error("the query of %s failed: %s", plan.job, str(failure).splitlines()[0])
+        while not stop.is_set():
+            if running.wait(LOOK_EVERY_S):
+                return 0
+        running.stop()
+        return 0
+    except QueryFailedError as error:
+        logger.error("%s", error)
         return 1
     finally:
         agent.stop()
@@ -127,7 +144,9 @@ def run(plan: DriverPlan, stop: threading.Event) -> int:
 def main() -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
     data = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    plan = DriverPlan(**{**data, "reads": tuple(data["reads"])})
+    state = data.get("state_partitions")
+    partitions = None if state is None else tuple(state)
+    plan = DriverPlan(**{**data, "reads": tuple(data["reads"]), "state_partitions": partitions})
     return run(plan, ended_by_parent())
 
 

@@ -12,7 +12,7 @@ looked at where results come out; an operator that makes one record of several g
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.core.errors import InputError
+from headgate.core.query_plan import Plan
 
 
 @dataclass(frozen=True)
@@ -30,24 +31,22 @@ class PipelinePlan:
     bootstrap: str
     reads: tuple[str, ...]
     writes: str
-    checkpoint: str
     trigger_s: float
-    max_records_per_batch: int | None = None
-    options: dict[str, str] = field(default_factory=dict)
+    query: Plan
+    """What the query is started with this time: how many records a batch takes, and how its state is divided."""
 
     def read(self, spark: SparkSession, topic: str | None = None) -> DataFrame:
         """A topic from its beginning, with the columns of Spark's Kafka source; the only one that the job reads where
         none is named."""
         name = self._topic(topic)
-        reader = (
+        return (
             spark.readStream.format("kafka")
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("subscribe", name)
             .option("startingOffsets", "earliest")
+            .options(**self.query.source_options)
+            .load()
         )
-        if self.max_records_per_batch is not None:
-            reader = reader.option("maxOffsetsPerTrigger", str(self.max_records_per_batch))
-        return reader.load()
 
     def records(self, spark: SparkSession, schema: str, topic: str | None = None) -> DataFrame:
         """The records of a topic as columns; ``schema`` as Spark writes it. What is no such record is left out."""
@@ -63,7 +62,6 @@ class PipelinePlan:
             .writeStream.format("kafka")
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("topic", self.writes)
-            .option("checkpointLocation", self.checkpoint)
             .queryName(self.job)
             .trigger(processingTime=f"{round(self.trigger_s * 1000)} milliseconds")
         )
@@ -78,4 +76,4 @@ class PipelinePlan:
 
 
 BuildFunction: TypeAlias = Callable[[SparkSession, PipelinePlan], DataStreamWriter]
-"""Builds a job's query; it is started, and started again after a failure, by whoever runs the job."""
+"""Builds a job's query, without a checkpoint and without starting it; called anew for every start."""

@@ -7,6 +7,7 @@
     │   └── UnknownNameError  a misspelt name, with the closest one that exists
     ├── EngineError           the engine could not be observed or changed
     │   ├── EngineGoneError   it has ended for good: there is nothing left to scale
+    │   ├── QueryFailedError  a managed query has failed in a way that starting it again cannot heal
     │   ├── UnsupportedEngineError   this session or version cannot be scaled, and what to change
     │   ├── ControllerAwayError      the controller of an agent does not answer just now
     │   └── SupersededError          another agent has taken the place of this one
@@ -54,6 +55,10 @@ class EngineError(HeadgateError):
 
 class EngineGoneError(EngineError):
     """The engine has ended for good: there is nothing left to scale."""
+
+
+class QueryFailedError(EngineError):
+    """A managed query has failed in a way that starting it again cannot heal."""
 
 
 class UnsupportedEngineError(EngineError):

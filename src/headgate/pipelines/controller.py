@@ -48,6 +48,8 @@ class ControllerPlan:
     journal: str
     port: int
     token: str
+    counts_from_ms: int
+    """Records that were due before this are not counted at the end."""
 
 
 class Newest:
@@ -94,7 +96,7 @@ def run(plan: ControllerPlan, stop: threading.Event) -> None:
     pipeline = read_pipeline(Path(plan.file), plan.applications).with_policy(plan.policy)
     clock = SystemClock()
     slo = pipeline.asked.slo
-    meter = Meter(slo.bound_s if isinstance(slo, LatencySlo) else None)
+    meter = Meter(slo.bound_s if isinstance(slo, LatencySlo) else None, plan.counts_from_ms)
     engine = AgentsEngine(
         pipeline.topology,
         starts={job.name: job.min_executors for job in pipeline.jobs},

@@ -49,7 +49,13 @@ JOB_KEYS = {
     ),
     "price": Key("What an executor costs for an hour, in any unit.", {"type": "number", "minimum": 0}),
     "trigger": Key("Time between two batches, such as 2s; 0s for as soon as possible.", _DURATION),
-    "max_records_per_batch": Key("How many records one batch takes at most.", _COUNT),
+    "max_records_per_batch": Key(
+        "How many records one batch takes at most; as many as get done in time where not given.", _COUNT
+    ),
+    "state_partitions": Key(
+        "The fewest and the most partitions of its state, such as [2, 8]; it grows while it runs.",
+        {"type": "array", "minItems": 2, "maxItems": 2, "items": _COUNT},
+    ),
     "objective": Key("What is asked of this job alone, such as latency p95 < 5s.", _OBJECTIVE),
     "spark": Key("Settings of its Spark session.", _SCALARS),
 }

@@ -48,6 +48,8 @@ class EndToEnd:
     p99_s: float | None = None
     lately_p95_s: float | None = None
     """Of the last half minute."""
+    not_counted: int = 0
+    """Results of records that were due before it counts."""
 
     @property
     def late_share(self) -> float | None:
@@ -58,9 +60,14 @@ class EndToEnd:
 
 
 class Meter:
-    """Takes in results; ``late_after_s`` is what is asked from end to end."""
+    """Takes in results; ``late_after_s`` is what is asked from end to end.
 
-    def __init__(self, late_after_s: float | None) -> None:
+    Records that were due before ``counts_from_ms`` were sent to warm the jobs up, and are not counted.
+    """
+
+    def __init__(self, late_after_s: float | None, counts_from_ms: int = 0) -> None:
+        self._counts_from_ms = counts_from_ms
+        self._not_counted = 0
         self._late_after_s = math.inf if late_after_s is None else late_after_s
         self._lock = threading.Lock()
         self._latencies_s = array("f")
@@ -76,13 +83,17 @@ class Meter:
         """Take in a result that was written to a topic at a time of the wall clock."""
         try:
             result = json.loads(value)
-            due_s = float(result["at_ms"]) / 1000
+            due_ms = float(result["at_ms"])
             weight = float(result.get("records", 1.0))
         except (ValueError, TypeError, KeyError):
             with self._lock:
                 self._unmeasured += 1
             return
-        latency_s = max(0.0, written_s - due_s)
+        if due_ms < self._counts_from_ms:
+            with self._lock:
+                self._not_counted += 1
+            return
+        latency_s = max(0.0, written_s - due_ms / 1000)
         number = result.get("number")
         with self._lock:
             if isinstance(number, int):
@@ -118,6 +129,7 @@ class Meter:
                 p95_s,
                 p99_s,
                 float(np.quantile(lately, 0.95)) if lately else None,
+                self._not_counted,
             )
 
 

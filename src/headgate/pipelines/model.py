@@ -41,6 +41,9 @@ class Job:
     price: float | None = None
     trigger_s: float = DEFAULT_TRIGGER_S
     max_records_per_batch: int | None = None
+    """``None``: as many as it gets done in time."""
+    state_partitions: tuple[int, int] | None = None
+    """Fewest and most; ``None``: as the session has it."""
     slo: Slo | None = None
     """An objective of its own."""
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -90,6 +93,13 @@ class Pipeline:
         fewest = min(job.min_executors for job in self.jobs)
         most = max(job.max_executors for job in self.jobs)
         return replace(self.asked, operators=own).within(fewest, most)
+
+    def part_of(self, name: str) -> Slo:
+        """What a job may take of what is asked, if all on the longest path through it may take the same."""
+        slo = self.objective.slo_of(name)
+        if name in self.objective.operators or not isinstance(slo, LatencySlo):
+            return slo
+        return replace(slo, bound_s=slo.bound_s * equal_shares(self.topology)[name])
 
     @property
     def sees_graph(self) -> bool:

@@ -128,7 +128,8 @@ class _Reader(FieldReader):
         elif fields and "app" not in fields and "build" not in fields:
             self._problem(node, f"app or build is missing in job {name}: say what it runs.")
         reads, writes = self._read_topics(fields), self._topic_in(fields, "to")
-        fewest, most = self._executors(fields)
+        executors, state = self._range(fields, "executors"), self._range(fields, "state_partitions")
+        fewest, most = executors or (Job.min_executors, Job.max_executors)
         price = self._value(fields, "price", _price)
         trigger_s = self._duration(fields, "trigger")
         most_records = self._value(fields, "max_records_per_batch", lambda text: _whole(text, 1))
@@ -140,7 +141,7 @@ class _Reader(FieldReader):
             return None
         return Job(
             name, reads, writes, app, build, fewest, most, price,
-            DEFAULT_TRIGGER_S if trigger_s is None else trigger_s, most_records, slo, spark,
+            DEFAULT_TRIGGER_S if trigger_s is None else trigger_s, most_records, state, slo, spark,
         )  # fmt: skip
 
     def _app(self, text: object) -> str:
@@ -151,18 +152,20 @@ class _Reader(FieldReader):
     def _build(self, text: object) -> Build:
         return find_build(str(text), self._path.parent)
 
-    def _executors(self, fields: Fields) -> tuple[int, int]:
-        if "executors" not in fields:
-            return Job.min_executors, Job.max_executors
-        node = fields["executors"][1]
+    def _range(self, fields: Fields, key: str) -> tuple[int, int] | None:
+        """The fewest and the most of something."""
+        if key not in fields:
+            return None
+        node = fields[key][1]
         items = node.items if isinstance(node, Sequence) else ()
         if len(items) != 2:
-            self._problem(node, f"executors: found {described(node)}, expected the fewest and the most, as [1, 4].")
-            return 1, 1
-        bounds = [self._scalar(item, "executors", lambda text: _whole(text, 1)) for item in items]
-        fewest, most = (bound or 1 for bound in bounds)
-        if None not in bounds and fewest > most:
-            self._problem(node, f"executors: found {fewest} as the fewest and {most} as the most, expected no fewer.")
+            self._problem(node, f"{key}: found {described(node)}, expected the fewest and the most, as [1, 4].")
+            return None
+        fewest, most = (self._scalar(item, key, lambda text: _whole(text, 1)) for item in items)
+        if fewest is None or most is None:
+            return None
+        if fewest > most:
+            self._problem(node, f"{key}: found {fewest} as the fewest and {most} as the most, expected no fewer.")
         return fewest, most
 
     # ------------------------------------------------------------------------------------------------------- the rest

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from headgate.core.errors import EngineError
 from headgate.core.types import JSON
 from headgate.journal.codec import from_json
@@ -30,6 +32,11 @@ CONTROLLER = "controller"
 LOOK_EVERY_S = 0.5
 JOINED_WITHIN_S = 180.0
 """Within this time all jobs must have joined: several drivers start at once."""
+WARM_UP_FIRST = 1_000_000_000
+"""The number of the first record that warms jobs up: larger than those of any load."""
+WARM_UP_EACH = 2
+"""Such records for each partition."""
+WARM_WITHIN_S = 60.0
 WORKED_OFF_WITHIN_S = 90.0
 """How long is waited at the end for what is still on its way."""
 
@@ -86,6 +93,7 @@ class _Run:
         self._stop = stop
         self._token = secrets.token_urlsafe(32)
         self._port = free_ports(1)[0]
+        self._counts_from_ms = round(time.time() * 1000)
         self._restarts: dict[str, int] = {}
         self._children = Children(self._on_end)
         self._standing: Standing | None = None
@@ -111,6 +119,7 @@ class _Run:
                 self._spectator.stage("running; Ctrl-C stops")
                 self._watch(lambda: False)
             else:
+                self._warm_up(bootstrap)
                 self._spectator.stage("running")
                 sent = self._send_load(bootstrap)
                 self._spectator.stage("working off what is on its way")
@@ -157,6 +166,7 @@ class _Run:
             journal=str(self._plan.journal.resolve()),
             port=self._port,
             token=self._token,
+            counts_from_ms=self._counts_from_ms,
         )
         logs = self._plan.directory / "logs"
         logs.mkdir(exist_ok=True)
@@ -187,6 +197,8 @@ class _Run:
             "function": None if build is None else build.function,
             "file": None if build is None or build.file is None else str(build.file.resolve()),
             "max_records_per_batch": job.max_records_per_batch,
+            "state_partitions": None if job.state_partitions is None else list(job.state_partitions),
+            "objective": str(self._pipeline.part_of(job.name)),
             "spark": dict(job.spark),
         }
 
@@ -199,6 +211,26 @@ class _Run:
             raise EngineError(
                 f"{', '.join(missing)} did not join within {JOINED_WITHIN_S:.0f} s; their logs are in {logs}."
             )
+
+    def _warm_up(self, bootstrap: str) -> None:
+        """Let a few records through all jobs: what the first batches load, those that count need not wait for."""
+        from headgate.local.producer import TopicSink
+
+        pipeline = self._pipeline
+        assert pipeline.load is not None
+        assert pipeline.load_to is not None
+        self._spectator.stage("warming up: first batches load classes and Python workers")
+        due_ms = np.full(WARM_UP_EACH * pipeline.topics[pipeline.load_to], self._counts_from_ms - 1, dtype=np.int64)
+        sink = TopicSink(bootstrap, pipeline.load_to)
+        sink.send(pipeline.load.make_payloads().records(WARM_UP_FIRST, due_ms))
+        sink.flush()
+        self._watch(self._is_warm, WARM_WITHIN_S)
+
+    def _is_warm(self) -> bool:
+        """Whether every job has got something done, and nothing waits."""
+        seen = (self._state.get("observation") or {}).get("samples", {})
+        samples = [seen.get(job.name, {}) for job in self._pipeline.jobs]
+        return all(sample.get("done") and not sample.get("backlog") for sample in samples)
 
     # -------------------------------------------------------------------------------------------------- running
 

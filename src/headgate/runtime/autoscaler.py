@@ -201,7 +201,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     """
     from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
 
-    goal = _goal(objective, executors, price)
+    goal = goal_of(objective, executors, price)
     clock = SystemClock()
     # Everything that can be wrong with the arguments is found out before the session is touched.
     chosen = preview_policy(policy, goal, settings, seed)
@@ -261,9 +261,10 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     return running.start()
 
 
-def _goal(
+def goal_of(
     objective: str | Objective | Mapping[str, JSON] | Path, executors: tuple[int, int] | None, price: float | None
 ) -> Objective:
+    """The objective that was asked for, in whichever form, with its bounds and its price."""
     goal = (read_objective(objective) if isinstance(objective, Path) else objective_from(objective)).priced(price)
     goal.prices(Topology.single())
     if executors is None:

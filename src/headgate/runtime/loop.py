@@ -20,7 +20,19 @@ from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
 from headgate.core.step import hold, step
-from headgate.core.types import JSON, Answer, Decision, Event, Instant, Observation, Outcome, Receipt, Role
+from headgate.core.types import (
+    JSON,
+    NO_NUMBERS,
+    Answer,
+    Decision,
+    Event,
+    Instant,
+    Number,
+    Observation,
+    Outcome,
+    Receipt,
+    Role,
+)
 from headgate.core.window import DEFAULT_RETENTION_S, History
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy
@@ -138,9 +150,11 @@ class ControlLoop:
         if learned is not None:
             self.restore(learned)
 
-    def note(self, kind: str, detail: str, *, at_s: Instant | None = None) -> None:
+    def note(
+        self, kind: str, detail: str, *, at_s: Instant | None = None, numbers: Mapping[str, Number] = NO_NUMBERS
+    ) -> None:
         """Journal something that happened to the loop."""
-        self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail))
+        self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail, numbers))
 
     def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))

@@ -101,10 +101,11 @@ class AgentsEngine:
             self._closed = True
 
     def take_events(self) -> list[Event]:
-        """Who joined, came back or was lost since this was last asked, for the journal."""
+        """Who joined, came back or was lost since this was last asked, and what agents told, for the journal."""
         with self._lock:
             events, self._events = self._events, []
-            return events
+            told = [event for member in self._members.values() for event in member.take_events()]
+            return sorted([*events, *told], key=lambda event: event.at_s)
 
     # ------------------------------------------------------------------------------------------------- for agents
 

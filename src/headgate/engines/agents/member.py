@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headgate.core.types import Answer, Batch, Instances, Instant, Sample, Startup
+from headgate.core.types import Answer, Batch, Event, Instances, Instant, Sample, Startup
 from headgate.engines.agents.wire import Report
 
 COUNTERS = ("arrived", "done", "emitted", "late", "busy_s", "available_s")
@@ -36,6 +36,8 @@ class Member:
         self._batches_seen = 0
         self._startups: list[Startup] = []
         self._startups_seen = 0
+        self._events: list[Event] = []
+        self._events_seen = 0
         self._before: dict[str, float] = {}
         """What each counter had come to in the lives of former agents."""
 
@@ -71,6 +73,8 @@ class Member:
         startups = report.startups[max(0, self._startups_seen - report.first_startup) :]
         self._startups_seen = max(self._startups_seen, report.first_startup + len(report.startups))
         self._startups.extend(startups)
+        self._events.extend(report.events[max(0, self._events_seen - report.first_event) :])
+        self._events_seen = max(self._events_seen, report.first_event + len(report.events))
         if report.sample is not None:
             self._take_reading(report.sample, report.first_batch)
 
@@ -78,7 +82,7 @@ class Member:
         if self.agent is not None:
             self.former.add(self.agent)
         self.agent = agent
-        self._batches_seen = self._startups_seen = 0
+        self._batches_seen = self._startups_seen = self._events_seen = 0
         if self._reading is not None:
             # What had arrived and was not done is counted again by the new one, which begins where results end.
             known = {name: value for name in COUNTERS if (value := getattr(self._reading, name)) is not None}
@@ -110,3 +114,8 @@ class Member:
     def take_startups(self) -> tuple[Startup, ...]:
         found, self._startups = tuple(self._startups), []
         return found
+
+    def take_events(self) -> list[Event]:
+        """What happened to the job, with its name."""
+        found, self._events = self._events, []
+        return [replace(one, detail=f"{self.operator}: {one.detail}") for one in found]

@@ -1,8 +1,8 @@
 """What an agent and its controller say to each other, as JSON. Version 1.
 
-An agent reports: its sizes, its newest reading, the batches and start-ups of which it does not know yet that they have
-arrived, and what became of the size it was told last. The answer is what is wanted of it from now on: desired state, no
-command, so that a message that is lost costs nothing.
+An agent reports: its sizes, its newest reading, the batches, start-ups and events of which it does not know yet that
+they have arrived, and what became of the size it was told last. The answer is what is wanted of it from now on: desired
+state, no command, so that a message that is lost costs nothing.
 
 Nobody's clock is believed: moments travel as ages at the time of sending (``at_age_s`` for ``at_s``), and become times
 on the receiver's clock. What a reader does not know it does not look at; what it needs must be there.
@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from headgate.core.errors import InputError, JournalError
-from headgate.core.types import JSON, Answer, Instances, Instant, Sample, Startup
-from headgate.journal.codec import from_json, sample_to_dict, to_json
+from headgate.core.types import JSON, Answer, Event, Instances, Instant, Sample, Startup
+from headgate.journal.codec import event_to_dict, from_json, sample_to_dict, to_json
 
 VERSION = 1
 LONGEST_TEXT = 1_000_000
@@ -26,7 +26,7 @@ LONGEST_TEXT = 1_000_000
 _MOMENTS = ("at_s", "batch_ended_s", "started_s", "ended_s", "oldest_s", "requested_s")
 _AGES = {name: name.removesuffix("_s") + "_age_s" for name in _MOMENTS}
 _BACK = {age: name for name, age in _AGES.items()}
-_NAMED_BY_USERS = "metrics"
+_NAMED_BY_USERS = ("metrics", "numbers")
 T = TypeVar("T")
 
 
@@ -43,6 +43,9 @@ class Report:
     """How many batches this agent has told of before the first of these."""
     startups: tuple[Startup, ...] = ()
     first_startup: int = 0
+    events: tuple[Event, ...] = ()
+    """What happened to the job: that its query was started again, or its plan changed."""
+    first_event: int = 0
     further_metrics: tuple[str, ...] = ()
     """What could be subscribed to."""
     told: int | None = None
@@ -71,6 +74,8 @@ def report_to_text(report: Report, now: Instant) -> str:
         "first_batch": report.first_batch,
         "first_startup": report.first_startup,
         "startups": [_aged(asdict(one), now) for one in report.startups],
+        "first_event": report.first_event,
+        "events": [_aged(event_to_dict(one), now) for one in report.events],
         "further_metrics": list(report.further_metrics),
         "told": report.told,
     }
@@ -86,8 +91,9 @@ def report_from_text(text: str, now: Instant) -> Report:
     body = _body(text, "a report")
     if isinstance(body.get("sample"), Mapping):
         body["sample"] = _timed(body["sample"], now)
-    if isinstance(body.get("startups"), list):
-        body["startups"] = [_timed(one, now) for one in body["startups"]]
+    for told in ("startups", "events"):
+        if isinstance(body.get(told), list):
+            body[told] = [_timed(one, now) for one in body[told]]
     return _checked(_REPORT, body, "a report")
 
 
@@ -133,7 +139,7 @@ def _aged(value: JSON, now: Instant) -> JSON:
     if isinstance(value, Mapping):
         return {
             _AGES.get(key, key): (
-                one if key == _NAMED_BY_USERS or one is None else now - one if key in _AGES else _aged(one, now)
+                one if key in _NAMED_BY_USERS or one is None else now - one if key in _AGES else _aged(one, now)
             )
             for key, one in value.items()
         }
@@ -148,7 +154,7 @@ def _timed(value: JSON, now: Instant) -> JSON:
         return {
             _BACK.get(key, key): (
                 one
-                if key == _NAMED_BY_USERS
+                if key in _NAMED_BY_USERS
                 else now - one
                 if key in _BACK and isinstance(one, int | float)
                 else _timed(one, now)

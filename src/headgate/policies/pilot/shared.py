@@ -72,7 +72,9 @@ class SharedBound:
     def divide(self, now: Instant, members: Mapping[str, Member]) -> None:
         """Look for the division that costs least, all operators being known."""
         self._divided_s = now
+        # A record that is late is so by the parts of several operators on its way, and counted at each of them.
         whole = sum(self._weights[name] * max(LEAST_NEED, member.need) for name, member in members.items())
+        whole /= self._longest
         for name, member in members.items():
             weight = max(1e-9, self._weights[name])
             self._dearer[name] = whole / (weight * max(LEAST_NEED, member.need))
@@ -83,9 +85,8 @@ class SharedBound:
 
     def _curve(self, name: str, member: Member) -> Curve:
         found = {}
-        others = -min(slack(self._topology, dict.fromkeys(self._topology.operators, 1), 0).values()) - 1
         # One part is left at least for each of the others on the longest path there is.
-        for parts in range(1, max(self._parts - others, self._given[name]) + 1):
+        for parts in range(1, max(self._parts - self._longest + 1, self._given[name]) + 1):
             ahead = self.priced(name, member.ahead(self._bound_s * parts / self._parts))
             late = ahead.roll(member.sizes).late @ ahead.weights
             costs = member.sizes * WINDOW_S + ahead.late_price * late

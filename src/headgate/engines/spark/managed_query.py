@@ -1,0 +1,186 @@
+"""One streaming query that is started, stopped between two batches, and started again with another plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headgate.core.errors import EngineError, EngineGoneError, InputError
+from headgate.core.query_plan import Plan
+from headgate.core.stage_work import StageWork
+from headgate.engines.spark.checkpoint import PARTITIONS_KEY, Checkpoint, local_path
+from headgate.engines.spark.read_limit import set_read_limit
+from headgate.engines.spark.stage_work import stage_work
+
+__all__ = ["Build", "ManagedQuery", "StreamingQuery"]
+
+Build = Callable[[SparkSession, Plan], DataStreamWriter]
+"""Builds a query by a plan, and gives its writer without having started it."""
+
+PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The only store whose state can be repartitioned."""
+LOOK_EVERY_S = 0.05
+WAITING = "waitTillTime"
+"""The method of Spark's clock in which the thread of a query waits for its next trigger."""
+
+
+class ManagedQuery:
+    """Starts and stops one query, whose progress lies in one checkpoint."""
+
+    def __init__(self, spark: SparkSession, build: Build, checkpoint: str | Path) -> None:
+        self._spark = spark
+        self._build = build
+        self._location = str(checkpoint)
+        folder = local_path(checkpoint)
+        self._checkpoint = None if folder is None else Checkpoint(folder)
+        self._query: StreamingQuery | None = None
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """The query, or the last one that there was."""
+        return self._query
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """``None`` where it does not lie on this machine."""
+        return self._checkpoint
+
+    @property
+    def slots_per_executor(self) -> int:
+        conf = self._spark.sparkContext.getConf()
+        return max(1, int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
+
+    def start(self, plan: Plan) -> None:
+        """Build the query by a plan and start it."""
+        self._refuse_if_gone()
+        with self._configured(plan):
+            writer = self._build(self._spark, plan)
+            if not isinstance(writer, DataStreamWriter):
+                raise InputError(
+                    f"the function that builds the query gave {type(writer).__name__}; it must give the writer, "
+                    "as df.writeStream is, without having started it."
+                )
+            self._query = writer.option("checkpointLocation", self._location).start()
+
+    @contextmanager
+    def _configured(self, plan: Plan) -> Iterator[None]:
+        """A query keeps the settings that the session has when it is started; other queries keep theirs."""
+        wanted = {PROVIDER_KEY: ROCKSDB}
+        if plan.state_partitions is not None:
+            wanted[PARTITIONS_KEY] = str(plan.state_partitions)
+        before = {key: self._spark.conf.get(key, None) for key in wanted}
+        try:
+            for key, value in wanted.items():
+                self._spark.conf.set(key, value)
+            yield
+        finally:
+            for key, kept in before.items():
+                if kept is None:
+                    self._spark.conf.unset(key)
+                else:
+                    self._spark.conf.set(key, kept)
+
+    @property
+    def is_running(self) -> bool:
+        return self._query is not None and bool(self._query.isActive)
+
+    @property
+    def failure(self) -> str | None:
+        """Why it ended; ``None`` if nothing went wrong."""
+        error = None if self._query is None else self._query.exception()
+        return None if error is None else str(error)
+
+    @property
+    def has_finished_a_batch(self) -> bool:
+        """Since it was started last."""
+        last = None if self._query is None else self._query.lastProgress
+        return last is not None and "addBatch" in last["durationMs"]
+
+    def stage_work(self, state_partitions: int) -> StageWork | None:
+        """Where the work of its newest batches was done."""
+        if self._query is None or not self._query.isActive:
+            return None
+        try:
+            return stage_work(self._spark.sparkContext._jsc.sc(), str(self._query.runId), state_partitions)
+        except Py4JError as error:
+            raise EngineError(f"Spark does not tell of the stages of a query: {error}") from error
+
+    # ----------------------------------------------------------------------------------------------- between batches
+
+    def stop(self, within_s: float) -> bool:
+        """Let the running batch end, and stop; whether that was possible within a time. It is stopped in any case.
+
+        Spark's own ``stop`` interrupts the batch, which would then have to be run again.
+        """
+        query = self._query
+        if query is None or not query.isActive:
+            return True
+        jvm: Any = self._spark.sparkContext._jvm
+        execution = _execution(query)
+        is_between = _let_end(jvm, execution) and _ends_within(jvm, execution, within_s)
+        query.stop()
+        return is_between
+
+    def set_cap(self, records: int) -> bool:
+        """Let the next batches take at most so many records; ``False`` where it takes a restart to change that."""
+        if self._query is None or not self._query.isActive:
+            return False
+        jvm: Any = self._spark.sparkContext._jvm
+        return set_read_limit(jvm, _execution(self._query), records)
+
+    def repartition(self, partitions: int) -> None:
+        """Spread the state of the stopped query over so many partitions; also ends what was left half done."""
+        manager = getattr(self._spark, "_streamingCheckpointManager", None)
+        if manager is None:
+            raise EngineError(
+                f"Spark {self._spark.version} cannot repartition the state of a query; that came with 4.2."
+            )
+        try:
+            manager.repartition(self._location, partitions)
+        except (PySparkException, Py4JError) as error:
+            raise EngineError(f"Spark could not repartition the state in {self._location}: {error}") from error
+
+    def _refuse_if_gone(self) -> None:
+        if self._spark.sparkContext._jsc is None or bool(self._spark.sparkContext._jsc.sc().isStopped()):
+            raise EngineGoneError("the Spark session was stopped.")
+
+
+def _execution(query: StreamingQuery) -> Any:
+    """The object that runs the batches."""
+    return query._jsq.streamingQuery()
+
+
+def _let_end(jvm: Any, execution: Any) -> bool:
+    """Tell a query that its current batch is the last; ``False`` where this version of Spark cannot be told."""
+    package = str(execution.getClass().getPackage().getName())
+    try:
+        ended = getattr(getattr(jvm, f"{package}.TERMINATED$"), "MODULE$")
+        execution.state().set(ended)
+    except (Py4JError, TypeError):
+        return False
+    return True
+
+
+def _ends_within(jvm: Any, execution: Any, seconds: float) -> bool:
+    """Wait until a query that was told to end is between two batches; once told, it counts as not active at once."""
+    until_s = time.monotonic() + seconds
+    thread = execution.queryExecutionThread()
+    while thread.isAlive():
+        # While it waits for its next trigger it would find out only then. What its status says is no proof of that: it
+        # goes on saying so for the first moments of a batch.
+        if WAITING in str(jvm.java.util.Arrays.toString(thread.getStackTrace())):
+            return True
+        if time.monotonic() >= until_s:
+            return False
+        time.sleep(LOOK_EVERY_S)
+    return True

@@ -1,0 +1,1 @@
+"""Managed queries: kept running, and given between two batches what Spark fixes at the start."""

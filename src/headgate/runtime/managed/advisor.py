@@ -1,0 +1,195 @@
+"""Whether a managed query should go on with another plan: asked at each look, with what the control loop saw last."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from headgate.core.objective import LatencySlo, Objective
+from headgate.core.query_plan import Plan
+from headgate.core.stage_work import StageWork
+from headgate.core.types import Batch, Decision, Instances, Instant, Observation, Sample
+from headgate.core.units import format_duration
+from headgate.runtime.managed.batch_cap import cap_for, learn_times
+from headgate.runtime.managed.pauses import Pauses
+from headgate.runtime.managed.state_partitions import PAYS_WITHIN_S, Growth, Strain, worthwhile
+from headgate.runtime.managed.supervisor import PlanChange
+
+BATCHES_KEPT = 40
+NOTABLE = 1.25
+"""A limit is changed when it is off by more than this factor."""
+NOTABLE_WITH_RESTART = 2.0
+"""The same, where a change takes a restart."""
+CAP_REST_S = 15.0
+"""After a change of the limit, or a start, so long nothing is changed of it: a few batches should tell first."""
+BOUND_WITHOUT_ONE_S = 10.0
+"""The latency that batches are limited for where the objective does not speak of latency."""
+BUSY_OVER_S = 60.0
+SETTLED_BATCHES = 3
+"""So many batches must have ended since a start before the query is stopped again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What may be changed."""
+
+    objective: Objective
+    slots_per_instance: int = 1
+    caps: bool = True
+    """Whether the records of a batch are limited as it seems best."""
+    most_partitions: int | None = None
+    """``None``: the number of state partitions stays."""
+    rest_s: float = 300.0
+    """So long after a change that took a restart, no other one is made."""
+    held_for_s: float = 15.0
+    """So long a query must have been held back by its state partitions."""
+
+    @property
+    def bound_s(self) -> float:
+        slo = self.objective.slo
+        return slo.bound_s if isinstance(slo, LatencySlo) else BOUND_WITHOUT_ONE_S
+
+
+class Advisor:
+    """Follows what is observed of one operator, on the loop's thread, and is asked on the supervisor's.
+
+    ``work`` gives where the work of the newest batches was done, for a number of state partitions.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], Instant],
+        wishes: Wishes,
+        pauses: Pauses,
+        work: Callable[[int], StageWork | None],
+        operator: str = "job",
+    ) -> None:
+        self._now = now
+        self._wishes = wishes
+        self._pauses = pauses
+        self._work = work
+        self._operator = operator
+        self._lock = threading.Lock()
+        self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
+        self._sample: Sample | None = None
+        self._instances: Instances | None = None
+        self._seen_s = now()
+        self._started_s = now()
+        self._restarted_s: Instant | None = None
+        self._cap_since_s = now()
+        self._held_since_s: Instant | None = None
+        self._cap_takes_restart = False
+
+    def watch(self, observation: Observation | None, decision: Decision | None) -> None:
+        """Take in what one tick saw."""
+        if observation is None or (sample := observation.samples.get(self._operator)) is None:
+            return
+        with self._lock:
+            self._batches.extend(sample.batches)
+            self._sample = sample
+            self._instances = observation.instances[self._operator]
+            self._seen_s = observation.at_s
+
+    def started(self, at_s: Instant) -> None:
+        """The query was started: what was learned of its batches stays, but the first ones are cold."""
+        with self._lock:
+            self._started_s = self._cap_since_s = at_s
+            self._held_since_s = None
+            self._sample = None
+
+    def cap_refused(self) -> None:
+        """The limit of a query that runs cannot be changed here."""
+        self._cap_takes_restart = True
+
+    def advise(self, plan: Plan) -> PlanChange | None:
+        """Another plan, if one is wanted now."""
+        with self._lock:
+            sample, instances = self._sample, self._instances
+            if sample is None or instances is None:
+                return None
+            return self._more_partitions(plan, sample, instances) or self._other_cap(plan, sample, instances)
+
+    # ------------------------------------------------------------------------------------------------ state partitions
+
+    def _more_partitions(self, plan: Plan, sample: Sample, instances: Instances) -> PlanChange | None:
+        growth = self._growth(plan, sample, instances)
+        now = self._now()
+        if growth is None:
+            self._held_since_s = None
+            return None
+        if self._held_since_s is None:
+            self._held_since_s = now
+        if now - self._held_since_s < self._wishes.held_for_s:
+            return None
+        self._held_since_s, self._restarted_s = None, now
+        reason = (
+            f"{growth.partitions} state partitions instead of {plan.state_partitions}: with them {growth.slots} tasks "
+            f"can keep state side by side, and batches are to take {growth.faster:.0%} less time, which saves "
+            f"{format_duration(growth.saves_s)} in {format_duration(PAYS_WITHIN_S)}"
+        )
+        expected_s = self._pauses.expected_s(repartitions=True)
+        return PlanChange(replace(plan, state_partitions=growth.partitions), reason, expected_s)
+
+    def _growth(self, plan: Plan, sample: Sample, instances: Instances) -> Growth | None:
+        wishes, partitions = self._wishes, plan.state_partitions
+        if wishes.most_partitions is None or partitions is None or partitions >= wishes.most_partitions:
+            return None
+        if self._rests() or instances.pending or self._settled_batches() < SETTLED_BATCHES:
+            return None  # What comes or goes, or was started just now, tells nothing yet.
+        work = self._work(partitions)
+        if work is None or work.state_task_s <= 0:
+            return None  # It keeps no state.
+        slots = wishes.slots_per_instance
+        strain = Strain(
+            partitions,
+            slots=slots * instances.planned,
+            most_slots=slots * wishes.objective.max_instances,
+            work=work,
+            busy_share=self._busy_share(),
+            pressure=wishes.objective.slo.pressure(sample),
+        )
+        return worthwhile(strain, wishes.most_partitions, self._pauses.expected_s(repartitions=True))
+
+    def _rests(self) -> bool:
+        return self._restarted_s is not None and self._now() - self._restarted_s < self._wishes.rest_s
+
+    def _settled_batches(self) -> int:
+        return sum(batch.started_s >= self._started_s and batch.records > 0 for batch in self._batches)
+
+    def _busy_share(self) -> float:
+        """The share of the last while, since the start at most, in which batches ran."""
+        since_s = max(self._started_s, self._seen_s - BUSY_OVER_S)
+        ran_s = sum(max(0.0, batch.ended_s - max(batch.started_s, since_s)) for batch in self._batches)
+        running_s = 0.0 if self._sample is None else self._sample.running_s or 0.0
+        return min(1.0, (ran_s + running_s) / max(1e-9, self._seen_s - since_s))
+
+    # ------------------------------------------------------------------------------------------- the limit of a batch
+
+    def _other_cap(self, plan: Plan, sample: Sample, instances: Instances) -> PlanChange | None:
+        now, before = self._now(), plan.max_records_per_batch
+        restarts = self._cap_takes_restart
+        rests = self._rests() if restarts else now - self._cap_since_s < CAP_REST_S
+        if not self._wishes.caps or rests or instances.ready < 1:
+            return None
+        useful = sample.useful_instances
+        times = learn_times(self._batches, useful)
+        if times is None:
+            return None
+        sharing = min(instances.ready, useful or instances.ready)
+        cap = cap_for(times, sharing, self._wishes.bound_s)
+        notable = NOTABLE_WITH_RESTART if restarts else NOTABLE
+        if before is not None and 1 / notable < cap / before < notable:
+            return None
+        self._cap_since_s = now
+        if restarts:
+            self._restarted_s = now
+        was = "without a limit" if before is None else f"instead of {before}"
+        reason = (
+            f"at most {cap} records a batch, {was}: on {sharing} instances they take about "
+            f"{times.seconds(cap, sharing):.1f} s, and a record waits for one batch and goes through another, within "
+            f"{self._wishes.bound_s:g} s"
+        )
+        expected_s = self._pauses.expected_s(repartitions=False) if restarts else 0.0
+        return PlanChange(replace(plan, max_records_per_batch=cap), reason, expected_s)

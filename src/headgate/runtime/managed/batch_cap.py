@@ -1,0 +1,70 @@
+"""How many records one batch may take: what can be done within the objective at the size there is.
+
+A record that just missed a batch waits for that batch to end and then goes through its own, so a batch may take
+somewhat less than half of the bound. A batch without a limit that starts small in a burst runs for minutes, and
+executors that come meanwhile cannot make it smaller. A limit that is too low costs more than it gains: each batch has a
+fixed cost, and no limit is so low that this cost takes more than a tenth of the time.
+
+>>> times = BatchTimes(overhead_s=0.5, instance_s_per_record=0.005)
+>>> cap_for(times, instances=2, bound_s=10.0)   # (4 s - 0.5 s) / 5 ms, on two instances
+1400
+>>> cap_for(times, instances=2, bound_s=2.0)    # nine tenths of a batch must be work: 4.5 s
+1800
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headgate.core.types import Batch
+
+SHARE_OF_BOUND = 0.4
+"""Two batches in a row take so at most four fifths of the bound."""
+LEAST_WORK_SHARE = 0.9
+"""At least this share of the time of a full batch must be work on records."""
+TOLD_APART = 1.5
+"""What a batch costs at least and what each record costs are told apart once batches differ in size by this factor."""
+FEWEST_BATCHES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """How long a batch takes: a fixed time, and a time for each record that is shared by the instances."""
+
+    overhead_s: float
+    instance_s_per_record: float
+
+    def seconds(self, records: float, instances: int) -> float:
+        """How long a batch of so many records takes."""
+        return self.overhead_s + self.instance_s_per_record * records / max(1, instances)
+
+
+def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> BatchTimes | None:
+    """What batches that have ended tell; ``None`` before there are enough. Those that are not typical do not count.
+
+    ``most_useful``: more instances than this share no work.
+    """
+    told = [batch for batch in batches if batch.records > 0 and batch.instances and not batch.warming]
+    if len(told) < FEWEST_BATCHES:
+        return None
+    shares = np.array([batch.records / min(batch.instances or 1, most_useful or math.inf) for batch in told])
+    seconds = np.array([batch.processing_time_s for batch in told])
+    if seconds.sum() <= 0:
+        return None
+    overhead_s = 0.0
+    if shares.max() >= TOLD_APART * shares.min():
+        slope = float(np.cov(shares, seconds, bias=True)[0, 1] / shares.var())
+        overhead_s = float(np.clip(seconds.mean() - slope * shares.mean(), 0.0, seconds.min()))
+    per_record_s = float((seconds.sum() - overhead_s * len(told)) / shares.sum())
+    return BatchTimes(overhead_s, per_record_s) if per_record_s > 0 else None
+
+
+def cap_for(times: BatchTimes, instances: int, bound_s: float) -> int:
+    """The most records of a batch on so many instances, for a bound on the latency of each record."""
+    work_s = max(0.0, SHARE_OF_BOUND * bound_s - times.overhead_s)
+    least_work_s = times.overhead_s * LEAST_WORK_SHARE / (1 - LEAST_WORK_SHARE)
+    return max(1, round(max(work_s, least_work_s) / times.instance_s_per_record * max(1, instances)))

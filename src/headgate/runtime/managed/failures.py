@@ -1,0 +1,99 @@
+"""Why a query failed, in one sentence, and whether starting it again can heal that.
+
+What Spark says is a page of text; the words that tell are few. What is not known is taken to heal: a query that fails
+again and again without ending a batch is given up all the same (``Restarts.most_in_a_row``).
+
+>>> told_failure("... UnknownTopicOrPartitionException: This server does not host this topic-partition.").can_heal
+False
+>>> told_failure("java.io.IOException: No space left on device").why
+'the disk is full'
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LONGEST = 300
+"""Characters of what Spark says that are told where nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure of a query."""
+
+    why: str
+    can_heal: bool
+    said: str = ""
+    """What Spark said, in one line."""
+
+    def __str__(self) -> str:
+        return f"{self.why} ({self.said})" if self.said and self.said != self.why else self.why
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    words: str
+    """A regular expression."""
+    why: str
+    can_heal: bool
+
+
+_KNOWN = (
+    _Known(r"No space left on device|ENOSPC|Disk quota exceeded", "the disk is full", True),
+    _Known(
+        r"UnknownTopicOrPartition|does not host this topic-partition|topic[^.\n]{0,80} (does not|doesn't) exist",
+        "the topic does not exist",
+        False,
+    ),
+    _Known(r"InvalidTopicException|InvalidTopic", "the topic's name is not allowed", False),
+    _Known(
+        r"(Sasl|SslAuthentication|TopicAuthorization|GroupAuthorization|ClusterAuthorization)\w*Exception",
+        "the broker refuses the credentials",
+        False,
+    ),
+    _Known(
+        r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS|failOnDataLoss",
+        "records that were not read yet are gone from the topic",
+        False,
+    ),
+    _Known(
+        r"\[STATE_STORE_(KEY|VALUE)_(SCHEMA|ROW_FORMAT)[A-Z_]*|STATE_STORE_UNSUPPORTED|STATE_STORE_[A-Z_]*INCOMPATIBLE|"
+        r"STREAMING_STATEFUL_OPERATOR_NOT_MATCH|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE",
+        "the state in the checkpoint does not fit the query",
+        False,
+    ),
+    _Known(
+        r"CHECKPOINT[A-Z_]*(MISMATCH|INCOMPATIBLE)|does not match the number of sources|"
+        r"There are \[\d+\] sources in the checkpoint|MALFORMED_(LOG|CHECKPOINT)|detected a bad offset",
+        "the checkpoint does not fit the query",
+        False,
+    ),
+    _Known(
+        r"AnalysisException|ParseException|\[UNRESOLVED_|\[TABLE_OR_VIEW_NOT_FOUND", "the query is not valid", False
+    ),
+    _Known(r"ConcurrentModificationException|CONCURRENT_STREAM_LOG_UPDATE", "another run uses the checkpoint", False),
+    _Known(
+        r"TimeoutException|Failed to create new KafkaAdminClient|Connection (to node|refused)|"
+        r"DisconnectException|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOr|No resolvable bootstrap",
+        "the broker does not answer",
+        True,
+    ),
+    _Known(r"ExecutorLostFailure|SparkException: Job aborted|FetchFailed", "a batch failed", True),
+)
+
+
+def told_failure(text: str) -> Failure:
+    """What a failure is, by what Spark says of it; what tells most of it comes first."""
+    for known in _KNOWN:
+        if (found := re.search(known.words, text)) is not None:
+            return Failure(known.why, known.can_heal, _line_of(text, found.start()))
+    return Failure("it failed", True, _line_of(text, 0))
+
+
+def _line_of(text: str, at: int) -> str:
+    """The line around a place, without what is too long."""
+    start = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    line = " ".join(text[start : end if end >= 0 else None].split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"

@@ -1,0 +1,82 @@
+"""A note beside the checkpoint of what is being changed of it, so that the next start can end or undo what a crash cut
+off. It is written whole or not at all: under another name first, forced to the disk, then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from headgate.core.errors import StateError
+from headgate.core.types import Instant
+
+FORMAT_VERSION = 1
+
+
+class Phase(StrEnum):
+    """How far a change has come."""
+
+    BEGUN = "begun"
+    """The checkpoint is as it was; a copy of it may be half made."""
+    COPIED = "copied"
+    """The copy is whole; the checkpoint may be anything between what it was and what it is to be."""
+    UNDOING = "undoing"
+    """The copy is to take the place of the checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A change of the number of state partitions that is under way."""
+
+    phase: Phase
+    before: int
+    after: int
+    began_s: Instant
+
+
+class MarkerFile:
+    """Keeps the marker of one checkpoint."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.path = checkpoint.with_name(f"{checkpoint.name}.change.json")
+
+    def read(self) -> Marker | None:
+        """The change that was under way; ``None`` if none was."""
+        try:
+            body = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise StateError(f"{self.path} cannot be read: {error}.") from error
+        try:
+            if body["version"] != FORMAT_VERSION:
+                raise StateError(f"{self.path} has version {body['version']}; this Headgate reads {FORMAT_VERSION}.")
+            return Marker(Phase(body["phase"]), int(body["before"]), int(body["after"]), float(body["began_s"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"{self.path} does not tell of a change: {error}.") from error
+
+    def write(self, marker: Marker) -> None:
+        draft = self.path.with_suffix(".draft")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump({"version": FORMAT_VERSION, **asdict(marker)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+        sync_folder(self.path.parent)
+
+    def clear(self) -> None:
+        """Nothing is under way any more."""
+        self.path.unlink(missing_ok=True)
+        sync_folder(self.path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force to the disk which names a folder holds."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,272 @@
+"""Keeps one query running: starts it, starts it again after a failure, and changes its plan between two batches.
+
+It has no thread of its own: ``tend`` looks once and does what is due.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from headgate.core.errors import EngineError, EngineGoneError, InputError, QueryFailedError
+from headgate.core.query_plan import Plan
+from headgate.core.types import NO_NUMBERS, Instant, Number
+from headgate.core.units import format_duration
+from headgate.runtime.clock import Clock
+from headgate.runtime.managed.backoff import Backoff
+from headgate.runtime.managed.failures import Failure, told_failure
+from headgate.runtime.managed.host import Host
+from headgate.runtime.managed.pauses import Pauses
+
+logger = logging.getLogger("headgate")
+
+STOP_WITHIN_S = 60.0
+"""How long a running batch may take to end before a change is given up for now."""
+
+
+class Teller(Protocol):
+    def __call__(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """Another plan for the query, and why."""
+
+    plan: Plan
+    reason: str
+    expected_pause_s: float = 0.0
+
+
+class Advises(Protocol):
+    """Who is asked at each look whether another plan is wanted."""
+
+    def advise(self, plan: Plan) -> PlanChange | None: ...
+
+    def started(self, at_s: float) -> None:
+        """The query was started."""
+        ...
+
+    def cap_refused(self) -> None:
+        """The limit of a query that runs cannot be changed: it takes a restart."""
+        ...
+
+
+class Repartitions(Protocol):
+    """How the state of a stopped query is spread over another number of partitions."""
+
+    @property
+    def partitions(self) -> int | None:
+        """How many there are; ``None`` before the first batch."""
+        ...
+
+    def change(self, after: int, now: Instant) -> None: ...
+
+    def recover(self) -> str:
+        """End or undo what was cut off; gives what was done, or nothing."""
+        ...
+
+
+class Supervisor:
+    """Looks after one query.
+
+    - ``repartitioning``: how the number of state partitions is changed; ``None`` where it cannot be
+    - ``acts``: whether what is advised is done, or only told; what is asked for is always done
+    - ``room``: what the checkpoint's disk lacks; nothing if there is room
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword per thing that it works with
+        self,
+        host: Host,
+        plan: Plan,
+        clock: Clock,
+        *,
+        backoff: Backoff,
+        tell: Teller,
+        pauses: Pauses,
+        repartitioning: Repartitions | None = None,
+        advisor: Advises | None = None,
+        acts: bool = True,
+        room: Callable[[], str] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.restarts = 0
+        self.failure: QueryFailedError | None = None
+        """Why it was given up."""
+        self._host = host
+        self._clock = clock
+        self._backoff = backoff
+        self._tell = tell
+        self._pauses = pauses
+        self._repartitioning = repartitioning
+        self._advisor = advisor
+        self._acts = acts
+        self._room = room or (lambda: "")
+        self._is_started = False
+        self._ended = False
+        self._due_s: float | None = clock.now()
+        self._no_room = ""
+        self._asked: PlanChange | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """The query ended by itself, or was given up."""
+        return self._ended
+
+    @property
+    def _is_up(self) -> bool:
+        """It was started, and no start is due."""
+        return self._due_s is None and not self._ended
+
+    def ask(self, plan: Plan, reason: str) -> None:
+        """Have a plan put in force at the next look."""
+        repartitions = plan.state_partitions != self.plan.state_partitions
+        self._asked = PlanChange(plan, reason, self._pauses.expected_s(repartitions=repartitions))
+
+    def tend(self) -> None:
+        """Look once, and do what is due."""
+        if self._ended:
+            return
+        if self._due_s is not None:
+            if self._clock.now() >= self._due_s:
+                self._start()
+        elif not self._host.is_running:
+            self._on_end()
+        elif self._host.has_finished_a_batch:
+            self._backoff.forget()
+            # Only now is it known where it stands: a batch that an earlier start left half done is done.
+            self._follow_advice()
+
+    def stop(self, within_s: float) -> None:
+        """Stop the query, between two batches if it gets there in time."""
+        self._ended, self._due_s = True, None
+        if not self._host.stop(within_s):
+            self._tell("query-interrupted", "a batch was still running; it is run again at the next start")
+
+    # ------------------------------------------------------------------------------------------------------- starting
+
+    def _start(self) -> None:
+        if (lacks := self._room()) != "":
+            self._wait_for_room(lacks)
+            return
+        try:
+            self._recover()
+            self._host.start(self.plan)
+        except (EngineGoneError, InputError) as error:
+            self._give_up(Failure(str(error), can_heal=False))
+        except Exception as error:  # noqa: BLE001 - whatever building or starting a query raises is its failure
+            self._on_failure(told_failure(f"{type(error).__name__}: {error}"))
+        else:
+            self._due_s, self._no_room = None, ""
+            kind = "query-restarted" if self._is_started else "query-started"
+            self.restarts += self._is_started
+            self._is_started = True
+            self._tell(kind, self.plan.in_words())
+            if self._advisor is not None:
+                self._advisor.started(self._clock.now())
+
+    def _recover(self) -> None:
+        """End or undo what was cut off, and plan with the state partitions that there are."""
+        if self._repartitioning is None:
+            return
+        if told := self._repartitioning.recover():
+            self._tell("change-recovered", f"{told}.")
+        if (found := self._repartitioning.partitions) is not None:
+            self.plan = replace(self.plan, state_partitions=found)
+
+    def _wait_for_room(self, lacks: str) -> None:
+        """Nothing is started on a full disk: that could only fail again."""
+        wait_s = self._backoff.next_s()
+        self._due_s = self._clock.now() + wait_s
+        if self._no_room != lacks:
+            self._tell("no-room", f"{lacks}; the query waits until there is room, and nothing is lost")
+        self._no_room = lacks
+
+    # --------------------------------------------------------------------------------------------------------- ending
+
+    def _on_end(self) -> None:
+        said = self._host.failure
+        if said is None:
+            self._ended = True
+            self._tell("query-ended", "the query has ended by itself, or was stopped by others")
+            return
+        if self._host.has_finished_a_batch:
+            self._backoff.forget()
+        self._on_failure(told_failure(said))
+
+    def _on_failure(self, failure: Failure) -> None:
+        wait_s = self._backoff.next_s()
+        if not failure.can_heal:
+            self._give_up(failure)
+        elif self._backoff.is_exhausted:
+            self._give_up(
+                replace(failure, why=f"{failure.why}, {self._backoff.failures} times without a batch between")
+            )
+        else:
+            self._due_s = self._clock.now() + wait_s
+            again = f"it is started again in {format_duration(wait_s)}"
+            self._tell("query-failed", f"{failure}; {again}", {"failures": self._backoff.failures, "wait_s": wait_s})
+
+    def _give_up(self, failure: Failure) -> None:
+        self._ended, self._due_s = True, None
+        self.failure = QueryFailedError(f"the query was stopped for good: {failure}.")
+        self._tell("query-given-up", str(self.failure))
+
+    # ------------------------------------------------------------------------------------------------------- changing
+
+    def _follow_advice(self) -> None:
+        asked, self._asked = self._asked, None
+        change = asked
+        if change is None and self._advisor is not None:
+            change = self._advisor.advise(self.plan)
+        if change is None or change.plan == self.plan:
+            return
+        if asked is None and not self._acts:
+            self._tell("change-recommended", change.reason)
+        elif change.plan.state_partitions != self.plan.state_partitions:
+            self._restart(change, repartitions=True)
+        elif self._has_capped(change.plan.max_records_per_batch):
+            self.plan = change.plan
+            self._tell("cap-changed", f"{change.reason}; it holds from the next batch on")
+        elif asked is None and change.expected_pause_s == 0 and self._advisor is not None:
+            self._advisor.cap_refused()  # Whoever advised it did not reckon with a restart.
+        else:
+            self._restart(change, repartitions=False)
+
+    def _has_capped(self, records: int | None) -> bool:
+        return records is not None and self._host.set_cap(records)
+
+    def _restart(self, change: PlanChange, *, repartitions: bool) -> None:
+        expected_s = change.expected_pause_s
+        numbers: dict[str, Number] = {"expected_pause_s": expected_s}
+        self._tell("change-begun", f"{change.reason}; a pause of {format_duration(expected_s)} is expected", numbers)
+        if not self._host.stop(STOP_WITHIN_S):
+            self._tell("change-given-up", "a batch would not end in time; the query goes on as it was")
+            self._due_s = self._clock.now()
+            return
+        if self._host.failure is not None:
+            self._on_end()  # Its last batch failed; there will be another time.
+            return
+        began_s = self._clock.now()
+        made = self._repartitioned(change, began_s) if repartitions else True
+        if made:
+            self.plan = change.plan
+        self._due_s = began_s
+        self._start()
+        if made and self._is_up:
+            pause_s = self._clock.now() - began_s
+            self._pauses.add(repartitions, pause_s)
+            told = f"paused for {format_duration(pause_s)}, {format_duration(expected_s)} were expected"
+            self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers | {"pause_s": pause_s})
+
+    def _repartitioned(self, change: PlanChange, now: float) -> bool:
+        if self._repartitioning is None or change.plan.state_partitions is None:
+            self._tell("change-failed", "state partitions cannot be changed here; the query goes on as it was")
+            return False
+        try:
+            self._repartitioning.change(change.plan.state_partitions, now)
+        except (EngineError, OSError) as error:
+            self._tell("change-failed", f"{error} The query goes on as it was.")
+            return False
+        return True

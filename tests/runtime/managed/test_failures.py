@@ -1,0 +1,59 @@
+"""What failures of queries are, by what Spark says of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.runtime.managed.failures import LONGEST, told_failure
+
+WRAPPED = "[STREAM_FAILED] Query [id = 1, runId = 2] ended with exception: {} SQLSTATE: XXKST\n\tat org.apache.spark"
+
+
+@pytest.mark.parametrize(
+    ("said", "why", "can_heal"),
+    [
+        (
+            "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this topic",
+            "the topic does not exist",
+            False,
+        ),
+        ("[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column `usr` cannot be resolved", "the query is not valid", False),
+        (
+            "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] Streaming stateful operator name does not match",
+            "the state in the checkpoint does not fit the query",
+            False,
+        ),
+        (
+            "assertion failed: There are [2] sources in the checkpoint offsets and now there are [1] sources",
+            "the checkpoint does not fit the query",
+            False,
+        ),
+        ("java.io.IOException: No space left on device", "the disk is full", True),
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment",
+            "the broker does not answer",
+            True,
+        ),
+        (
+            "Job aborted due to stage failure: ExecutorLostFailure (executor 3 exited) Reason: worker lost",
+            "a batch failed",
+            True,
+        ),
+        ("ValueError: something nobody has seen before", "it failed", True),
+    ],
+)
+def test_what_spark_says_tells_whether_a_restart_can_heal_it(said: str, why: str, *, can_heal: bool) -> None:
+    failure = told_failure(WRAPPED.format(said))
+    assert (failure.why, failure.can_heal) == (why, can_heal)
+    assert said[:40] in str(failure)
+
+
+def test_a_full_disk_counts_though_the_job_was_aborted_by_it() -> None:
+    assert told_failure("SparkException: Job aborted\nCaused by: java.io.IOException: No space left on device").can_heal
+    assert told_failure("Job aborted\nCaused by: No space left on device").why == "the disk is full"
+
+
+def test_only_the_line_that_tells_is_given_and_not_too_much_of_it() -> None:
+    failure = told_failure(f"a first line\n  {'x' * 1000}\n")
+    assert failure.said == "a first line"
+    assert len(told_failure("x" * 1000).said) == LONGEST + 1
