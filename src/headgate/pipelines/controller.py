@@ -3,6 +3,8 @@
 It answers the agents, runs the loop over all jobs and keeps the one journal. It ends when it is told to (SIGTERM), and
 with its parent. While it is away every job keeps its size; started again it goes on from the journal, at the same
 address, and the agents join again.
+
+What the jobs do while they warm up is looked at, and neither decided on nor learned from: first batches are slow.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from headgate.service.server import LoopbackServer
 
 ENGINE = "agents"
 REPORT_EVERY_S = 1.0
+LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class ControllerPlan:
     token: str
     counts_from_ms: int
     """Records that were due before this are not counted at the end."""
+    begun: str
+    """A file; as long as it is not there, jobs are warming up, and nothing is decided."""
 
 
 class Newest:
@@ -108,9 +113,11 @@ def run(plan: ControllerPlan, stop: threading.Event) -> None:
     loop = wire_pipeline(pipeline, engine, meter, clock, journal)
     loop.watchers.append(newest)
     api = make_api(engine, plan.token, clock.now, newest.told)
-    autoscaler = Autoscaler(loop, pipeline.interval_s, journal)
-    with TopicMeter(plan.bootstrap, pipeline.end_topics, meter), LoopbackServer(api, plan.port), autoscaler.start():
-        stop.wait()
+    with TopicMeter(plan.bootstrap, pipeline.end_topics, meter), LoopbackServer(api, plan.port):
+        while not Path(plan.begun).exists() and not stop.wait(LOOK_EVERY_S):
+            newest(engine.observe(), None)
+        with Autoscaler(loop, pipeline.interval_s, journal).start():
+            stop.wait()
 
 
 def main() -> int:

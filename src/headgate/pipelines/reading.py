@@ -197,9 +197,8 @@ class _Reader(FieldReader):
         used = dict.fromkeys(name for job in jobs for name in (*job.reads, job.writes))
         if load_to is not None:
             used.setdefault(load_to)
-            if not any(load_to in job.reads for job in jobs) and jobs:
-                self._problem(self._topic_nodes[load_to], f"to: no job reads {load_to!r}, which the load goes to.")
-        self._refuse_unfed(jobs, load_to)
+        if not self._problems:
+            self._refuse_unfed(jobs, load_to)
         partitions = dict.fromkeys(used, DEFAULT_PARTITIONS)
         if "topics" not in fields:
             return partitions
@@ -219,12 +218,15 @@ class _Reader(FieldReader):
 
     def _refuse_unfed(self, jobs: tuple[Job, ...], load_to: str | None) -> None:
         """With a load, what nobody writes and the load does not go to would stay empty."""
+        if load_to is None:
+            return
+        if not any(load_to in job.reads for job in jobs):
+            self._problem(self._topic_nodes[load_to], f"to: no job reads {load_to!r}, which the load goes to.")
+            return
         fed = {job.writes for job in jobs} | {load_to}
-        for job in jobs:
-            for name in job.reads:
-                if load_to is not None and name not in fed:
-                    why = f"from: nothing writes {name!r}: neither a job nor the load, which goes to {load_to!r}."
-                    self._problem(self._topic_nodes[name], why)
+        for name in dict.fromkeys(name for job in jobs for name in job.reads if name not in fed):
+            why = f"from: nothing writes {name!r}: neither a job nor the load, which goes to {load_to!r}."
+            self._problem(self._topic_nodes[name], why)
 
     def _load(self, fields: Fields) -> tuple[Load | None, str | None]:
         if "load" not in fields:

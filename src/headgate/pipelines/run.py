@@ -115,11 +115,13 @@ class _Run:
             self._start(bootstrap, master, scratch)
             self._await_joined()
             sent = None
+            if pipeline.load is not None:
+                self._warm_up(bootstrap)
+            (scratch / "begun").touch()
             if pipeline.load is None:
                 self._spectator.stage("running; Ctrl-C stops")
                 self._watch(lambda: False)
             else:
-                self._warm_up(bootstrap)
                 self._spectator.stage("running")
                 sent = self._send_load(bootstrap)
                 self._spectator.stage("working off what is on its way")
@@ -167,6 +169,7 @@ class _Run:
             port=self._port,
             token=self._token,
             counts_from_ms=self._counts_from_ms,
+            begun=str(scratch / "begun"),
         )
         logs = self._plan.directory / "logs"
         logs.mkdir(exist_ok=True)
@@ -182,7 +185,7 @@ class _Run:
             "pipeline": self._pipeline.name,
             "job": job.name,
             "master": master,
-            "is_local": self._plan.master is None,
+            "is_local": LOOPBACK in master,
             "bootstrap": bootstrap,
             "reads": list(job.reads),
             "writes": job.writes,

@@ -129,6 +129,11 @@ class MicroBatchJob:
         """Records of the batches that are done."""
         return self._processed
 
+    def done(self) -> float:
+        """Those, and what is done of the batch that runs."""
+        batch = self._batch
+        return self._processed + (0.0 if batch is None else batch.records * batch.work.share(self._now_s))
+
     def advance(self, to_s: Instant) -> None:
         # What starts at to_s is left for later: instances that join or leave at that moment count for it.
         while True:
@@ -280,11 +285,10 @@ class MicroBatchJob:
             # Every interval is told as it ends, also while a batch of an earlier one is running.
             told_s = math.floor(self._now_s / model.trigger_interval_s) * model.trigger_interval_s
             self._readings.planned(told_s, self._workload.arrivals(0.0, told_s))
-        done = self._processed + (0.0 if batch is None else batch.records * batch.work.share(self._now_s))
         return Progress(
             processed=self._processed,
             admitted=self._admitted,
-            done=done,
+            done=self.done(),
             waiting_from_s=self._oldest_s,
             busy_s=self._busy_s,
             # Nothing was busy from the end of one batch to the start of the next.

@@ -20,6 +20,9 @@ from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.relayed import Relayed
 from headgate.workloads.contract import Workload
 
+STEP_S = 0.25
+"""What a job has got done comes to the next one in steps of this: tasks give their results as they work."""
+
 
 class BatchNetwork:
     """A kernel with a micro-batch job for each operator.
@@ -55,6 +58,7 @@ class BatchNetwork:
         self._given = {name: Relayed() for name in topology.operators}
         self._late = dict.fromkeys(topology.operators, 0.0)
         self._done = dict.fromkeys(topology.operators, 0.0)
+        self._relayed = dict.fromkeys(topology.operators, 0.0)
         self._jobs: dict[str, MicroBatchJob] = {}
         for place, name in enumerate(topology.order):
             upstream = topology.upstream(name)
@@ -69,15 +73,14 @@ class BatchNetwork:
                 readings=Readings.KAFKA,
                 late_after_s=self._own.get(name),
             )
-            job.on_batch = self._relay(name)
+            job.on_batch = self._count(name)
             self._jobs[name] = job
 
-    def _relay(self, name: str) -> Callable[[Instant, float], None]:
+    def _count(self, name: str) -> Callable[[Instant, float], None]:
         def ended(at_s: Instant, records: float) -> None:
             overdue = self._workload.arrivals(0.0, max(0.0, at_s - self._late_after_s))
             self._late[name] += min(max(0.0, overdue - self._done[name]), records)
             self._done[name] += records
-            self._given[name].give(at_s, records)
 
         return ended
 
@@ -101,9 +104,13 @@ class BatchNetwork:
         return self._jobs[operator].ready(OPERATOR)
 
     def advance(self, to_s: Instant) -> None:
-        # In order: what a job takes at a moment is known once those before it have come that far.
-        for job in self._jobs.values():
-            job.advance(to_s)
+        while (now_s := self.now_s) < to_s:
+            until_s = min(to_s, now_s + STEP_S)
+            # In order: what a job takes at a moment is known once those before it have come that far.
+            for name, job in self._jobs.items():
+                job.advance(until_s)
+                self._given[name].give(until_s, job.done() - self._relayed[name])
+                self._relayed[name] = job.done()
 
     def resize(self, operator: str, ready: int, *, lost: bool = False) -> Sequence[Instant]:
         return self._jobs[operator].resize(OPERATOR, ready, lost=lost)

@@ -1,18 +1,16 @@
 """What one operator gives to the next, as a workload: known up to now, and growing while the first one works.
 
 >>> relayed = Relayed()
->>> relayed.give(10.0, 50.0)
->>> relayed.arrivals(0.0, 9.0), relayed.arrivals(9.0, 10.0), relayed.next_turn_s(9.0) <= 10.0
-(0.0, 50.0, True)
+>>> relayed.give(10.0, 0.0)
+>>> relayed.give(12.0, 50.0)
+>>> relayed.arrivals(0.0, 10.0), relayed.arrivals(10.0, 11.0), relayed.rate_per_s(11.0), relayed.next_turn_s(10.5)
+(0.0, 25.0, 25.0, 12.0)
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-
-AT_ONCE_S = 1e-3
-"""Results come out together at the end of a batch: within this time."""
 
 
 class Relayed:
@@ -22,14 +20,14 @@ class Relayed:
         self._times_s: list[float] = [0.0]
         self._counts: list[float] = [0.0]
 
-    def give(self, at_s: float, records: float) -> None:
-        """So many results have come out by a time, which is no earlier than that of those before."""
-        begins_s = max(self._times_s[-1], at_s - AT_ONCE_S)
-        if begins_s > self._times_s[-1]:
-            self._times_s.append(begins_s)
-            self._counts.append(self._counts[-1])
-        self._times_s.append(max(at_s, math.nextafter(begins_s, math.inf)))
-        self._counts.append(self._counts[-1] + records)
+    def give(self, until_s: float, records: float) -> None:
+        """So many results came out since the last time, evenly until a time that is later than that."""
+        before = len(self._times_s) - 1
+        if before and records == 0 and self._counts[before] == self._counts[before - 1]:
+            self._times_s[before] = until_s  # Still nothing.
+            return
+        self._times_s.append(until_s)
+        self._counts.append(self._counts[before] + records)
 
     def by(self, at_s: float) -> float:
         """Results that had come out by a time."""

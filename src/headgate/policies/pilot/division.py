@@ -14,7 +14,7 @@ then it is looked whether moving some from one operator to another makes it chea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import permutations
 
 from headgate.core.topology import Topology
@@ -25,14 +25,14 @@ _HAIR = 1e-9
 MOST_MOVES = 200
 
 
-def divided(topology: Topology, curves: Mapping[str, Curve], parts: int) -> dict[str, int]:
-    """The parts that each operator is given; along no path are they more than ``parts`` together."""
-    given = dict.fromkeys(topology.operators, 1)
+def divided(topology: Topology, curves: Mapping[str, Curve], parts: int, least: int = 1) -> dict[str, int]:
+    """The parts that each operator is given, ``least`` to all; along no path are they more than ``parts`` together."""
+    given = dict.fromkeys(topology.operators, least)
     while step := _best_step(topology, curves, given, parts):
         name, more = step
         given[name] += more
     for _ in range(MOST_MOVES):
-        if not _improve(topology, curves, given, parts):
+        if not _improve(topology, curves, given, parts, least):
             break
     _give_rest(topology, curves, given, parts)
     return given
@@ -71,23 +71,18 @@ def _best_step(
     return found
 
 
-def _improve(topology: Topology, curves: Mapping[str, Curve], given: dict[str, int], parts: int) -> bool:
+def _improve(topology: Topology, curves: Mapping[str, Curve], given: dict[str, int], parts: int, least: int) -> bool:
     """Move parts from one operator to another where that makes it cheaper; says whether it did."""
+    cost = cost_of(curves, given)
     for source, target in permutations(given, 2):
-        for moved in range(1, given[source]):
-            for taken in _trials(given, source, target, moved, curves):
-                cheaper = cost_of(curves, taken) < cost_of(curves, given) - _HAIR
-                if cheaper and min(slack(topology, taken, parts).values()) >= 0:
-                    given.update(taken)
-                    return True
+        for moved in range(1, given[source] - least + 1):
+            if given[target] + moved not in curves[target]:
+                break
+            trial = {**given, source: given[source] - moved, target: given[target] + moved}
+            if cost_of(curves, trial) < cost - _HAIR and min(slack(topology, trial, parts).values()) >= 0:
+                given.update(trial)
+                return True
     return False
-
-
-def _trials(
-    given: Mapping[str, int], source: str, target: str, moved: int, curves: Mapping[str, Curve]
-) -> Iterator[dict[str, int]]:
-    if given[target] + moved in curves[target]:
-        yield {**given, source: given[source] - moved, target: given[target] + moved}
 
 
 def _give_rest(topology: Topology, curves: Mapping[str, Curve], given: dict[str, int], parts: int) -> None:

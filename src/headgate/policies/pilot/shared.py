@@ -50,9 +50,12 @@ class SharedBound:
         mean = sum(prices.values()) / len(prices) if prices else 0.0
         self._weights = {name: prices.get(name, mean) / mean if mean else 1.0 for name in topology.operators}
         """What an instance of each operator costs, over what one costs on average."""
-        longest = -min(slack(topology, dict.fromkeys(topology.operators, 1), 0).values())
-        self._parts = max(FEWEST_PARTS, PARTS_EACH * longest)
-        self._given = dict.fromkeys(topology.operators, self._parts // longest)
+        self._longest = -min(slack(topology, dict.fromkeys(topology.operators, 1), 0).values())
+        """Operators on the longest path."""
+        self._parts = max(FEWEST_PARTS, PARTS_EACH * self._longest)
+        self._given = dict.fromkeys(topology.operators, self._parts // self._longest)
+        # Half of an equal part at least: an operator that cannot be helped just now must not be given up.
+        self._least = max(1, self._parts // self._longest // 2)
         self._dearer = dict.fromkeys(topology.operators, 1.0)
         """By how much dearer a late record is for each operator than if it were alone."""
         self._divided_s: Instant = -math.inf
@@ -79,14 +82,14 @@ class SharedBound:
             weight = max(1e-9, self._weights[name])
             self._dearer[name] = whole / (weight * max(LEAST_NEED, member.need))
         curves = {name: self._curve(name, member) for name, member in members.items()}
-        better = divided(self._topology, curves, self._parts)
+        better = divided(self._topology, curves, self._parts, self._least)
         if cost_of(curves, better) < (1 - WORTH_IT) * cost_of(curves, self._given):
             self._given = better
 
     def _curve(self, name: str, member: Member) -> Curve:
         found = {}
-        # One part is left at least for each of the others on the longest path there is.
-        for parts in range(1, max(self._parts - self._longest + 1, self._given[name]) + 1):
+        # The least is left for each of the others on the longest path there is.
+        for parts in range(self._least, self._parts - self._least * (self._longest - 1) + 1):
             ahead = self.priced(name, member.ahead(self._bound_s * parts / self._parts))
             late = ahead.roll(member.sizes).late @ ahead.weights
             costs = member.sizes * WINDOW_S + ahead.late_price * late
@@ -102,7 +105,7 @@ class SharedBound:
 
     def restore(self, saved: Mapping[str, JSON]) -> None:
         given = {name: int(saved["given"][name]) for name in self._topology.operators}
-        if min(slack(self._topology, given, self._parts).values()) < 0 or min(given.values()) < 1:
+        if min(slack(self._topology, given, self._parts).values()) < 0 or min(given.values()) < self._least:
             raise ValueError(f"the division {given} does not fit {self._parts} parts")
         self._dearer = {name: float(saved["dearer"][name]) for name in self._topology.operators}
         self._given = given
