@@ -80,6 +80,7 @@ class Child:
         if self._process is None or (code := self._process.poll()) is None:
             return None
         self._end_group()
+        self._let_go()
         self._failures = 1 if now_s - self._started_s > PROVED_AFTER_S else self._failures + 1
         why = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         if self._failures > MOST_FAILURES:
@@ -102,8 +103,13 @@ class Child:
             process.wait(STOP_WITHIN_S)
         self._end_group()
         process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Give up what was kept of a process that has ended."""
+        assert self._process is not None
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         self._process = None
 
     def _end_group(self) -> None:

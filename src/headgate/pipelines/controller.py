@@ -22,6 +22,7 @@ from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Decision, Observation
 from headgate.engines.agents import AgentsEngine
 from headgate.journal.codec import decision_to_dict, observation_to_dict
+from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.local.ending import ended_by_parent
 from headgate.pipelines.meter import Meter, TopicMeter
@@ -29,7 +30,7 @@ from headgate.pipelines.metered import MeteredEngine
 from headgate.pipelines.model import Pipeline
 from headgate.pipelines.reading import read_pipeline
 from headgate.runtime.autoscaler import Autoscaler
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.clock import Clock, SystemClock
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.wiring import wire
 from headgate.service.api import make_api
@@ -82,7 +83,7 @@ class Newest:
 
 
 def wire_pipeline(
-    pipeline: Pipeline, engine: AgentsEngine, meter: Meter, clock: SystemClock, journal: SqliteJournal
+    pipeline: Pipeline, engine: AgentsEngine, meter: Meter, clock: Clock, journal: Journal
 ) -> ControlLoop:
     """The one loop over all jobs of a pipeline."""
     metered = MeteredEngine(engine, meter, {job.name: job.writes for job in pipeline.ends})

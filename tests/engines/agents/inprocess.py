@@ -122,3 +122,10 @@ class Cluster:
 
     def sizes(self) -> dict[str, Instances]:
         return dict(self.mailbox.observe().instances)
+
+    def with_new_controller(self) -> Cluster:
+        """The same jobs and agents, with a controller that was started again."""
+        self.mailbox = AgentsEngine(self.topology, now=self.clock.now)
+        for link in self.links.values():
+            link.mailbox = self.mailbox
+        return self
