@@ -17,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headgate.core.errors import EngineError, EngineGoneError, InputError
 from headgate.core.query_plan import Plan
 from headgate.core.stage_work import StageWork
+from headgate.engines.spark.backend import spark_errors
 from headgate.engines.spark.checkpoint import PARTITIONS_KEY, Checkpoint, local_path
 from headgate.engines.spark.read_limit import set_read_limit
 from headgate.engines.spark.stage_work import stage_work
@@ -30,8 +31,10 @@ PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """The only store whose state can be repartitioned."""
 LOOK_EVERY_S = 0.05
+IDLE_LOOKS = 3
 WAITING = "waitTillTime"
 """The method of Spark's clock in which the thread of a query waits for its next trigger."""
+FRAMES = 8
 
 
 class ManagedQuery:
@@ -92,11 +95,15 @@ class ManagedQuery:
 
     @property
     def is_running(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
+        if self._query is None:
+            return False
+        with spark_errors("looking whether the query runs"):
+            return bool(self._query.isActive)
 
     @property
     def failure(self) -> str | None:
         """Why it ended; ``None`` if nothing went wrong."""
+        self._refuse_if_gone()
         error = None if self._query is None else self._query.exception()
         return None if error is None else str(error)
 
@@ -110,26 +117,45 @@ class ManagedQuery:
         """Where the work of its newest batches was done."""
         if self._query is None or not self._query.isActive:
             return None
-        try:
+        with spark_errors("looking at the stages of the query"):
             return stage_work(self._spark.sparkContext._jsc.sc(), str(self._query.runId), state_partitions)
-        except Py4JError as error:
-            raise EngineError(f"Spark does not tell of the stages of a query: {error}") from error
 
     # ----------------------------------------------------------------------------------------------- between batches
 
     def stop(self, within_s: float) -> bool:
         """Let the running batch end, and stop; whether that was possible within a time. It is stopped in any case.
 
-        Spark's own ``stop`` interrupts the batch, which would then have to be run again.
+        Spark's own ``stop`` interrupts the batch, which would then have to be run again. So sources are told to give
+        nothing more, and the query is stopped once it has found nothing to do.
         """
         query = self._query
         if query is None or not query.isActive:
-            return True
+            return self._is_settled
         jvm: Any = self._spark.sparkContext._jvm
         execution = _execution(query)
-        is_between = _let_end(jvm, execution) and _ends_within(jvm, execution, within_s)
+        gives_nothing = set_read_limit(jvm, execution, 0)
+        is_idle = self._idles_within(query, execution, within_s, gives_nothing=gives_nothing)
         query.stop()
-        return is_between
+        return is_idle and self._is_settled
+
+    def _idles_within(self, query: StreamingQuery, execution: Any, seconds: float, *, gives_nothing: bool) -> bool:
+        """Wait until the query is between two batches, and will not begin another where sources give nothing more."""
+        until_s = time.monotonic() + seconds
+        idle_looks = 0
+        while query.isActive and time.monotonic() < until_s:
+            is_through = gives_nothing and not query.status["isDataAvailable"]
+            idle = self._is_settled and (is_through or _waits(execution.queryExecutionThread()))
+            idle_looks = idle_looks + 1 if idle else 0
+            # At a first look it may be about to begin a batch that it planned before it was told.
+            if idle_looks == IDLE_LOOKS:
+                return True
+            time.sleep(LOOK_EVERY_S)
+        return not query.isActive
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether no batch is left half done, as far as that can be seen."""
+        return self._checkpoint is None or self._checkpoint.is_settled
 
     def set_cap(self, records: int) -> bool:
         """Let the next batches take at most so many records; ``False`` where it takes a restart to change that."""
@@ -151,8 +177,11 @@ class ManagedQuery:
             raise EngineError(f"Spark could not repartition the state in {self._location}: {error}") from error
 
     def _refuse_if_gone(self) -> None:
-        if self._spark.sparkContext._jsc is None or bool(self._spark.sparkContext._jsc.sc().isStopped()):
-            raise EngineGoneError("the Spark session was stopped.")
+        """Queries end with their session, as if somebody had stopped them."""
+        context: Any = self._spark.sparkContext._jsc
+        with spark_errors("asking whether it has stopped"):
+            if context is None or bool(context.sc().isStopped()):
+                raise EngineGoneError("the Spark session was stopped.")
 
 
 def _execution(query: StreamingQuery) -> Any:
@@ -160,27 +189,7 @@ def _execution(query: StreamingQuery) -> Any:
     return query._jsq.streamingQuery()
 
 
-def _let_end(jvm: Any, execution: Any) -> bool:
-    """Tell a query that its current batch is the last; ``False`` where this version of Spark cannot be told."""
-    package = str(execution.getClass().getPackage().getName())
-    try:
-        ended = getattr(getattr(jvm, f"{package}.TERMINATED$"), "MODULE$")
-        execution.state().set(ended)
-    except (Py4JError, TypeError):
-        return False
-    return True
-
-
-def _ends_within(jvm: Any, execution: Any, seconds: float) -> bool:
-    """Wait until a query that was told to end is between two batches; once told, it counts as not active at once."""
-    until_s = time.monotonic() + seconds
-    thread = execution.queryExecutionThread()
-    while thread.isAlive():
-        # While it waits for its next trigger it would find out only then. What its status says is no proof of that: it
-        # goes on saying so for the first moments of a batch.
-        if WAITING in str(jvm.java.util.Arrays.toString(thread.getStackTrace())):
-            return True
-        if time.monotonic() >= until_s:
-            return False
-        time.sleep(LOOK_EVERY_S)
-    return True
+def _waits(thread: Any) -> bool:
+    """Whether the thread of a query is in the wait for its next trigger: a few calls below the top of its stack."""
+    stack = thread.getStackTrace()
+    return any(stack[index].getMethodName() == WAITING for index in range(min(len(stack), FRAMES)))

@@ -23,7 +23,9 @@ from headgate.runtime.managed.pauses import Pauses
 logger = logging.getLogger("headgate")
 
 STOP_WITHIN_S = 60.0
-"""How long a running batch may take to end before a change is given up for now."""
+"""How long a running batch may take to end before a change is put off."""
+TRIES = 3
+"""How often a change is tried before it is given up."""
 
 
 class Teller(Protocol):
@@ -108,6 +110,7 @@ class Supervisor:
         self._due_s: float | None = clock.now()
         self._no_room = ""
         self._asked: PlanChange | None = None
+        self._tries = 0
 
     @property
     def has_ended(self) -> bool:
@@ -125,9 +128,18 @@ class Supervisor:
         self._asked = PlanChange(plan, reason, self._pauses.expected_s(repartitions=repartitions))
 
     def tend(self) -> None:
-        """Look once, and do what is due."""
+        """Look once, and do what is due. Whatever fails in it is told; the next look is another try."""
         if self._ended:
             return
+        try:
+            self._tend()
+        except EngineGoneError as error:
+            self._give_up(Failure(str(error), can_heal=False))
+        except Exception as error:
+            logger.exception("looking after the query failed; it goes on as it is")
+            self._tell("look-failed", f"{type(error).__name__}: {error}")
+
+    def _tend(self) -> None:
         if self._due_s is not None:
             if self._clock.now() >= self._due_s:
                 self._start()
@@ -241,9 +253,10 @@ class Supervisor:
         expected_s = change.expected_pause_s
         numbers: dict[str, Number] = {"expected_pause_s": expected_s}
         self._tell("change-begun", f"{change.reason}; a pause of {format_duration(expected_s)} is expected", numbers)
+        # Whatever comes now, it is started again at the next look if not before.
+        self._due_s = self._clock.now()
         if not self._host.stop(STOP_WITHIN_S):
-            self._tell("change-given-up", "a batch would not end in time; the query goes on as it was")
-            self._due_s = self._clock.now()
+            self._put_off(change)
             return
         if self._host.failure is not None:
             self._on_end()  # Its last batch failed; there will be another time.
@@ -252,13 +265,23 @@ class Supervisor:
         made = self._repartitioned(change, began_s) if repartitions else True
         if made:
             self.plan = change.plan
-        self._due_s = began_s
+        self._tries = 0
         self._start()
         if made and self._is_up:
             pause_s = self._clock.now() - began_s
             self._pauses.add(repartitions, pause_s)
             told = f"paused for {format_duration(pause_s)}, {format_duration(expected_s)} were expected"
             self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers | {"pause_s": pause_s})
+
+    def _put_off(self, change: PlanChange) -> None:
+        """The query could not be stopped between two batches; after the next batch there is another try."""
+        self._tries += 1
+        if self._tries < TRIES:
+            self._asked = change
+            self._tell("change-put-off", "the query was not stopped between two batches; it is tried again")
+        else:
+            self._tries = 0
+            self._tell("change-given-up", "the query cannot be stopped between two batches; it goes on as it was")
 
     def _repartitioned(self, change: PlanChange, now: float) -> bool:
         if self._repartitioning is None or change.plan.state_partitions is None:
