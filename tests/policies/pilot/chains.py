@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from headgate.core.objective import parse_objective
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.topology import Topology
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy
 from headgate.runtime.wiring import wire
@@ -38,9 +38,9 @@ class Came:
 
 def run_chain(*, equally: bool, hours: float = 1.0, load: str = LOAD) -> Came:
     """autopilot with one objective for all, or with the bound divided equally among three that know nothing of it."""
-    objective = parse_objective(f"latency p95 < {BOUND_S:g}s").within(1, 20)
     own = dict.fromkeys(CHAIN.operators, BOUND_S / 3) if equally else {}
-    objective = replace(objective, operators={name: replace(objective.slo, bound_s=one) for name, one in own.items()})
+    slos = {name: LatencySlo(one, 95.0) for name, one in own.items()}
+    objective = Objective(LatencySlo(BOUND_S, 95.0), operators=slos).within(1, 20)
     network = BatchNetwork(
         parse_workload(load),
         RATES,

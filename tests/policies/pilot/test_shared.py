@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 
 import pytest
@@ -67,9 +66,8 @@ def test_before_anything_is_known_every_operator_has_an_equal_part(topology: Top
 
 
 def test_operators_with_objectives_of_their_own_are_sized_by_those() -> None:
-    whole = parse_objective("latency p95 < 10s")
-    own: Mapping[str, object] = dict.fromkeys(CHAIN.operators, whole.slo)
-    objective = Objective(whole.slo, operators=own)  # type: ignore[arg-type]
+    slo = parse_objective("latency p95 < 10s").slo
+    objective = Objective(slo, operators=dict.fromkeys(CHAIN.operators, slo))
     policy = make_policy("autopilot", Context(objective, CHAIN))
     assert "shared" not in policy.snapshot()
 
