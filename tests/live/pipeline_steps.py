@@ -22,6 +22,12 @@ def enrich(spark: SparkSession, plan: PipelinePlan) -> DataStreamWriter:
     return plan.write(plan.records(spark, RAW).mapInArrow(_busy(0.03), RAW), key="key")
 
 
+def look_up(spark: SparkSession, plan: PipelinePlan) -> DataStreamWriter:
+    """For the lines that ``grep`` finds."""
+    found = "number BIGINT, at_ms BIGINT, text STRING"
+    return plan.write(plan.records(spark, found).mapInArrow(_busy(0.03), found), key="number")
+
+
 def once(spark: SparkSession, plan: PipelinePlan) -> DataStreamWriter:
     """What was sent twice, because a driver was killed between writing and noting that it had, comes out once."""
     return plan.write(_first_ones(plan.records(spark, RAW)), key="key")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import headgate.apps.payloads  # noqa: F401 - registers the payloads of all applications
+from headgate.apps.grep import PATTERN
 from headgate.apps.registry import application_names
 from headgate.core.types import JSON
 from headgate.local.cluster import LocalCluster
@@ -28,11 +32,11 @@ version: 1
 name: two
 objective: latency p95 < 30s
 interval: 2s
-load: {workload: "constant:15", seconds: 12s, to: two-raw}
-topics: {two-raw: 2, two-parsed: 2, two-out: 1}
+load: {workload: "constant:40", seconds: 12s, to: two-lines, app: grep}
+topics: {two-lines: 2, two-matches: 2, two-out: 1}
 jobs:
-  parse: {build: "pipeline_steps:parse", from: two-raw, to: two-parsed, executors: [1, 1], trigger: 1s}
-  enrich: {build: "pipeline_steps:enrich", from: two-parsed, to: two-out, executors: [1, 2], trigger: 1s}
+  grep: {app: grep, from: two-lines, to: two-matches, executors: [1, 1], trigger: 1s}
+  look-up: {build: "pipeline_steps:look_up", from: two-matches, to: two-out, executors: [1, 2], trigger: 1s}
 """
 THREE_JOBS = """\
 version: 1
@@ -79,15 +83,19 @@ def test_two_jobs_joined_by_a_topic_give_every_record_once_and_report_as_one(
     tmp_path: Path, cluster: LocalCluster, kafka: LocalKafka
 ) -> None:
     told = run(tmp_path, TWO_JOBS, Spectator(), master=cluster.master_url, bootstrap=kafka.bootstrap)
-    end = told.outcome.end_to_end
-    assert told.outcome.sent == 180
-    assert (end["distinct"], end["doubled"], end["unmeasured"]) == (180, 0, 0)
+    end, load = told.outcome.end_to_end, told.pipeline.load
+    assert load is not None
+    lines = load.make_payloads().records(0, np.zeros(load.schedule.total, dtype=np.int64))
+    matches = sum(re.search(PATTERN, json.loads(line.value)["text"]) is not None for line in lines)
+    assert told.outcome.sent == len(lines) == 480
+    assert 0 < matches < 480
+    assert (end["distinct"], end["doubled"], end["unmeasured"]) == (matches, 0, 0)
     assert 0 < end["p50_s"] < 30
     assert not told.outcome.restarts
     assert all(one.mean_instances > 0 for one in told.jobs.values())
     page = told.report.read_text()
-    assert "What happened to parse" in page
-    assert "What happened to enrich" in page
+    assert "What happened to grep" in page
+    assert "What happened to look-up" in page
 
 
 # ---------------------------------------------------------------------------------------------------- longer proofs

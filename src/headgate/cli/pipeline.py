@@ -129,9 +129,10 @@ def run(
 
 
 def _applications() -> tuple[str, ...]:
-    from headgate.apps.registry import application_names
+    from headgate.apps.registry import APPLICATIONS
 
-    return tuple(application_names())
+    # One that learns writes its results itself, and not into a topic.
+    return tuple(one.name for one in APPLICATIONS if one.learn is None)
 
 
 def _read(file: Path) -> Pipeline:

@@ -34,8 +34,10 @@ JOINED_WITHIN_S = 180.0
 """Within this time all jobs must have joined: several drivers start at once."""
 WARM_UP_FIRST = 1_000_000_000
 """The number of the first record that warms jobs up: larger than those of any load."""
-WARM_UP_EACH = 2
+WARM_UP_EACH = 8
 """Such records for each partition."""
+QUIET_S = 8.0
+"""When nothing has been waiting for so long, no more comes."""
 WARM_WITHIN_S = 60.0
 WORKED_OFF_WITHIN_S = 90.0
 """How long is waited at the end for what is still on its way."""
@@ -97,6 +99,8 @@ class _Run:
         self._restarts: dict[str, int] = {}
         self._children = Children(self._on_end)
         self._standing: Standing | None = None
+        self._waited_s = time.monotonic()
+        """When something was last seen to wait."""
         self._state: Mapping[str, JSON] = {}
 
     @property
@@ -125,6 +129,7 @@ class _Run:
                 self._spectator.stage("running")
                 sent = self._send_load(bootstrap)
                 self._spectator.stage("working off what is on its way")
+                self._waited_s = time.monotonic()
                 self._watch(lambda: self._is_worked_off(sent), WORKED_OFF_WITHIN_S)
             self._look()
             self._spectator.stage("stopping the jobs")
@@ -227,13 +232,13 @@ class _Run:
         sink = TopicSink(bootstrap, pipeline.load_to)
         sink.send(pipeline.load.make_payloads().records(WARM_UP_FIRST, due_ms))
         sink.flush()
+        self._waited_s = time.monotonic()
         self._watch(self._is_warm, WARM_WITHIN_S)
 
     def _is_warm(self) -> bool:
-        """Whether every job has got something done, and nothing waits."""
-        seen = (self._state.get("observation") or {}).get("samples", {})
-        samples = [seen.get(job.name, {}) for job in self._pipeline.jobs]
-        return all(sample.get("done") and not sample.get("backlog") for sample in samples)
+        """Whether every job has got something done; or no more comes, because a job leaves records out."""
+        done = [bool(sample.get("done")) for sample in self._samples()]
+        return any(done) and self._is_quiet(0.0 if all(done) else QUIET_S)
 
     # -------------------------------------------------------------------------------------------------- running
 
@@ -257,13 +262,20 @@ class _Run:
         self._standing = standing
 
     def _is_worked_off(self, sent: int) -> bool:
-        """Whether every record has come out, or nothing waits anywhere."""
-        if self._state.get("end_to_end", {}).get("distinct", 0) >= sent:
-            return True
+        """Whether every record has come out, or nothing has been waiting anywhere for a while."""
+        return bool(self._state.get("end_to_end", {}).get("distinct", 0) >= sent) or self._is_quiet(QUIET_S)
+
+    def _samples(self) -> list[Mapping[str, JSON]]:
+        """What was read of each job last."""
         seen = (self._state.get("observation") or {}).get("samples", {})
-        waiting = [seen.get(job.name, {}).get("backlog", 1.0) for job in self._pipeline.jobs]
-        measured = self._state.get("end_to_end", {}).get("records", 0)
-        return not any(waiting) and measured >= sent
+        return [seen.get(job.name, {}) for job in self._pipeline.jobs]
+
+    def _is_quiet(self, for_s: float) -> bool:
+        """Whether nothing has been waiting at any job for so long."""
+        now_s = time.monotonic()
+        if any(sample.get("backlog", 1.0) for sample in self._samples()):
+            self._waited_s = now_s
+        return now_s - self._waited_s >= for_s
 
     def _watch(self, is_done: Callable[[], bool], within_s: float = float("inf")) -> None:
         """Look after the processes until something is done, or it has taken too long."""
