@@ -222,6 +222,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             lately = format_duration(learned.patience.window_s)
             why = f"{told}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
         expected_late, numbers = _numbers(now, learned, ahead, choice, target)
+        if self._shared is not None:
+            numbers["part_of_bound_s"] = bound_s
         if is_late or expected_late > ahead.rate_per_s * WINDOW_S / 2:
             why += self._why_no_more(learned, operator, sample, target)
         return Target(target, code, why, numbers)
