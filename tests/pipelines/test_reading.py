@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +12,7 @@ from ruamel.yaml import YAML
 import headgate.apps.payloads  # noqa: F401 - registers the payloads of all applications
 from headgate.core.errors import InputError
 from headgate.core.topology import Topology
+from headgate.pipelines.keys import JOB_KEYS
 from headgate.pipelines.model import Pipeline, equal_shares
 from headgate.pipelines.reading import read_pipeline
 from headgate.pipelines.schema import json_schema
@@ -163,6 +165,16 @@ def test_an_operator_off_the_longest_path_gets_a_larger_share() -> None:
 def test_the_examples_are_valid_by_reader_and_schema(file: Path) -> None:
     assert "is valid" in command("pipeline", "check", str(file)).stdout
     jsonschema.validate(YAML(typ="safe").load(file), json_schema())
+
+
+def test_the_file_of_the_guide_is_valid(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/guides/pipelines.md").read_text(), re.DOTALL)
+    assert [job.name for job in read(tmp_path, example).jobs] == ["parse", "matches"]
+
+
+def test_every_key_of_a_job_is_in_the_guide() -> None:
+    guide = (ROOT / "docs/guides/pipelines.md").read_text()
+    assert not [key for key in JOB_KEYS if f"`{key}`" not in guide]
 
 
 def test_what_the_reader_takes_the_schema_takes_too(tmp_path: Path) -> None:

@@ -145,6 +145,18 @@ def test_a_new_controller_begins_with_the_sizes_that_agents_have() -> None:
     assert cluster.jobs["enrich"].observe().instances["job"].ready == 3
 
 
+def test_a_hold_before_agents_have_joined_brings_nobody_to_a_size_that_was_only_assumed() -> None:
+    cluster = Cluster(CHAIN)
+    cluster.mailbox.apply(decision({"enrich": 3}))
+    cluster.pass_time(60)
+    cluster.with_new_controller()
+    assumed = {name: size.planned for name, size in cluster.sizes().items()}
+    receipt = cluster.mailbox.apply(decision(assumed))
+    assert receipt.outcome is Outcome.UNCHANGED
+    cluster.pass_time(60)
+    assert cluster.sizes()["enrich"] == Instances(3, 3, 3)
+
+
 def test_an_operator_that_has_not_joined_yet_is_stale_and_has_nothing_ready() -> None:
     mailbox = AgentsEngine(CHAIN, starts={"enrich": 2}, now=FakeClock().now)
     seen = mailbox.observe()

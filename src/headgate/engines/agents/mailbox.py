@@ -140,11 +140,11 @@ class AgentsEngine:
             # The agent could not do it: the plan is what it has, until somebody decides again.
             member.wanted = None
             return Answer(refusal.outcome, member.planned, refusal.detail)
-        if target == member.planned and member.has_reached_plan:
+        # A hold is no wish: whoever has not told its size yet must not be brought to the one that was assumed.
+        if target == member.planned:
             return Answer(Outcome.UNCHANGED, target)
-        changed = target != member.wanted
         member.wanted = target
-        return Answer(Outcome.DELIVERED if changed else Outcome.UNCHANGED, target)
+        return Answer(Outcome.DELIVERED, target)
 
     def _is_silent(self, member: Member, now: Instant) -> bool:
         return member.heard_s is None or now - member.heard_s > self._lost_after_s

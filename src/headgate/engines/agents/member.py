@@ -49,11 +49,6 @@ class Member:
         return self._starts if self._instances is None else self._instances.planned
 
     @property
-    def has_reached_plan(self) -> bool:
-        """Whether the agent plans with what is wanted."""
-        return self._instances is not None and self._instances.planned == self.planned
-
-    @property
     def refusal(self) -> Answer | None:
         """Why the agent could not do what is wanted; ``None`` where it could, or has not said."""
         is_of_it = self._told is not None and self._told == self.wanted
