@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import uuid
-from collections import deque
-from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
+from headgate.agent.outbox import Outbox
 from headgate.core.contracts import Engine, Subscribable
-from headgate.core.errors import ControllerAwayError, EngineError, EngineGoneError, HeadgateError, SupersededError
+from headgate.core.errors import ControllerAwayError, EngineError, EngineGoneError
 from headgate.core.types import Answer, Batch, Decision, Event, Instant, Observation, Outcome, Startup, Verdict
 from headgate.engines.agents.wire import Reply, Report
 
 logger = logging.getLogger("headgate")
 
-MOST_KEPT = 500
-"""So many batches, start-ups and events are kept for a controller that is away; of more, the oldest are let go."""
 LONGEST_WAIT_S = 10.0
 """How long an agent waits at most before it asks a controller that is away again."""
 
@@ -37,40 +33,6 @@ class Controller(Protocol):
         ...
 
 
-T = TypeVar("T")
-
-
-class _Outbox(Generic[T]):
-    """What is to be told in order, until it is known to have arrived; filled from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: deque[T] = deque()
-        self.first = 0
-        """How many came before the first that waits."""
-
-    @property
-    def waiting(self) -> tuple[T, ...]:
-        with self._lock:
-            return tuple(self._kept)
-
-    def add(self, new: Iterable[T]) -> None:
-        with self._lock:
-            self._kept.extend(new)
-            while len(self._kept) > MOST_KEPT:
-                self._drop()
-
-    def arrived(self, told: Collection[T]) -> None:
-        """These, which were the first that waited, have arrived."""
-        with self._lock:
-            for _ in range(len(told)):
-                self._drop()
-
-    def _drop(self) -> None:
-        self._kept.popleft()
-        self.first += 1
-
-
 class Agent:
     """Reports for one operator, whose engine has no other."""
 
@@ -80,9 +42,9 @@ class Agent:
         (self._inner,) = engine.topology().operators
         self._controller = controller
         self._id = uuid.uuid4().hex
-        self._batches = _Outbox[Batch]()
-        self._startups = _Outbox[Startup]()
-        self._events = _Outbox[Event]()
+        self._batches = Outbox[Batch]()
+        self._startups = Outbox[Startup]()
+        self._events = Outbox[Event]()
         self._reply = Reply()
         self._answer: Answer | None = None
         self._away = 0
@@ -146,9 +108,9 @@ class Agent:
             logger.warning("%s is in again: its controller answers", self._operator)
         self._away = 0
         if report.sample is not None:
-            self._batches.arrived(report.sample.batches)
-        self._startups.arrived(report.startups)
-        self._events.arrived(report.events)
+            self._batches.arrived(report.first_batch + len(report.sample.batches))
+        self._startups.arrived(report.first_startup + len(report.startups))
+        self._events.arrived(report.first_event + len(report.events))
         if reply.subscriptions != self._reply.subscriptions and isinstance(self._engine, Subscribable):
             self._engine.subscribe(reply.subscriptions)
         self._reply = reply
@@ -168,46 +130,3 @@ class Agent:
         if not answer.outcome.is_taken and answer != self._answer:
             logger.warning("%s cannot have %d instances: %s", self._operator, size, answer.detail)
         self._answer = answer
-
-
-class RunningAgent:
-    """An agent on a thread of its own, until it is stopped, superseded, or its engine is gone.
-
-    ``watcher`` is shown every observation that it makes.
-    """
-
-    def __init__(self, agent: Agent, engine: Engine, watcher: Callable[[Observation], None] | None = None) -> None:
-        self.agent = agent
-        self._engine = engine
-        self._watcher = watcher
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="headgate-agent", daemon=True)
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def start(self) -> RunningAgent:
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Stop reporting; the job keeps its size. Twice is fine."""
-        self._stop.set()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join()
-        self._engine.close()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                observation = self.agent.tick()
-                if self._watcher is not None:
-                    self._watcher(observation)
-            except (EngineGoneError, SupersededError) as error:
-                logger.warning("the agent ends: %s", error)
-                return
-            except HeadgateError as error:
-                # It is told and tried again: a job must not lose its agent because it could not be looked at once.
-                logger.warning("the agent could not report: %s", error)
-            self._stop.wait(self.agent.wait_s)

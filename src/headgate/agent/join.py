@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headgate.agent.agent import Agent, RunningAgent
+from headgate.agent.agent import Agent
 from headgate.agent.http import HttpController
+from headgate.agent.running import RunningAgent
 from headgate.core.types import Observation
 
 if TYPE_CHECKING:
