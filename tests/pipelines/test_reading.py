@@ -195,6 +195,8 @@ def test_run_refuses_a_wrong_file_before_anything_is_started(tmp_path: Path) -> 
     file.write_text(GOOD)
     (tmp_path / "steps.py").write_text(STEPS)
     assert "unknown policy" in refused("pipeline", "run", str(file), "--policy", "autopilto")
+    assert "a cluster is needed" in refused("pipeline", "run", str(file), "--master", "local[2]")
+    assert "127.0.0.1:9" in refused("pipeline", "run", str(file), "--bootstrap", "127.0.0.1:9")
     assert "no record comes" in refused("pipeline", "run", str(file), "--seconds", "1ms")
     assert refused("pipeline", "run", str(tmp_path / "none.yaml")).endswith(
         "cannot be read: no such file or directory."

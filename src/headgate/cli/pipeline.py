@@ -18,7 +18,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.core.errors import InputError
+from headgate.core.errors import EngineError, InputError
 
 if TYPE_CHECKING:
     from headgate.pipelines.model import Pipeline
@@ -116,6 +116,7 @@ def run(
     check_target(json_file)
     found = _changed(_read(file), policy, None if seconds is None else duration_s("--seconds", seconds))
     _require_installed()
+    _require_servers(master, bootstrap)
     require_plotly()
     prepare_folder("--output", output)
     plan = RunPlan(found, _applications(), output, master, bootstrap)
@@ -181,6 +182,19 @@ def _changed(found: Pipeline, policy: str | None, seconds: float | None) -> Pipe
     if load.schedule.total < 1:
         raise InputError(f"--seconds {seconds:g} is not possible: no record comes in that time.")
     return replace(found, load=load)
+
+
+def _require_servers(master: str | None, bootstrap: str | None) -> None:
+    """Refuse a cluster that cannot be scaled, and a broker that does not answer."""
+    from headgate.local.broker import release
+
+    if master is not None and not master.startswith(("spark://", "k8s://", "yarn")):
+        raise InputError(f"--master {master!r} is not usable; a cluster is needed, such as spark://HOST:PORT.")
+    if bootstrap is not None:
+        try:
+            release(bootstrap)
+        except EngineError as error:  # Before anything was started, a broker that is not there is a wrong address.
+            raise InputError(str(error)) from error
 
 
 def _require_installed() -> None:

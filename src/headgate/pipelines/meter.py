@@ -151,7 +151,7 @@ class TopicMeter:
         self._topics = topics
         self._meter = meter
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="headgate-meter", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def _open(self) -> Consumer:
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -174,8 +174,7 @@ class TopicMeter:
         )
         return consumer
 
-    def _run(self) -> None:
-        consumer = self._open()
+    def _run(self, consumer: Consumer) -> None:
         while not self._stop.is_set():
             for message in consumer.consume(AT_ONCE, timeout=MOMENT_S):
                 value = message.value()
@@ -185,6 +184,8 @@ class TopicMeter:
         consumer.close()
 
     def __enter__(self) -> TopicMeter:
+        consumer = self._open()
+        self._thread = threading.Thread(target=self._run, args=[consumer], name="headgate-meter", daemon=True)
         self._thread.start()
         return self
 
@@ -192,4 +193,5 @@ class TopicMeter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
