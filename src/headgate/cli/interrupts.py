@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN_AFTER_S = 0.05
+INTERRUPTED = 130
+"""The exit code of a command that was asked to end, and did so in order."""
 
 
 def keep_interrupts() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
-from headgate.cli.interrupts import stopped_by_signals
+from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
 from headgate.cli.kafka import BootstrapOption, own_broker
 from headgate.core.errors import EngineError, InputError
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from headgate.local.producer import TopicSink
     from headgate.workloads.replay import Standing
 
-INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
 

@@ -107,7 +107,7 @@ def run(
       [cyan]headgate pipeline run examples/pipeline-chain.yaml[/cyan]
       [cyan]headgate pipeline run examples/pipeline-fork.yaml --policy mdp-path --seconds 2m --json run.json[/cyan]
     """
-    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
     from headgate.cli.pipeline_view import pipeline_view, print_result
     from headgate.lab.report import require_plotly
     from headgate.pipelines.report import write_pipeline_report
@@ -127,6 +127,8 @@ def run(
     if json_file is not None:
         write_json(told.to_json(), json_file)
     print_result(told, console)
+    if stop.is_set() and found.load is not None:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _applications() -> tuple[str, ...]:

@@ -119,8 +119,10 @@ class _Run:
             self._start(bootstrap, master, scratch)
             self._await_joined()
             sent = None
-            if pipeline.load is not None:
+            if pipeline.load is not None and not self._stop.is_set():
                 self._warm_up(bootstrap)
+            if self._stop.is_set():
+                raise KeyboardInterrupt  # Nothing has begun that could be told of.
             (scratch / "begun").touch()
             if pipeline.load is None:
                 self._spectator.stage("running; Ctrl-C stops")
