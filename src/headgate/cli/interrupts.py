@@ -16,7 +16,7 @@ from types import FrameType
 
 AGAIN_AFTER_S = 0.05
 INTERRUPTED = 130
-"""The exit code of a command that was asked to end, and did so in order."""
+"""The exit code after Ctrl-C, as shells have it."""
 
 
 def keep_interrupts() -> None:

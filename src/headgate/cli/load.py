@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headgate.local.producer import TopicSink
     from headgate.workloads.replay import Standing
 
-"""The exit code after Ctrl-C, as shells have it."""
-
 
 def load(  # noqa: PLR0913 - one parameter per option
     workload: Annotated[str, typer.Argument(metavar="WORKLOAD", help="What arrives when, one of those above.")],
