@@ -14,7 +14,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
@@ -68,7 +68,11 @@ class Newest:
         self.ticks = 0
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
-        self._observation, self._decision = observation or self._observation, decision or self._decision
+        before = self._observation
+        if observation is not None and before is not None:
+            # A job without a new reading is told of as it was read last.
+            observation = replace(observation, samples={**before.samples, **observation.samples})
+        self._observation, self._decision = observation or before, decision or self._decision
         self.ticks += 1
 
     def told(self) -> JSON:
