@@ -123,10 +123,10 @@ class LocalCluster:
         self.stop()
 
 
-def open_session(master_url: str, name: str, settings: Mapping[str, str], log: Path) -> SparkSession:
+def open_session(master_url: str, name: str, settings: Mapping[str, str], log: Path | None = None) -> SparkSession:
     """A session on a cluster; settings that make it ``starting_size`` hold until somebody takes it over.
 
-    ``log`` gets what the driver has to say.
+    ``log`` gets what the driver has to say, where that is not to go where all else goes.
     """
     from pyspark.sql import SparkSession
 
@@ -135,7 +135,7 @@ def open_session(master_url: str, name: str, settings: Mapping[str, str], log: P
     builder = SparkSession.builder.appName(name).master(master_url)
     for key, value in {**_traces(), **settings}.items():
         builder = builder.config(key, value)
-    with _stderr_to(log):
+    with contextlib.nullcontext() if log is None else _stderr_to(log):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     # It has asked for the first executors; from here on it would act by itself.
