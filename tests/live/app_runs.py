@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+import headgate.apps.payloads  # noqa: F401 - registers how records are made
 from headgate.core.types import Startup
 from headgate.journal.sqlite import SqliteJournal
 from headgate.local.cluster import LocalCluster
