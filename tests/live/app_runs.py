@@ -13,29 +13,30 @@ from typing import Any
 
 import psutil
 
+import headgate.apps.payloads  # noqa: F401 - registers how records are made
 from headgate.core.types import Startup
 from headgate.journal.sqlite import SqliteJournal
 from headgate.local.cluster import LocalCluster
 
 RULES = """\
 rules:
-  - name: much arrives
+  - name: much waits
     scale_out: job
     by: 1
     never_above: 2
     when:
-      - metric: input_rate
-        above: {rate_per_s} records/s
-        for_at_least: 1s
-  - name: little arrives
+      - metric: backlog
+        above: {records} records
+        for_at_least: 0s
+  - name: little waits
     scale_in: job
     by: 1
     when:
-      - metric: input_rate
-        below: {rate_per_s} records/s
-        for_at_least: 1s
+      - metric: backlog
+        below: {records} records
+        for_at_least: 2s
 """
-"""The load alone decides: on any machine, the job grows and shrinks when the load does."""
+"""Of what arrives in a second or two of a high load something always waits, on any machine."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class AppRun:
     def on(cls, cluster: LocalCluster, folder: Path, application: str, *arguments: str) -> AppRun:
         return cls(application, folder, cluster.master_url, arguments)
 
-    def ruled(self, rate_per_s: float) -> AppRun:
-        """Scaled between one and two executors by what arrives."""
+    def ruled(self, records: float) -> AppRun:
+        """Scaled between one and two executors by whether more than so many records wait."""
         rules = self.folder.with_name("rules.yaml")
-        rules.write_text(RULES.format(rate_per_s=rate_per_s))
+        rules.write_text(RULES.format(records=records))
         chosen = ("--policy", "rules", "--set", f"file={rules}", "--executors", "1..2", "--interval", "1s")
         guards = ("--guard", "recovery_timeout_s=2", "--guard", "pending_timeout_s=10")
         return AppRun(self.application, self.folder, self.master, (*self.arguments, *chosen, *guards))

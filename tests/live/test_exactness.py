@@ -38,11 +38,11 @@ class Trial:
         return ("--workload", f"periodic:{self._rates},high={turn_s:g}s,low={turn_s:g}s", *self._seconds(90))
 
     def once(self) -> tuple[str, ...]:
-        """High once, and low for long enough to be killed in."""
+        """High at first, and low for long enough to be killed in."""
         return (
             "--workload",
-            f"spike:{self._rates},at={2 * self.speed:g}s,width={5 * self.speed:g}s",
-            *self._seconds(18),
+            f"spike:{self._rates},at=0s,width={8 * self.speed:g}s",
+            *self._seconds(24),
         )
 
     @property
@@ -80,7 +80,7 @@ def trial_of(name: str) -> Trial:
 def run_and_kill(
     trial: Trial, load: tuple[str, ...], cluster: LocalCluster, kafka: LocalKafka, folder: Path
 ) -> list[int]:
-    """Kill an executor when the job has grown, and its driver when it has shrunk; then see what came out.
+    """Kill an executor when the job has grown, and then its driver; start it again, and see what comes out.
 
     Gives by how much its size was changed each time.
     """
@@ -91,16 +91,16 @@ def run_and_kill(
     source = ("--source", "kafka", "--bootstrap", kafka.bootstrap) if trial.kafka else ("--source", "embedded")
     records = ("--keys", str(trial.keys), "--state-partitions", "2..2", "--trigger", f"{trial.trigger_s}s", "--check")
     run = AppRun.on(cluster, folder / "run", trial.application, *source, *load, *records)
-    run = run.ruled((trial.low_per_s + trial.high_per_s) / 2)
+    run = run.ruled(trial.low_per_s + trial.high_per_s / 2)
     others = executors_beside()  # Of the session that other tests use.
     with run.started() as process:
         eventually("two executors", lambda: len(executors_beside(others)) == 2)
+        eventually("word of how long the second took to start", lambda: bool(run.startups()))
         victim = max(executors_beside(others), key=psutil.Process.create_time)
         victim.kill()
         eventually("the executor to be gone", lambda: victim not in executors_beside(others))
         done = run.batches
         eventually("another batch", lambda: run.batches > done)
-        eventually("a scale-in", lambda: -1 in run.changes())
         assert process.poll() is None, "it has ended before it could be killed"
         kill_driver(process)
         process.wait(30)
@@ -112,7 +112,6 @@ def run_and_kill(
     assert told["check"]["is_exact"], told["check"]
     assert told["check"]["expected"] > 0
     assert all(0 < one.registered_after_s < 90 for one in run.startups())
-    assert run.startups(), "how long a new executor took to be of use"
     return run.changes()
 
 

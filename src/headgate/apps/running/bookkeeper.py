@@ -50,12 +50,13 @@ class Bookkeeper(StreamingQueryListener):
         self._folder = folder
         self._aside = ResultFiles(folder.malformed, "json")
         self.accounts = Accounts(folder.accounts)
+        self._left: list[int] = []
         self._told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="headgate-bookkeeper", daemon=True)
 
     def start(self) -> None:
-        """Account for what was left open, and listen from now on."""
-        self._settle()
+        """Listen from now on, and account for what an earlier start has left open meanwhile."""
+        self._left = self._open_batches()
         self._spark.streams.addListener(self)
         self._thread.start()
 
@@ -81,6 +82,8 @@ class Bookkeeper(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None: ...
 
     def _work(self) -> None:
+        for batch in self._left:
+            self._try(batch, partial(self._account_by_checkpoint, batch))
         while (progress := self._told.get()) is not None:
             self._try(progress["batchId"], partial(self._account, progress))
 
