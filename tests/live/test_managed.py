@@ -70,7 +70,8 @@ def test_a_limit_and_state_partitions_are_changed_while_it_runs_and_its_counts_a
     made = next(event for event in told if event.kind == "change-made")
     assert 0 < float(made.numbers["pause_s"] or 0) < 60
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2", "the session has its own number again"
-    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("checkpoint")] == ["checkpoint"]
+    left = {each.name for each in tmp_path.iterdir() if each.name.startswith("checkpoint")}
+    assert left == {"checkpoint", "checkpoint.headgate-learned.json"}
 
 
 def _rows(progress: object) -> int:
@@ -175,7 +176,7 @@ def test_a_job_that_grows_from_2_to_8_state_partitions_is_exact_wherever_it_is_k
     run = {
         "objective": "latency p95 < 6s",
         "partitions": [2, 8],
-        "executors": [1, 4],
+        "executors": [1, 6],
         "interval": 1.0,
         "held_for": 2.0,
         "take_over": True,
@@ -184,8 +185,8 @@ def test_a_job_that_grows_from_2_to_8_state_partitions_is_exact_wherever_it_is_k
     }
     job = job_in(
         tmp_path,
-        "ramp:from=20,to=110,over=45s",
-        75.0,
+        "ramp:from=20,to=110,over=40s",
+        90.0,
         master=cluster.master_url,
         settings=QUIET | cluster.settings(executors=1),
         run=run,

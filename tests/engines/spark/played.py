@@ -107,7 +107,7 @@ class Played:
                 triggered_s, start, latest = ended[-1][0], ended[-1][2], ended[-1][4]
         new, self.taken = ended[self.taken :], len(ended)
         return Query(
-            id="query-1",
+            id=f"id of {self.name}",
             run_id=self.run,
             name=self.name,
             trigger_interval_s=self.trigger_s,

@@ -172,6 +172,26 @@ def test_a_restarted_query_starts_cold() -> None:
     assert application.sample(23.3).warming
 
 
+@pytest.mark.parametrize(("kind", "knows"), [("kafka", True), ("kafka", False)], ids=["asked", "as reported"])
+def test_records_that_came_while_a_query_was_down_have_waited_since_then(kind: str, knows: bool) -> None:
+    first = replace(steady(), kind=kind)
+    application = Application(first)
+    application.samples(1.3, 3.3, 5.3, 7.3, 9.3)
+    application.queries = []
+    application.look(12.3)
+    done = first.batches[4]
+    again = Played(first.arrivals, lambda number, records: 5.0, 2.0, kind=kind, name=first.name, run="another run")
+    again.batches = [done, (40.0, 45.0, done[3], first.arrivals(40.0), first.arrivals(40.0))]
+    again.taken = 1
+    if not knows:
+        again.asked_at = lambda at_s: []  # type: ignore[method-assign]  # a source that cannot be asked
+    application.queries = [again]
+    sample = application.sample(41.0)
+    truth_s = 41.0 - done[0]
+    assert sample.latency_s == pytest.approx(truth_s, abs=1.5)
+    assert (sample.late or 0) > 10.0 * 15
+
+
 def test_utilization_is_integrated_over_whole_batches() -> None:
     """A trigger of 60 s and batches of 12 s: a fifth, at whatever moment somebody looks."""
     application = Application(steady(took_s=12.0, trigger_s=60.0))

@@ -8,8 +8,8 @@ from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Instances, Observation, Sample
 from headgate.runtime.managed.advisor import CAP_REST_S, Advisor, Wishes
 from headgate.runtime.managed.batch_cap import BatchTimes
+from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses
-from headgate.runtime.managed.supervisor import PlanChange
 from headgate.testing.clock import FakeClock
 
 STATEFUL = StageWork(state_tasks=2, state_task_s=9.0, other_tasks=8, other_task_s=1.0)
@@ -133,6 +133,24 @@ def test_nothing_is_repartitioned_that_keeps_no_state_or_may_not_be() -> None:
     ):
         watched.run(40, [1000], latency_s=12.0)
         assert watched.advised == []
+
+
+def test_what_was_refused_once_is_not_advised_again() -> None:
+    watched = Watched(times=SLOW, caps=False)
+    watched.advisor.partitions_refused()
+    watched.run(200, [1000], latency_s=12.0)
+    assert watched.advised == []
+
+
+def test_stages_are_looked_at_once_for_each_observation() -> None:
+    looks: list[int] = []
+    watched = Watched(times=SLOW, caps=False)
+    watched.advisor._work = looks.append
+    watched.run(10, [1000], latency_s=12.0)
+    seen = len(looks)
+    for _ in range(20):
+        assert watched.advisor.advise(watched.plan) is None
+    assert len(looks) == seen > 0
 
 
 def test_a_query_that_idles_is_left_alone() -> None:

@@ -24,18 +24,30 @@ UNEVEN = 1.2
 class QueryReadings:
     """Follows one run of one query.
 
-    ``late_after_s`` is the objective's bound on latency; what records wait for a trigger that is at least as long does
-    not count (``excused_wait_s``).
+    - ``late_after_s``: the objective's bound on latency; what records wait for a trigger that is at least as long does
+      not count (``excused_wait_s``)
+    - ``before``: the readings of the run before this one, if the query was started again: records that came while it
+      was down have waited since then
     """
 
-    def __init__(self, query: Query, since_s: Instant, late_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        query: Query,
+        since_s: Instant,
+        late_after_s: float | None = None,
+        before: QueryReadings | None = None,
+    ) -> None:
         self._since_s = since_s
+        self.id = query.id
         self.name = query.name
         self.run_id = query.run_id
         self._interval_s = query.trigger_interval_s
         self._late_after_s = late_after_s
         self._excused_s = excused_wait_s(self._interval_s, late_after_s)
         self._sources = [SourceState.of(source) for source in query.sources]
+        if before is not None and len(before._sources) == len(self._sources):
+            for source, known in zip(self._sources, before._sources, strict=True):
+                source.curve, source.worth = known.curve, known.worth
         self._running = RunningBatch()
         self._query = query
         self._looked_s: Instant | None = None

@@ -20,6 +20,8 @@ from headgate.engines.spark.snapshots import Asked, Inside, Job, Query
 
 WIDTH_OVER_S = 600.0
 """How much can be done side by side is what the widest stage of about the last so many seconds had."""
+ENDED_KEPT = 20
+"""Queries that have ended of which it is remembered when their records came, should they be started again."""
 OBSERVED_FOR_S = 60.0
 """A number that the job computes itself is forgotten when no batch has told it anew for so long, or for three trigger
 intervals."""
@@ -46,6 +48,8 @@ class Readings:
         self._observed: dict[tuple[str, str], tuple[Instant, float, float]] = {}
         self._gone = {"arrived": 0.0, "done": 0.0, "late": 0.0}
         self._last: dict[str, Sample] = {}
+        self._ended: dict[str, QueryReadings] = {}
+        """Queries that ended, by their id, which stays the same when they are started again."""
 
     def counts(self, name: str) -> bool:
         """Whether a query of this name is among those that count."""
@@ -79,7 +83,8 @@ class Readings:
         for query in counted:
             followed = self._queries.get(query.run_id)
             if followed is None:
-                followed = _Followed(QueryReadings(query, now, self._late_after_s))
+                before = self._ended.pop(query.id, None)
+                followed = _Followed(QueryReadings(query, now, self._late_after_s, before))
                 self._queries[query.run_id] = followed
             group = by_group.get(query.run_id, [])
             batches = followed.readings.update(now, query, group, asked.get(query.run_id, ()))
@@ -129,7 +134,10 @@ class Readings:
     def _forget_ended(self, running: set[str]) -> None:
         for run_id in self._queries.keys() - running:
             last = self._last.pop(run_id, None)
-            del self._queries[run_id]
+            ended = self._queries.pop(run_id).readings
+            self._ended[ended.id] = ended
+            if len(self._ended) > ENDED_KEPT:
+                del self._ended[next(iter(self._ended))]
             # Counters of the application go on; what a query that was stopped had not done yet is nobody's any more.
             if last is not None:
                 done = last.done or 0.0

@@ -13,9 +13,9 @@ from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Decision, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration
 from headgate.runtime.managed.batch_cap import cap_for, learn_times
+from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses
 from headgate.runtime.managed.state_partitions import PAYS_WITHIN_S, Growth, Strain, worthwhile
-from headgate.runtime.managed.supervisor import PlanChange
 
 BATCHES_KEPT = 40
 NOTABLE = 1.25
@@ -75,6 +75,7 @@ class Advisor:
         self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
         self._sample: Sample | None = None
         self._instances: Instances | None = None
+        self._is_news = False
         self._seen_s = now()
         self._started_s = now()
         self._restarted_s: Instant | None = None
@@ -88,7 +89,7 @@ class Advisor:
             return
         with self._lock:
             self._batches.extend(sample.batches)
-            self._sample = sample
+            self._sample, self._is_news = sample, True
             self._instances = observation.instances[self._operator]
             self._seen_s = observation.at_s
 
@@ -103,12 +104,17 @@ class Advisor:
         """The limit of a query that runs cannot be changed here."""
         self._cap_takes_restart = True
 
+    def partitions_refused(self) -> None:
+        """State partitions stay as they are from now on: another try would cost another pause."""
+        self._wishes = replace(self._wishes, most_partitions=None)
+
     def advise(self, plan: Plan) -> PlanChange | None:
         """Another plan, if one is wanted now."""
         with self._lock:
             sample, instances = self._sample, self._instances
-            if sample is None or instances is None:
+            if sample is None or instances is None or not self._is_news:
                 return None
+            self._is_news = False  # It is asked more often than there is anything new, and looking has its price.
             return self._more_partitions(plan, sample, instances) or self._other_cap(plan, sample, instances)
 
     # ------------------------------------------------------------------------------------------------ state partitions

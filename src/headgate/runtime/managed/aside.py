@@ -18,8 +18,8 @@ class Aside:
 
     def __init__(self, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
-        self.copy = checkpoint.with_name(f"{checkpoint.name}.before")
-        self._failed = checkpoint.with_name(f"{checkpoint.name}.failed")
+        self.copy = checkpoint.with_name(f"{checkpoint.name}.headgate-before")
+        self._failed = checkpoint.with_name(f"{checkpoint.name}.headgate-failed")
 
     def make(self) -> None:
         self.drop()

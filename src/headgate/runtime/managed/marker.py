@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from headgate.core.errors import StateError
-from headgate.core.types import Instant
+from headgate.core.types import JSON, Instant
 
 FORMAT_VERSION = 1
 
@@ -40,7 +41,7 @@ class MarkerFile:
     """Keeps the marker of one checkpoint."""
 
     def __init__(self, checkpoint: Path) -> None:
-        self.path = checkpoint.with_name(f"{checkpoint.name}.change.json")
+        self.path = checkpoint.with_name(f"{checkpoint.name}.headgate-change.json")
 
     def read(self) -> Marker | None:
         """The change that was under way; ``None`` if none was."""
@@ -58,19 +59,24 @@ class MarkerFile:
             raise StateError(f"{self.path} does not tell of a change: {error}.") from error
 
     def write(self, marker: Marker) -> None:
-        draft = self.path.with_suffix(".draft")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump({"version": FORMAT_VERSION, **asdict(marker)}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.path)
-        sync_folder(self.path.parent)
+        write_whole(self.path, {"version": FORMAT_VERSION, **asdict(marker)})
 
     def clear(self) -> None:
         """Nothing is under way any more."""
         self.path.unlink(missing_ok=True)
         sync_folder(self.path.parent)
+
+
+def write_whole(path: Path, body: Mapping[str, JSON]) -> None:
+    """Write a file so that, whatever happens, there is the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(body, file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -3,7 +3,7 @@
 >>> pauses = Pauses()
 >>> pauses.expected_s(repartitions=True)
 10.0
->>> pauses.add(True, 4.0)
+>>> pauses.add(4.0, repartitions=True)
 >>> pauses.expected_s(repartitions=True)
 4.0
 """
@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from statistics import median
+from types import MappingProxyType
 
 GUESSED_RESTART_S = 3.0
 GUESSED_REPARTITION_S = 10.0
@@ -20,11 +22,17 @@ KEPT = 5
 
 
 class Pauses:
-    def __init__(self) -> None:
-        self._known: dict[bool, deque[float]] = {True: deque(maxlen=KEPT), False: deque(maxlen=KEPT)}
+    """The newest pauses of either kind: those in which state was repartitioned, and the others."""
 
-    def add(self, repartitions: bool, seconds: float) -> None:
+    def __init__(self, known_s: Mapping[bool, Sequence[float]] = MappingProxyType({})) -> None:
+        self._known = {kind: deque(known_s.get(kind, ()), maxlen=KEPT) for kind in (True, False)}
+
+    def add(self, seconds: float, *, repartitions: bool) -> None:
         self._known[repartitions].append(seconds)
+
+    def known_s(self, *, repartitions: bool) -> tuple[float, ...]:
+        """Those that were measured, oldest first."""
+        return tuple(self._known[repartitions])
 
     def expected_s(self, *, repartitions: bool) -> float:
         known = self._known[repartitions]
