@@ -25,7 +25,7 @@ UNTOUCHED: dict[str, JSON] = {"backlog": 0.0}
 def test_before_anything_is_known_nothing_is_concluded() -> None:
     progress = Progress(JOBS)
     assert progress.missing == ["parse", "sum"]
-    assert not progress.is_warm
+    assert not progress.is_warm()
     assert not progress.is_quiet(0.0)
     assert not progress.has_given(1)
 
@@ -33,9 +33,9 @@ def test_before_anything_is_known_nothing_is_concluded() -> None:
 def test_jobs_that_have_got_something_done_are_warm() -> None:
     progress = Progress(JOBS)
     progress.take(state(THROUGH, BUSY))
-    assert not progress.is_warm
+    assert not progress.is_warm()
     progress.take(state(THROUGH, THROUGH))
-    assert progress.is_warm
+    assert progress.is_warm()
     assert progress.missing == ["sum"]
 
 
@@ -43,9 +43,9 @@ def test_a_job_that_gets_nothing_is_warm_when_no_more_comes() -> None:
     clock = FakeClock()
     progress = Progress(JOBS, clock.now)
     progress.take(state(THROUGH, UNTOUCHED))
-    assert not progress.is_warm
+    assert not progress.is_warm()
     clock.advance(QUIET_S)
-    assert progress.is_warm
+    assert progress.is_warm()
 
 
 def test_a_run_has_given_all_when_every_record_is_out_or_nothing_waits_for_a_while() -> None:

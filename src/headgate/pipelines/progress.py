@@ -42,7 +42,6 @@ class Progress:
         joined = set(self._state.get("joined", ()))
         return [name for name in self._jobs if name not in joined]
 
-    @property
     def is_warm(self) -> bool:
         """Whether every job has got something done; or no more comes, because a job leaves records out."""
         done = [bool(sample.get("done")) for sample in self._samples()]

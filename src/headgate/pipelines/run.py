@@ -231,7 +231,7 @@ class _Run:
         sink.send(pipeline.load.make_payloads().records(WARM_UP_FIRST, due_ms))
         sink.flush()
         self._progress.expect_more()
-        self._watch(lambda: self._progress.is_warm, WARM_WITHIN_S)
+        self._watch(self._progress.is_warm, WARM_WITHIN_S)
 
     # -------------------------------------------------------------------------------------------------- running
 
