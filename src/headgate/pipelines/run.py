@@ -52,6 +52,8 @@ class RunPlan:
     """Gets the journal, and the logs of all processes."""
     master: str | None = None
     bootstrap: str | None = None
+    checkpoints: str | None = None
+    """Where queries note how far they are, a folder that all workers can reach; one that goes away where not given."""
 
     @property
     def journal(self) -> Path:
@@ -193,7 +195,7 @@ class _Run:
             "bootstrap": bootstrap,
             "reads": list(job.reads),
             "writes": job.writes,
-            "checkpoint": str(scratch / job.name),
+            "checkpoint": f"{self._plan.checkpoints or scratch}/{job.name}",
             "trigger_s": job.trigger_s,
             "executors": job.min_executors,
             "jars": jars,
