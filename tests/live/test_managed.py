@@ -64,6 +64,7 @@ def test_a_limit_and_state_partitions_are_changed_while_it_runs_and_its_counts_a
         assert running.query.runId == before, "it was not restarted for that"
         running.change(state_partitions=4, max_records_per_batch=2000)
         eventually("all records are done", lambda: job.done() >= job.total)
+        eventually("the change is told of", lambda: "change-made" in [event.kind for event in told])
     assert running.plan == headgate.Plan(2000, 4)
     assert job.checkpoint.state_partitions == 4
     assert job.counts() == job.expected()

@@ -76,10 +76,30 @@ def test_no_limit_is_advised_where_none_is_wanted() -> None:
     assert watched.advised == []
 
 
-def test_the_first_batches_after_a_start_change_nothing() -> None:
+def test_the_first_moments_after_a_start_change_nothing() -> None:
     watched = Watched(times=BatchTimes(0.1, 0.01), work=None)
     watched.run(4, [100, 200])
     assert watched.clock.now() - 1000.0 < CAP_REST_S
+    assert watched.advised == []
+
+
+def test_a_first_batch_that_takes_too_long_is_followed_by_smaller_ones() -> None:
+    watched = Watched(times=BatchTimes(1.0, 0.1), work=None)
+    watched.run(1, [1000])
+    (change,) = watched.advised
+    assert change.plan.max_records_per_batch == 250
+    watched.run(1, [250])
+    assert 100 <= (watched.plan.max_records_per_batch or 0) < 250
+    watched.run(20, [80, 140])
+    assert len(watched.advised) <= 4
+    assert watched.plan.max_records_per_batch is not None
+    assert watched.times.seconds(watched.plan.max_records_per_batch, 4) <= 10.5
+
+
+def test_a_first_batch_that_was_fast_changes_nothing_yet() -> None:
+    watched = Watched(times=FAST, work=None)
+    watched.clock.advance(CAP_REST_S)
+    watched.run(1, [1000])
     assert watched.advised == []
 
 

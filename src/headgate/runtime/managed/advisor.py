@@ -12,7 +12,7 @@ from headgate.core.query_plan import Plan
 from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Decision, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration
-from headgate.runtime.managed.batch_cap import cap_for, learn_times
+from headgate.runtime.managed.batch_cap import cap_for, cautious_cap, learn_times
 from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses
 from headgate.runtime.managed.state_partitions import PAYS_WITHIN_S, Growth, Strain, worthwhile
@@ -22,8 +22,8 @@ NOTABLE = 1.25
 """A limit is changed when it is off by more than this factor."""
 NOTABLE_WITH_RESTART = 2.0
 """The same, where a change takes a restart."""
-CAP_REST_S = 15.0
-"""After a change of the limit, or a start, so long nothing is changed of it: a few batches should tell first."""
+CAP_REST_S = 5.0
+"""After a change of the limit, or a start, so long nothing is changed of it."""
 BOUND_WITHOUT_ONE_S = 10.0
 """The latency that batches are limited for where the objective does not speak of latency."""
 BUSY_OVER_S = 60.0
@@ -182,7 +182,7 @@ class Advisor:
         useful = sample.useful_instances
         times = learn_times(self._batches, useful)
         if times is None:
-            return None
+            return None if restarts else self._cautious(plan)
         sharing = min(instances.ready, useful or instances.ready)
         cap = cap_for(times, sharing, self._wishes.bound_s)
         notable = NOTABLE_WITH_RESTART if restarts else NOTABLE
@@ -199,3 +199,19 @@ class Advisor:
         )
         expected_s = self._pauses.expected_s(repartitions=False) if restarts else 0.0
         return PlanChange(replace(plan, max_records_per_batch=cap), reason, expected_s)
+
+    def _cautious(self, plan: Plan) -> PlanChange | None:
+        """Before enough is known: a batch that took too long is followed by smaller ones, which costs little."""
+        told = [batch for batch in self._batches if batch.records > 0 and batch.ended_s > self._cap_since_s]
+        if not told:
+            return None
+        batch, before = told[-1], plan.max_records_per_batch
+        cap = cautious_cap(batch, self._wishes.bound_s)
+        if cap * NOTABLE > (batch.records if before is None else before):
+            return None
+        self._cap_since_s = self._now()
+        reason = (
+            f"at most {cap} records a batch, for now: the last one had {batch.records:.0f}, and took "
+            f"{format_duration(batch.processing_time_s)}"
+        )
+        return PlanChange(replace(plan, max_records_per_batch=cap), reason)

@@ -29,6 +29,8 @@ LEAST_WORK_SHARE = 0.9
 TOLD_APART = 1.5
 """What a batch costs at least and what each record costs are told apart once batches differ in size by this factor."""
 FEWEST_BATCHES = 3
+MOST_CAUTIOUS = 4.0
+"""By one batch that was too slow, a limit is lowered by no more than this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,16 @@ def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> Bat
         overhead_s = float(np.clip(seconds.mean() - slope * shares.mean(), 0.0, seconds.min()))
     per_record_s = float((seconds.sum() - overhead_s * len(told)) / shares.sum())
     return BatchTimes(overhead_s, per_record_s) if per_record_s > 0 else None
+
+
+def cautious_cap(batch: Batch, bound_s: float) -> int:
+    """The most records of a batch while only this one is known, which may have been slow because all was new.
+
+    >>> cautious_cap(Batch(0.0, 8.0, 1000), bound_s=10.0)
+    500
+    """
+    share = SHARE_OF_BOUND * bound_s / max(1e-9, batch.processing_time_s)
+    return max(1, round(batch.records * max(1 / MOST_CAUTIOUS, min(1.0, share))))
 
 
 def cap_for(times: BatchTimes, instances: int, bound_s: float) -> int:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["ManagedRun", "run"]
 
 AUTO = "auto"
-FIRST_CAP = 1000
+FIRST_CAP = 500
 """Records of the first batches, before anything is known of how long they take."""
 LEAST_ROOM_BYTES = 16 << 20
 """With less room than this on the disk of the checkpoint nothing is started."""
