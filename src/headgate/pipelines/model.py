@@ -94,6 +94,11 @@ class Pipeline:
         most = max(job.max_executors for job in self.jobs)
         return replace(self.asked, operators=own).within(fewest, most)
 
+    def own_bound_s(self, name: str) -> float | None:
+        """The bound that a job is held to for itself; ``None`` where it is held to what is asked of all."""
+        slo = self.objective.operators.get(name)
+        return slo.bound_s if isinstance(slo, LatencySlo) else None
+
     def part_of(self, name: str) -> Slo:
         """What a job may take of what is asked, if all on the longest path through it may take the same."""
         slo = self.objective.slo_of(name)

@@ -208,6 +208,7 @@ class _Run:
             "max_records_per_batch": job.max_records_per_batch,
             "state_partitions": None if job.state_partitions is None else list(job.state_partitions),
             "objective": str(self._pipeline.part_of(job.name)),
+            "late_after_s": self._pipeline.own_bound_s(job.name),
             "spark": dict(job.spark),
         }
 
