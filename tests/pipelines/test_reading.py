@@ -148,9 +148,14 @@ def test_a_policy_without_a_view_of_the_whole_gets_the_bound_divided(tmp_path: P
     }
 
 
-def test_a_job_may_have_an_objective_of_its_own(tmp_path: Path) -> None:
+def test_a_job_may_have_an_objective_of_its_own_and_the_others_then_have_equal_parts(tmp_path: Path) -> None:
     found = read(tmp_path, changed("trigger: 5s", "objective: latency p99 < 4s"))
-    assert {name: str(slo) for name, slo in found.objective.operators.items()} == {"sum": "latency p99 < 4s"}
+    assert {name: str(slo) for name, slo in found.objective.operators.items()} == {
+        "parse": "latency p95 < 15s",
+        "sum": "latency p99 < 4s",
+    }
+    assert (found.own_bound_s("sum"), found.own_bound_s("parse")) == (4.0, 15.0)
+    assert read(tmp_path, GOOD).own_bound_s("sum") is None
 
 
 def test_an_operator_off_the_longest_path_gets_a_larger_share() -> None:

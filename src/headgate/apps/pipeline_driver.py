@@ -62,6 +62,8 @@ class DriverPlan:
     """Fewest and most; ``None``: as the session has it."""
     objective: str = "latency p95 < 10s"
     """The job's part of what is asked, by which it is known how many records a batch may take."""
+    late_after_s: float | None = None
+    """A bound of the job's own, by which it counts what is late; ``None`` where what counts is the end."""
     spark: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -114,6 +116,7 @@ def run(plan: DriverPlan, stop: threading.Event) -> int:
         service=plan.service,
         operator=plan.job,
         token=plan.token,
+        late_after_s=plan.late_after_s,
         watcher=lambda seen: managed[0].observe(seen, None) if managed else None,
     )
     running = managed_run(

@@ -92,6 +92,14 @@ def run(
         str | None,
         typer.Option(metavar="HOST:PORT", help="A broker of your own; one on this machine where not given."),
     ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where queries note how far they are, for a later run to go on; all workers must reach it.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html, journal.db and logs.")] = Path(
         "headgate-pipeline"
     ),
@@ -119,7 +127,7 @@ def run(
     _require_servers(master, bootstrap)
     require_plotly()
     prepare_folder("--output", output)
-    plan = RunPlan(found, _applications(), output, master, bootstrap)
+    plan = RunPlan(found, _applications(), output, master, bootstrap, checkpoints)
     console = make_console(stderr=json_file == "-")
     with stopped_by_signals() as stop, pipeline_view(console, found) as view:
         outcome = run_pipeline(plan, view, stop)

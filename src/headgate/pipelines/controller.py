@@ -90,7 +90,9 @@ def wire_pipeline(
     pipeline: Pipeline, engine: AgentsEngine, meter: Meter, clock: Clock, journal: Journal
 ) -> ControlLoop:
     """The one loop over all jobs of a pipeline."""
-    metered = MeteredEngine(engine, meter, {job.name: job.writes for job in pipeline.ends})
+    # A job with a bound of its own counts by that what is late.
+    ends = {job.name: job.writes for job in pipeline.ends if pipeline.own_bound_s(job.name) is None}
+    metered = MeteredEngine(engine, meter, ends)
     loop = wire(metered, pipeline.make_policy(), clock, engine_name=ENGINE, job=pipeline.name, journal=journal)
 
     def journal_agents() -> None:

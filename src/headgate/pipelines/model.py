@@ -82,17 +82,22 @@ class Pipeline:
         """What is asked, with the jobs' own objectives.
 
         A policy that does not look at the whole graph gets the bound divided: each job as large a part as the others on
-        the longest path through it.
+        the longest path through it. So does any policy where a job has an objective of its own, for the others.
         """
         own = {job.name: job.slo for job in self.jobs if job.slo is not None}
         slo = self.asked.slo
-        if len(self.jobs) > 1 and not self.sees_graph and isinstance(slo, LatencySlo):
+        if len(self.jobs) > 1 and (own or not self.sees_graph) and isinstance(slo, LatencySlo):
             shares = equal_shares(self.topology)
             divided = {name: replace(slo, bound_s=slo.bound_s * share) for name, share in shares.items()}
             own = divided | own
         fewest = min(job.min_executors for job in self.jobs)
         most = max(job.max_executors for job in self.jobs)
         return replace(self.asked, operators=own).within(fewest, most)
+
+    def own_bound_s(self, name: str) -> float | None:
+        """The bound that a job is held to for itself; ``None`` where it is held to what is asked of all."""
+        slo = self.objective.operators.get(name)
+        return slo.bound_s if isinstance(slo, LatencySlo) else None
 
     def part_of(self, name: str) -> Slo:
         """What a job may take of what is asked, if all on the longest path through it may take the same."""

@@ -25,6 +25,7 @@ from headgate.local.machine import LOOPBACK, free_ports
 from headgate.pipelines.children import Child, Children, Ended
 from headgate.pipelines.controller import ControllerPlan
 from headgate.pipelines.model import Job, Pipeline
+from headgate.pipelines.progress import Progress
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.replay import Replay, Standing
 
@@ -36,8 +37,6 @@ WARM_UP_FIRST = 1_000_000_000
 """The number of the first record that warms jobs up: larger than those of any load."""
 WARM_UP_EACH = 8
 """Such records for each partition."""
-QUIET_S = 8.0
-"""When nothing has been waiting for so long, no more comes."""
 WARM_WITHIN_S = 60.0
 WORKED_OFF_WITHIN_S = 90.0
 """How long is waited at the end for what is still on its way."""
@@ -53,6 +52,8 @@ class RunPlan:
     """Gets the journal, and the logs of all processes."""
     master: str | None = None
     bootstrap: str | None = None
+    checkpoints: str | None = None
+    """Where queries note how far they are, a folder that all workers can reach; one that goes away where not given."""
 
     @property
     def journal(self) -> Path:
@@ -99,9 +100,7 @@ class _Run:
         self._restarts: dict[str, int] = {}
         self._children = Children(self._on_end)
         self._standing: Standing | None = None
-        self._waited_s = time.monotonic()
-        """When something was last seen to wait."""
-        self._state: Mapping[str, JSON] = {}
+        self._progress = Progress(tuple(job.name for job in plan.pipeline.jobs))
 
     @property
     def _url(self) -> str:
@@ -131,11 +130,11 @@ class _Run:
                 self._spectator.stage("running")
                 sent = self._send_load(bootstrap)
                 self._spectator.stage("working off what is on its way")
-                self._waited_s = time.monotonic()
-                self._watch(lambda: self._is_worked_off(sent), WORKED_OFF_WITHIN_S)
+                self._progress.expect_more()
+                self._watch(lambda: self._progress.has_given(sent), WORKED_OFF_WITHIN_S)
             self._look()
             self._spectator.stage("stopping the jobs")
-        return Outcome(self._state.get("end_to_end", {}), sent, dict(self._restarts))
+        return Outcome(self._progress.end_to_end, sent, dict(self._restarts))
 
     # ------------------------------------------------------------------------------------------------- starting
 
@@ -196,7 +195,7 @@ class _Run:
             "bootstrap": bootstrap,
             "reads": list(job.reads),
             "writes": job.writes,
-            "checkpoint": str(scratch / job.name),
+            "checkpoint": f"{self._plan.checkpoints or scratch}/{job.name}",
             "trigger_s": job.trigger_s,
             "executors": job.min_executors,
             "jars": jars,
@@ -209,13 +208,13 @@ class _Run:
             "max_records_per_batch": job.max_records_per_batch,
             "state_partitions": None if job.state_partitions is None else list(job.state_partitions),
             "objective": str(self._pipeline.part_of(job.name)),
+            "late_after_s": self._pipeline.own_bound_s(job.name),
             "spark": dict(job.spark),
         }
 
     def _await_joined(self) -> None:
-        names = {job.name for job in self._pipeline.jobs}
-        self._watch(lambda: set(self._state.get("joined", ())) >= names, JOINED_WITHIN_S)
-        missing = sorted(names - set(self._state.get("joined", ())))
+        self._watch(lambda: not self._progress.missing, JOINED_WITHIN_S)
+        missing = self._progress.missing
         if missing and not self._stop.is_set():
             logs = self._plan.directory / "logs"
             raise EngineError(
@@ -234,13 +233,8 @@ class _Run:
         sink = TopicSink(bootstrap, pipeline.load_to)
         sink.send(pipeline.load.make_payloads().records(WARM_UP_FIRST, due_ms))
         sink.flush()
-        self._waited_s = time.monotonic()
-        self._watch(self._is_warm, WARM_WITHIN_S)
-
-    def _is_warm(self) -> bool:
-        """Whether every job has got something done; or no more comes, because a job leaves records out."""
-        done = [bool(sample.get("done")) for sample in self._samples()]
-        return any(done) and self._is_quiet(0.0 if all(done) else QUIET_S)
+        self._progress.expect_more()
+        self._watch(self._progress.is_warm, WARM_WITHIN_S)
 
     # -------------------------------------------------------------------------------------------------- running
 
@@ -263,22 +257,6 @@ class _Run:
     def _on_load(self, standing: Standing) -> None:
         self._standing = standing
 
-    def _is_worked_off(self, sent: int) -> bool:
-        """Whether every record has come out, or nothing has been waiting anywhere for a while."""
-        return bool(self._state.get("end_to_end", {}).get("distinct", 0) >= sent) or self._is_quiet(QUIET_S)
-
-    def _samples(self) -> list[Mapping[str, JSON]]:
-        """What was read of each job last."""
-        seen = (self._state.get("observation") or {}).get("samples", {})
-        return [seen.get(job.name, {}) for job in self._pipeline.jobs]
-
-    def _is_quiet(self, for_s: float) -> bool:
-        """Whether nothing has been waiting at any job for so long."""
-        now_s = time.monotonic()
-        if any(sample.get("backlog", 1.0) for sample in self._samples()):
-            self._waited_s = now_s
-        return now_s - self._waited_s >= for_s
-
     def _watch(self, is_done: Callable[[], bool], within_s: float = float("inf")) -> None:
         """Look after the processes until something is done, or it has taken too long."""
         until_s = time.monotonic() + within_s
@@ -299,8 +277,9 @@ class _Run:
             answer.raise_for_status()
         except httpx.HTTPError:
             return
-        self._state = from_json(answer.text)
-        self._spectator.state(self._state, self._standing)
+        state = from_json(answer.text)
+        self._progress.take(state)
+        self._spectator.state(state, self._standing)
 
     def _on_end(self, ended: Ended) -> None:
         self._restarts[ended.name] = self._restarts.get(ended.name, 0) + 1
