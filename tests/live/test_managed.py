@@ -136,7 +136,7 @@ PHASES: dict[str, Callable[[Job], bool]] = {
     "copied": lambda job: phase_of(job) is Phase.COPIED,
     "planned": lambda job: phase_of(job) is Phase.COPIED and job.checkpoint.half_repartitioned is not None,
     "writing": lambda job: (job.checkpoint.path / "state" / "0" / "3").exists(),
-    "committed": lambda job: job.checkpoint.is_settled and job.checkpoint.state_partitions == job.change_to,
+    "committed": lambda job: job.checkpoint.state_partitions == job.change_to and job.checkpoint.is_settled,
     "starting": lambda job: phase_of(job) is None and job.checkpoint.state_partitions == job.change_to,
 }
 """How the phases of a change are seen from outside."""
