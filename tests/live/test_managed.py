@@ -136,7 +136,7 @@ PHASES: dict[str, Callable[[Job], bool]] = {
     "copied": lambda job: phase_of(job) is Phase.COPIED,
     "planned": lambda job: phase_of(job) is Phase.COPIED and job.checkpoint.half_repartitioned is not None,
     "writing": lambda job: (job.checkpoint.path / "state" / "0" / "3").exists(),
-    "committed": lambda job: job.checkpoint.is_settled and job.checkpoint.state_partitions == job.change_to,
+    "committed": lambda job: job.checkpoint.state_partitions == job.change_to and job.checkpoint.is_settled,
     "starting": lambda job: phase_of(job) is None and job.checkpoint.state_partitions == job.change_to,
 }
 """How the phases of a change are seen from outside."""
@@ -156,7 +156,7 @@ def killed_in(job: Job, phase: str, delay_s: float, timeout_s: float) -> None:
 
 def test_a_driver_that_is_killed_while_state_is_repartitioned_loses_and_doubles_nothing(tmp_path: Path) -> None:
     run = {"partitions": [2, 4], "scale": False, "max_records_per_batch": 400}
-    job = job_in(tmp_path, "constant:200", 8.0, settings=QUIET, run=run, change_after=300, change_to=4)
+    job = job_in(tmp_path, "constant:300", 4.0, settings=QUIET, run=run, change_after=300, change_to=4)
     killed_in(job, "planned", delay_s=0.0, timeout_s=90)
     assert job.checkpoint.half_repartitioned == 4
     with driver(job) as running:

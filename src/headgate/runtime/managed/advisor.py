@@ -11,7 +11,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.query_plan import Plan
 from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Decision, Instances, Instant, Observation, Sample
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, instances_in_words
 from headgate.runtime.managed.batch_cap import cap_for, cautious_cap, learn_times
 from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses
@@ -39,6 +39,8 @@ class Wishes:
     slots_per_instance: int = 1
     caps: bool = True
     """Whether the records of a batch are limited as it seems best."""
+    knows_cap: bool = False
+    """Whether the limit that it starts with was learned by an earlier driver."""
     most_partitions: int | None = None
     """``None``: the number of state partitions stays."""
     rest_s: float = 300.0
@@ -82,6 +84,7 @@ class Advisor:
         self._cap_since_s = now()
         self._held_since_s: Instant | None = None
         self._cap_takes_restart = False
+        self._knows_cap = wishes.knows_cap
 
     def watch(self, observation: Observation | None, decision: Decision | None) -> None:
         """Take in what one tick saw."""
@@ -182,20 +185,20 @@ class Advisor:
         useful = sample.useful_instances
         times = learn_times(self._batches, useful)
         if times is None:
-            return None if restarts else self._cautious(plan)
+            return None if restarts or self._knows_cap else self._cautious(plan)
         sharing = min(instances.ready, useful or instances.ready)
         cap = cap_for(times, sharing, self._wishes.bound_s)
         notable = NOTABLE_WITH_RESTART if restarts else NOTABLE
         if before is not None and 1 / notable < cap / before < notable:
             return None
-        self._cap_since_s = now
+        self._cap_since_s, self._knows_cap = now, True
         if restarts:
             self._restarted_s = now
         was = "without a limit" if before is None else f"instead of {before}"
         reason = (
-            f"at most {cap} records a batch, {was}: on {sharing} instances they take about "
-            f"{times.seconds(cap, sharing):.1f} s, and a record waits for one batch and goes through another, within "
-            f"{self._wishes.bound_s:g} s"
+            f"at most {cap} records a batch, {was}: on {instances_in_words(sharing)} they take about "
+            f"{times.seconds(cap, sharing):.1f} s, {times.overhead_s:.1f} s of which any batch takes; a record waits "
+            f"for one batch and goes through another, within {self._wishes.bound_s:g} s if that can be"
         )
         expected_s = self._pauses.expected_s(repartitions=False) if restarts else 0.0
         return PlanChange(replace(plan, max_records_per_batch=cap), reason, expected_s)
@@ -209,7 +212,8 @@ class Advisor:
         cap = cautious_cap(batch, self._wishes.bound_s)
         if cap * NOTABLE > (batch.records if before is None else before):
             return None
-        self._cap_since_s = self._now()
+        # One that is slow because the query was started again says nothing of its records.
+        self._cap_since_s, self._knows_cap = self._now(), True
         reason = (
             f"at most {cap} records a batch, for now: the last one had {batch.records:.0f}, and took "
             f"{format_duration(batch.processing_time_s)}"

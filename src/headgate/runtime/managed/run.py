@@ -119,6 +119,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         goal,
         managed.slots_per_executor,
         caps=is_auto,
+        knows_cap=known_cap is not None,
         most_partitions=most,
         rest_s=rest_s,
         held_for_s=held_for_s,
