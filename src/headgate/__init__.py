@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from headgate.local.kafka import LocalKafka
     from headgate.runtime.autoscaler import Autoscaler, autoscale
     from headgate.runtime.managed.backoff import Restarts
-    from headgate.runtime.managed.run import ManagedRun, run
+    from headgate.runtime.managed.managed_run import ManagedRun
+    from headgate.runtime.managed.run import run
 
 __all__ = [
     "Autoscaler",
@@ -58,7 +59,7 @@ _HOMES = {
     "LatencySlo": "headgate.core.objective",
     "LocalCluster": "headgate.local.cluster",
     "LocalKafka": "headgate.local.kafka",
-    "ManagedRun": "headgate.runtime.managed.run",
+    "ManagedRun": "headgate.runtime.managed.managed_run",
     "Objective": "headgate.core.objective",
     "Plan": "headgate.core.query_plan",
     "Restarts": "headgate.runtime.managed.backoff",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headgate.core.errors import InputError
 from headgate.forecast import make_forecaster
 from headgate.forecast.contract import LEVELS
-from headgate.workloads.traces import read_trace, trace_folder, trace_names
+from headgate.workloads.traces import read_trace, trace_names
+from tests.traces import needs_traces
 
 STEPS = 3
 WARM_UP = 100
@@ -16,16 +16,8 @@ LONGEST = 5000
 LOW, HIGH = LEVELS.index(0.05), LEVELS.index(0.95)
 
 
-def traces() -> list[str]:
-    try:
-        trace_folder()
-    except InputError:
-        return []
-    return trace_names()
-
-
-@pytest.mark.skipif(not traces(), reason="the public traces are not here; set HEADGATE_TRACES to their folder")
-@pytest.mark.parametrize("name", traces())
+@needs_traces
+@pytest.mark.parametrize("name", trace_names())
 def test_nine_of_ten_values_lie_in_the_interval_that_says_so(name: str) -> None:
     """Within two points, one step ahead and three."""
     forecaster = make_forecaster("conformal", {"horizon": STEPS})

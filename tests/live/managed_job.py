@@ -108,7 +108,8 @@ def _working(cost_s: float) -> Callable[..., Column]:
         time.sleep(cost_s)
         return number >= 0
 
-    return cast(Callable[..., Column], f.udf(work, "boolean"))
+    # Spark would do what is deterministic before the records are spread by key.
+    return cast(Callable[..., Column], f.udf(work, "boolean").asNondeterministic())
 
 
 def main(file: str) -> None:

@@ -64,6 +64,7 @@ def test_a_limit_and_state_partitions_are_changed_while_it_runs_and_its_counts_a
         assert running.query.runId == before, "it was not restarted for that"
         running.change(state_partitions=4, max_records_per_batch=2000)
         eventually("all records are done", lambda: job.done() >= job.total)
+        eventually("the change is told of", lambda: "change-made" in [event.kind for event in told])
     assert running.plan == headgate.Plan(2000, 4)
     assert job.checkpoint.state_partitions == 4
     assert job.counts() == job.expected()
@@ -135,7 +136,7 @@ PHASES: dict[str, Callable[[Job], bool]] = {
     "copied": lambda job: phase_of(job) is Phase.COPIED,
     "planned": lambda job: phase_of(job) is Phase.COPIED and job.checkpoint.half_repartitioned is not None,
     "writing": lambda job: (job.checkpoint.path / "state" / "0" / "3").exists(),
-    "committed": lambda job: job.checkpoint.is_settled and job.checkpoint.state_partitions == job.change_to,
+    "committed": lambda job: job.checkpoint.state_partitions == job.change_to and job.checkpoint.is_settled,
     "starting": lambda job: phase_of(job) is None and job.checkpoint.state_partitions == job.change_to,
 }
 """How the phases of a change are seen from outside."""
@@ -176,7 +177,7 @@ def test_a_job_that_grows_from_2_to_8_state_partitions_is_exact_wherever_it_is_k
     run = {
         "objective": "latency p95 < 6s",
         "partitions": [2, 8],
-        "executors": [1, 4],
+        "executors": [1, 6],
         "interval": 1.0,
         "held_for": 2.0,
         "take_over": True,
@@ -185,8 +186,8 @@ def test_a_job_that_grows_from_2_to_8_state_partitions_is_exact_wherever_it_is_k
     }
     job = job_in(
         tmp_path,
-        "ramp:from=20,to=110,over=45s",
-        75.0,
+        "ramp:from=20,to=110,over=40s",
+        90.0,
         master=cluster.master_url,
         settings=QUIET | cluster.settings(executors=1),
         run=run,

@@ -36,6 +36,8 @@ KEEPS_UP_S = 120.0
 """It shrinks to no size that would be too small again within this time."""
 CAUGHT_UP_S = 300.0
 """Within this time at most what waits too long is worked off."""
+RECENT_BINS = 3
+"""What arrives now is the mean of so many bins."""
 IDLE_BINS = 6
 """Without a record for so many bins a job is idle."""
 NO_HELP_GAMMA = 0.25
@@ -149,8 +151,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
-        if choice.size > planned:
-            learned.patience.grows(now, ahead.rate_per_s)
+        arriving_per_s = learned.load.recent_per_s(RECENT_BINS)
+        if choice.size > planned and not is_late and learned.patience.would_undo(now, arriving_per_s):
+            target, code = planned, "steady"
+            why = "the size was reduced just now, under the same load, and records are in time: holding"
+        elif choice.size > planned:
+            learned.patience.grows(now, arriving_per_s)
             target, code = choice.size, "needed"
             keep = "keeps" if target == 1 else "keep"
             why = f"{told}: {instances_in_words(target)} {keep} what is asked at the least cost"
@@ -162,7 +168,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         elif learned.patience.is_paused(now):
             target, code, why = planned, "steady", "the size was reduced just now: holding"
         else:
-            learned.patience.shrinks(now, ahead.rate_per_s)
+            learned.patience.shrinks(now, arriving_per_s)
             target, code = highest, "enough"
             lately = format_duration(learned.patience.window_s)
             why = f"{told}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
@@ -273,8 +279,8 @@ def _is_no_help(learned: Learned) -> bool:
 
 def _catching_up(learned: Learned, sample: Sample, ahead: Prospect, bound_s: float) -> int:
     """The size that works off what waits within ``CAUGHT_UP_S``, beside what arrives."""
-    arriving = float(learned.load.recent(1).sum()) / BIN_S
-    rate_per_s = max(arriving, ahead.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
+    arriving_per_s = learned.load.recent_per_s(1)
+    rate_per_s = max(arriving_per_s, ahead.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
     return math.ceil(learned.instances_for(rate_per_s, bound_s))
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
@@ -21,17 +20,9 @@ from headgate.lab.imai.measures import backlogs, least_sizes, measure
 from headgate.lab.scenario import Outcome, Progress, find_scenario
 from headgate.lab.scenarios import imai, imai_beyond
 from headgate.policies.frame.base import Context, make_policy
-from headgate.workloads.traces import trace_folder
+from tests.traces import needs_traces
 
 GENERATED = Plan(applications=("rolling-hashtag-count", "rolling-flight-distances"), runs=2, minutes=600)
-
-
-def have_traces() -> bool:
-    try:
-        trace_folder()
-    except InputError:
-        return False
-    return True
 
 
 def drive(policy_name: str, bench: Bench, seed: int) -> list[int]:
@@ -128,7 +119,7 @@ def test_the_rows_of_figure_7_have_every_measure_with_its_deviation_and_the_docu
         assert "document" in row
 
 
-@pytest.mark.skipif(not have_traces(), reason="the public traces are not here; set HEADGATE_TRACES to their folder")
+@needs_traces
 def test_on_the_documents_week_each_technique_helps_and_quantile_costs_less() -> None:
     """Two applications and one run of the full evaluation, over all minutes: the order of figure 7."""
     plan = Plan(applications=("grep", "page-view"), runs=1)
@@ -156,7 +147,7 @@ def test_less_noise_and_another_load_change_nothing_but_that() -> None:
     assert np.array_equal(plain.trial(3, 1).draws, quiet.trial(3, 1).draws)
 
 
-@pytest.mark.skipif(not have_traces(), reason="the public traces are not here; set HEADGATE_TRACES to their folder")
+@needs_traces
 def test_the_loads_beyond_are_whole_weeks_scaled_to_their_peak() -> None:
     for _, plan, _ in imai_beyond.CASES:
         shape = load_shape(plan.load or "wc98")
@@ -165,7 +156,7 @@ def test_the_loads_beyond_are_whole_weeks_scaled_to_their_peak() -> None:
         assert shape.min() >= 0
 
 
-@pytest.mark.skipif(not have_traces(), reason="the public traces are not here; set HEADGATE_TRACES to their folder")
+@needs_traces
 def test_quantile_is_not_ruinous_on_small_noisy_counts() -> None:
     """On NASA's requests it may cost more than mst-7, by a fifth at most, if it misses clearly fewer records."""
     plan = Plan(policies=imai_beyond.POLICIES, applications=("page-view",), runs=1, load="nasa-first-week")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.core.objective import parse_objective
+from headgate.core.objective import LatencySlo, parse_objective
+from headgate.lab.promises import cells
+from headgate.lab.promises.loads import STEP_S, make_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.steps import Steps
+from tests.traces import needs_traces
 
 
 def run(
@@ -83,6 +87,13 @@ def test_no_change_is_taken_back_under_a_steady_load() -> None:
         if after[0] - before[0] <= 120 and (before[2] - before[1]) * (after[2] - after[1]) < 0
     ]
     assert undone == []
+
+
+@needs_traces
+def test_no_change_is_taken_back_under_a_noisy_load_that_is_what_it_was() -> None:
+    whole = make_load("wc98")
+    load = replace(whole, rates_per_s=whole.rates_per_s[: round(4 * 3600 / STEP_S)])
+    assert cells.run("autopilot", load, LatencySlo(10.0, 95.0), startup_s=30.0).undone == 0
 
 
 @pytest.mark.parametrize("quiet_s", [90.0, 1200.0], ids=["young", "never seen such a load"])

@@ -14,6 +14,7 @@ from headgate.policies.pilot.grades import AHEAD_S, Grades
 from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S, LoadHistory
 from headgate.policies.pilot.outlook import HORIZON_BINS, Outlook
+from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import AIM, LatePrice
 from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
 from headgate.policies.pilot.service import ServiceModel
@@ -319,6 +320,24 @@ def test_an_answer_that_comes_far_too_late_is_no_answer() -> None:
     grades.expect(0.0, 1.0, 2.0, 3.0)
     grades.grade(2 * AHEAD_S, 2.0)
     assert grades.coverage is None
+
+
+# ------------------------------------------------------------------------------------------------------------ patience
+
+
+@pytest.mark.parametrize(
+    ("after_s", "rate_per_s", "undoes"),
+    [(0.0, 100.0, True), (120.0, 105.0, True), (121.0, 100.0, False), (60.0, 115.0, False), (60.0, 85.0, False)],
+)
+def test_a_step_down_is_not_taken_back_soon_under_the_same_load(
+    after_s: float, rate_per_s: float, undoes: bool
+) -> None:
+    patience = Patience()
+    assert not patience.would_undo(900.0, 100.0), "there was none"
+    patience.shrinks(1000.0, 100.0)
+    assert patience.would_undo(1000.0 + after_s, rate_per_s) is undoes
+    patience.grows(1000.0 + after_s, rate_per_s)
+    assert not patience.would_undo(1000.0 + after_s, rate_per_s), "it has been taken back"
 
 
 # --------------------------------------------------------------------------------------------------------------- state

@@ -8,8 +8,8 @@ from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Instances, Observation, Sample
 from headgate.runtime.managed.advisor import CAP_REST_S, Advisor, Wishes
 from headgate.runtime.managed.batch_cap import BatchTimes
+from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses
-from headgate.runtime.managed.supervisor import PlanChange
 from headgate.testing.clock import FakeClock
 
 STATEFUL = StageWork(state_tasks=2, state_task_s=9.0, other_tasks=8, other_task_s=1.0)
@@ -76,10 +76,30 @@ def test_no_limit_is_advised_where_none_is_wanted() -> None:
     assert watched.advised == []
 
 
-def test_the_first_batches_after_a_start_change_nothing() -> None:
+def test_the_first_moments_after_a_start_change_nothing() -> None:
     watched = Watched(times=BatchTimes(0.1, 0.01), work=None)
     watched.run(4, [100, 200])
     assert watched.clock.now() - 1000.0 < CAP_REST_S
+    assert watched.advised == []
+
+
+def test_a_first_batch_that_takes_too_long_is_followed_by_smaller_ones() -> None:
+    watched = Watched(times=BatchTimes(1.0, 0.1), work=None)
+    watched.run(1, [1000])
+    (change,) = watched.advised
+    assert change.plan.max_records_per_batch == 250
+    watched.run(1, [250])
+    assert len(watched.advised) == 1, "what one batch tells is taken up once"
+    watched.run(20, [80, 140])
+    assert len(watched.advised) <= 4
+    assert watched.plan.max_records_per_batch is not None
+    assert watched.times.seconds(watched.plan.max_records_per_batch, 4) <= 10.5
+
+
+def test_a_first_batch_that_was_fast_changes_nothing_yet() -> None:
+    watched = Watched(times=FAST, work=None)
+    watched.clock.advance(CAP_REST_S)
+    watched.run(1, [1000])
     assert watched.advised == []
 
 
@@ -140,6 +160,17 @@ def test_what_was_refused_once_is_not_advised_again() -> None:
     watched.advisor.partitions_refused()
     watched.run(200, [1000], latency_s=12.0)
     assert watched.advised == []
+
+
+def test_stages_are_looked_at_once_for_each_observation() -> None:
+    looks: list[int] = []
+    watched = Watched(times=SLOW, caps=False)
+    watched.advisor._work = looks.append
+    watched.run(10, [1000], latency_s=12.0)
+    seen = len(looks)
+    for _ in range(20):
+        assert watched.advisor.advise(watched.plan) is None
+    assert len(looks) == seen > 0
 
 
 def test_a_query_that_idles_is_left_alone() -> None:

@@ -39,6 +39,13 @@ WRAPPED = "[STREAM_FAILED] Query [id = 1, runId = 2] ended with exception: {} SQ
             "a batch failed",
             True,
         ),
+        (
+            "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple streaming jobs detected for 7.",
+            "another run uses the checkpoint",
+            False,
+        ),
+        ("java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]", "it failed", True),
+        ("java.util.ConcurrentModificationException: KafkaConsumer is not safe for", "it failed", True),
         ("ValueError: something nobody has seen before", "it failed", True),
     ],
 )

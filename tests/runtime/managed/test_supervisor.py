@@ -11,8 +11,9 @@ from headgate.core.errors import EngineError, EngineGoneError
 from headgate.core.query_plan import Plan
 from headgate.core.types import NO_NUMBERS, Number
 from headgate.runtime.managed.backoff import Backoff, Restarts
+from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import GUESSED_REPARTITION_S, Pauses
-from headgate.runtime.managed.supervisor import PlanChange, Supervisor
+from headgate.runtime.managed.supervisor import Supervisor
 from headgate.testing.clock import FakeClock
 
 BROKER_AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out"
@@ -28,7 +29,7 @@ class Query:
     caps: list[int] = field(default_factory=list)
     is_running: bool = False
     failure: str | None = None
-    has_finished_a_batch: bool = False
+    first_batch_s: float | None = None
     fails_to_start: list[Exception] = field(default_factory=list)
     can_cap: bool = True
     ends_in_time: bool = True
@@ -38,7 +39,7 @@ class Query:
         if self.fails_to_start:
             raise self.fails_to_start.pop(0)
         self.starts.append(plan)
-        self.is_running, self.failure, self.has_finished_a_batch = True, None, False
+        self.is_running, self.failure, self.first_batch_s = True, None, None
 
     def stop(self, within_s: float) -> bool:
         self.is_running = False
@@ -138,7 +139,7 @@ class Bench:
     def up(self) -> Bench:
         """With a query that runs, and has ended a batch."""
         self.tend()
-        self.query.has_finished_a_batch = True
+        self.query.first_batch_s = 1.0
         return self
 
 
@@ -170,7 +171,7 @@ def test_a_finished_batch_makes_the_next_wait_short_again() -> None:
     for _ in range(3):
         bench.query.fail(BROKER_AWAY)
         bench.tend(10)
-    bench.query.has_finished_a_batch = True
+    bench.query.first_batch_s = 1.0
     bench.tend()
     bench.query.fail(BROKER_AWAY)
     bench.tend()
@@ -236,15 +237,30 @@ def test_more_state_partitions_take_one_pause_that_is_expected_measured_and_told
     bench = Bench().up()
     wanted = Plan(1000, 8)
     bench.supervisor.ask(wanted, "held back")
-    bench.tend(10)
+    bench.tend()
     assert bench.query.starts == [Plan(1000, 2), wanted]
+    bench.clock.advance(3.0)
+    bench.query.first_batch_s = 1.0
+    bench.tend()
     assert bench.kinds == ["query-started", "change-begun", "query-restarted", "change-made"]
     assert bench.told[1][2]["expected_pause_s"] == GUESSED_REPARTITION_S
-    assert bench.told[-1][2] == {"expected_pause_s": GUESSED_REPARTITION_S, "pause_s": 4.0}
-    bench.query.has_finished_a_batch = True
+    # 4 s for the state, and 3 s until the end of the first batch, which took 1 s of them.
+    assert bench.told[-1][2] == {"expected_pause_s": GUESSED_REPARTITION_S, "pause_s": 6.0}
     bench.supervisor.ask(Plan(1000, 16), "held back again")
     bench.tend()
-    assert bench.told[-1][2]["expected_pause_s"] == 4.0
+    assert bench.told[-2][2]["expected_pause_s"] == 6.0
+
+
+def test_a_pause_that_ends_in_a_failure_is_not_learned_from() -> None:
+    bench = Bench().up()
+    bench.supervisor.ask(Plan(1000, 8), "held back")
+    bench.tend()
+    bench.query.fail(BROKER_AWAY)
+    bench.tend(60)
+    bench.query.first_batch_s = 1.0
+    bench.tend()
+    assert "change-made" not in bench.kinds
+    assert bench.supervisor.plan == Plan(1000, 8)
 
 
 def test_a_change_waits_for_the_first_batch_after_a_start() -> None:
@@ -253,7 +269,7 @@ def test_a_change_waits_for_the_first_batch_after_a_start() -> None:
     bench.supervisor.ask(Plan(1000, 8), "early")
     bench.tend(30)
     assert bench.kinds == ["query-started"]
-    bench.query.has_finished_a_batch = True
+    bench.query.first_batch_s = 1.0
     bench.tend()
     assert bench.supervisor.plan.state_partitions == 8
 
@@ -269,6 +285,9 @@ def test_a_change_that_cannot_be_made_leaves_the_query_running_as_it_was(obstacl
     assert bench.query.starts == [Plan(1000, 2)] * 2
     assert bench.supervisor.plan == Plan(1000, 2)
     assert "change-made" not in bench.kinds
+    bench.query.first_batch_s = 1.0
+    bench.supervisor.ask(Plan(1000, 8), "held back")
+    bench.tend(5)
     assert bench.advice.partition_refusals == (obstacle == "refused")
 
 
@@ -291,6 +310,8 @@ def test_a_limit_that_takes_a_restart_is_left_to_be_reckoned_with_anew() -> None
     bench.advice.change = PlanChange(Plan(100, 2), "much shorter batches", expected_pause_s=3.0)
     bench.tend(5)
     assert bench.query.starts[-1] == Plan(100, 2)
+    bench.query.first_batch_s = 1.0
+    bench.tend()
     assert bench.kinds[-1] == "change-made"
 
 

@@ -44,12 +44,6 @@ class Checkpoint:
         return None if newest is None else self._partitions_of(newest)
 
     @property
-    def has_state(self) -> bool:
-        """Whether the query keeps any."""
-        state = self.path / "state"
-        return state.is_dir() and any(state.iterdir())
-
-    @property
     def half_repartitioned(self) -> int | None:
         """How many partitions there were to be, if a change of their number was left half done."""
         planned, committed = self.last_planned, self.last_committed

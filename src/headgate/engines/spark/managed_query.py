@@ -32,9 +32,11 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 """The only store whose state can be repartitioned."""
 LOOK_EVERY_S = 0.05
 IDLE_LOOKS = 3
+"""So many times in a row a query must be seen idle to count as between two batches."""
 WAITING = "waitTillTime"
 """The method of Spark's clock in which the thread of a query waits for its next trigger."""
 FRAMES = 8
+"""Calls from the top of the stack among which that one is looked for."""
 
 
 class ManagedQuery:
@@ -47,6 +49,7 @@ class ManagedQuery:
         folder = local_path(checkpoint)
         self._checkpoint = None if folder is None else Checkpoint(folder)
         self._query: StreamingQuery | None = None
+        self._first_batch_s: float | None = None
 
     @property
     def query(self) -> StreamingQuery | None:
@@ -74,6 +77,7 @@ class ManagedQuery:
                     "as df.writeStream is, without having started it."
                 )
             self._query = writer.option("checkpointLocation", self._location).start()
+            self._first_batch_s = None
 
     @contextmanager
     def _configured(self, plan: Plan) -> Iterator[None]:
@@ -108,10 +112,14 @@ class ManagedQuery:
         return None if error is None else str(error)
 
     @property
-    def has_finished_a_batch(self) -> bool:
-        """Since it was started last."""
-        last = None if self._query is None else self._query.lastProgress
-        return last is not None and "addBatch" in last["durationMs"]
+    def first_batch_s(self) -> float | None:
+        """How long the first batch took since it was started last; ``None`` before that has ended."""
+        if self._first_batch_s is None and self._query is not None:
+            # The newest event tells of a batch or, some time after it, of none: it is looked at often enough.
+            last = self._query.lastProgress
+            took_ms = {} if last is None else last["durationMs"]
+            self._first_batch_s = took_ms["triggerExecution"] / 1000 if "addBatch" in took_ms else None
+        return self._first_batch_s
 
     def stage_work(self, state_partitions: int) -> StageWork | None:
         """Where the work of its newest batches was done."""

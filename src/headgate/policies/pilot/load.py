@@ -135,6 +135,11 @@ class LoadHistory:
         reached = np.interp(asked_s, np.append(times_s, at_s + 1e-9), np.append(edges, max(edges[-1], arrived)))
         return np.diff(reached)
 
+    def recent_per_s(self, bins: int) -> float:
+        """What arrives per second, as the mean of so many bins; 0 where nothing is known."""
+        counts = self.recent(bins)
+        return float(counts.mean()) / BIN_S if len(counts) else 0.0
+
     def minutes(self) -> FloatArray:
         """The records of each minute, oldest first."""
         return np.array(self._minutes, dtype=np.float64)

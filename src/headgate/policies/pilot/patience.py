@@ -24,8 +24,10 @@ PAUSE_S = 60.0
 """Between two steps down: several small ones become one."""
 UNDONE_WITHIN_S = 150.0
 LONGER, SHORTER = 1.3, 0.93
-THE_SAME = 0.1
+THE_SAME = 0.125
 """A load that has changed by less than this share does not explain why more is needed."""
+STAYS_S = 120.0
+"""So long a step down is not taken back under the same load: which of two sizes is right may be nearly the same."""
 
 
 class Patience:
@@ -59,17 +61,22 @@ class Patience:
         """Whether it shrank just now."""
         return now < self._paused_until_s
 
+    def would_undo(self, now: Instant, rate_per_s: float) -> bool:
+        """Whether to grow now would take back the step down that was made just now, though the load is what it was."""
+        return self._shrunk_s is not None and now - self._shrunk_s <= STAYS_S and self._is_the_same(rate_per_s)
+
     def shrinks(self, now: Instant, rate_per_s: float) -> None:
         self._shrunk_at_rate_per_s = rate_per_s
         self._shrunk_s, self._paused_until_s = now, now + min(PAUSE_S, self._shortest_s)
 
     def grows(self, now: Instant, rate_per_s: float) -> None:
         """Soon after it shrank, and under the same load, that undoes it."""
-        before = self._shrunk_at_rate_per_s
-        is_the_same = abs(rate_per_s - before) <= THE_SAME * before
-        if self._shrunk_s is not None and now - self._shrunk_s <= UNDONE_WITHIN_S and is_the_same:
+        if self._shrunk_s is not None and now - self._shrunk_s <= UNDONE_WITHIN_S and self._is_the_same(rate_per_s):
             self.window_s = min(max(LONGEST_S, self._shortest_s), LONGER * self.window_s)
         self._shrunk_s = None
+
+    def _is_the_same(self, rate_per_s: float) -> bool:
+        return abs(rate_per_s - self._shrunk_at_rate_per_s) <= THE_SAME * self._shrunk_at_rate_per_s
 
     def begin_anew(self) -> None:
         """Times are other than they were."""

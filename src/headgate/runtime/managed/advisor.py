@@ -11,19 +11,19 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.query_plan import Plan
 from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Decision, Instances, Instant, Observation, Sample
-from headgate.core.units import format_duration
-from headgate.runtime.managed.batch_cap import cap_for, learn_times
+from headgate.core.units import format_duration, instances_in_words
+from headgate.runtime.managed.batch_cap import cap_for, cautious_cap, learn_times
+from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses
 from headgate.runtime.managed.state_partitions import PAYS_WITHIN_S, Growth, Strain, worthwhile
-from headgate.runtime.managed.supervisor import PlanChange
 
 BATCHES_KEPT = 40
 NOTABLE = 1.25
 """A limit is changed when it is off by more than this factor."""
 NOTABLE_WITH_RESTART = 2.0
 """The same, where a change takes a restart."""
-CAP_REST_S = 15.0
-"""After a change of the limit, or a start, so long nothing is changed of it: a few batches should tell first."""
+CAP_REST_S = 5.0
+"""After a change of the limit, or a start, so long nothing is changed of it."""
 BOUND_WITHOUT_ONE_S = 10.0
 """The latency that batches are limited for where the objective does not speak of latency."""
 BUSY_OVER_S = 60.0
@@ -39,6 +39,8 @@ class Wishes:
     slots_per_instance: int = 1
     caps: bool = True
     """Whether the records of a batch are limited as it seems best."""
+    knows_cap: bool = False
+    """Whether the limit that it starts with was learned by an earlier driver."""
     most_partitions: int | None = None
     """``None``: the number of state partitions stays."""
     rest_s: float = 300.0
@@ -75,12 +77,14 @@ class Advisor:
         self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
         self._sample: Sample | None = None
         self._instances: Instances | None = None
+        self._is_news = False
         self._seen_s = now()
         self._started_s = now()
         self._restarted_s: Instant | None = None
         self._cap_since_s = now()
         self._held_since_s: Instant | None = None
         self._cap_takes_restart = False
+        self._knows_cap = wishes.knows_cap
 
     def watch(self, observation: Observation | None, decision: Decision | None) -> None:
         """Take in what one tick saw."""
@@ -88,7 +92,7 @@ class Advisor:
             return
         with self._lock:
             self._batches.extend(sample.batches)
-            self._sample = sample
+            self._sample, self._is_news = sample, True
             self._instances = observation.instances[self._operator]
             self._seen_s = observation.at_s
 
@@ -111,8 +115,9 @@ class Advisor:
         """Another plan, if one is wanted now."""
         with self._lock:
             sample, instances = self._sample, self._instances
-            if sample is None or instances is None:
+            if sample is None or instances is None or not self._is_news:
                 return None
+            self._is_news = False  # It is asked more often than there is anything new, and looking has its price.
             return self._more_partitions(plan, sample, instances) or self._other_cap(plan, sample, instances)
 
     # ------------------------------------------------------------------------------------------------ state partitions
@@ -180,20 +185,37 @@ class Advisor:
         useful = sample.useful_instances
         times = learn_times(self._batches, useful)
         if times is None:
-            return None
+            return None if restarts or self._knows_cap else self._cautious(plan)
         sharing = min(instances.ready, useful or instances.ready)
         cap = cap_for(times, sharing, self._wishes.bound_s)
         notable = NOTABLE_WITH_RESTART if restarts else NOTABLE
         if before is not None and 1 / notable < cap / before < notable:
             return None
-        self._cap_since_s = now
+        self._cap_since_s, self._knows_cap = now, True
         if restarts:
             self._restarted_s = now
         was = "without a limit" if before is None else f"instead of {before}"
         reason = (
-            f"at most {cap} records a batch, {was}: on {sharing} instances they take about "
-            f"{times.seconds(cap, sharing):.1f} s, and a record waits for one batch and goes through another, within "
-            f"{self._wishes.bound_s:g} s"
+            f"at most {cap} records a batch, {was}: on {instances_in_words(sharing)} they take about "
+            f"{times.seconds(cap, sharing):.1f} s, {times.overhead_s:.1f} s of which any batch takes; a record waits "
+            f"for one batch and goes through another, within {self._wishes.bound_s:g} s if that can be"
         )
         expected_s = self._pauses.expected_s(repartitions=False) if restarts else 0.0
         return PlanChange(replace(plan, max_records_per_batch=cap), reason, expected_s)
+
+    def _cautious(self, plan: Plan) -> PlanChange | None:
+        """Before enough is known: a batch that took too long is followed by smaller ones, which costs little."""
+        told = [batch for batch in self._batches if batch.records > 0 and batch.ended_s > self._cap_since_s]
+        if not told:
+            return None
+        batch, before = told[-1], plan.max_records_per_batch
+        cap = cautious_cap(batch, self._wishes.bound_s)
+        if cap * NOTABLE > (batch.records if before is None else before):
+            return None
+        # One that is slow because the query was started again says nothing of its records.
+        self._cap_since_s, self._knows_cap = self._now(), True
+        reason = (
+            f"at most {cap} records a batch, for now: the last one had {batch.records:.0f}, and took "
+            f"{format_duration(batch.processing_time_s)}"
+        )
+        return PlanChange(replace(plan, max_records_per_batch=cap), reason)

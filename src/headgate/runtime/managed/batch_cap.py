@@ -3,13 +3,13 @@
 A record that just missed a batch waits for that batch to end and then goes through its own, so a batch may take
 somewhat less than half of the bound. A batch without a limit that starts small in a burst runs for minutes, and
 executors that come meanwhile cannot make it smaller. A limit that is too low costs more than it gains: each batch has a
-fixed cost, and no limit is so low that this cost takes more than a tenth of the time.
+fixed cost, and no limit is so low that this cost takes more than a quarter of the time, as long as the bound is kept.
 
 >>> times = BatchTimes(overhead_s=0.5, instance_s_per_record=0.005)
 >>> cap_for(times, instances=2, bound_s=10.0)   # (4 s - 0.5 s) / 5 ms, on two instances
 1400
->>> cap_for(times, instances=2, bound_s=2.0)    # nine tenths of a batch must be work: 4.5 s
-1800
+>>> cap_for(times, instances=2, bound_s=2.0)    # three quarters of a batch must be work: 1.5 s
+600
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from headgate.core.types import Batch
 
 SHARE_OF_BOUND = 0.4
 """Two batches in a row take so at most four fifths of the bound."""
-LEAST_WORK_SHARE = 0.9
-"""At least this share of the time of a full batch must be work on records."""
+LEAST_WORK_SHARE = 0.75
+"""At least this share of the time of a full batch must be work on records, if the bound allows it; half otherwise."""
 TOLD_APART = 1.5
 """What a batch costs at least and what each record costs are told apart once batches differ in size by this factor."""
 FEWEST_BATCHES = 3
+MOST_CAUTIOUS = 4.0
+"""By one batch that was too slow, a limit is lowered by no more than this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,19 @@ def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> Bat
     return BatchTimes(overhead_s, per_record_s) if per_record_s > 0 else None
 
 
+def cautious_cap(batch: Batch, bound_s: float) -> int:
+    """The most records of a batch while only this one is known, which may have been slow because all was new.
+
+    >>> cautious_cap(Batch(0.0, 8.0, 1000), bound_s=10.0)
+    500
+    """
+    share = SHARE_OF_BOUND * bound_s / max(1e-9, batch.processing_time_s)
+    return max(1, round(batch.records * max(1 / MOST_CAUTIOUS, min(1.0, share))))
+
+
 def cap_for(times: BatchTimes, instances: int, bound_s: float) -> int:
     """The most records of a batch on so many instances, for a bound on the latency of each record."""
     work_s = max(0.0, SHARE_OF_BOUND * bound_s - times.overhead_s)
     least_work_s = times.overhead_s * LEAST_WORK_SHARE / (1 - LEAST_WORK_SHARE)
+    least_work_s = max(times.overhead_s, min(least_work_s, bound_s - times.overhead_s))
     return max(1, round(max(work_s, least_work_s) / times.instance_s_per_record * max(1, instances)))

@@ -72,9 +72,11 @@ _KNOWN = (
     _Known(
         r"AnalysisException|ParseException|\[UNRESOLVED_|\[TABLE_OR_VIEW_NOT_FOUND", "the query is not valid", False
     ),
-    _Known(r"ConcurrentModificationException|CONCURRENT_STREAM_LOG_UPDATE", "another run uses the checkpoint", False),
     _Known(
-        r"TimeoutException|Failed to create new KafkaAdminClient|Connection (to node|refused)|"
+        r"CONCURRENT_STREAM_LOG_UPDATE|[Mm]ultiple streaming (queries|jobs)", "another run uses the checkpoint", False
+    ),
+    _Known(
+        r"kafka[\w.]*TimeoutException|Failed to create new KafkaAdminClient|Connection to node|"
         r"DisconnectException|BrokerNotAvailable|LeaderNotAvailable|NotLeaderOr|No resolvable bootstrap",
         "the broker does not answer",
         True,

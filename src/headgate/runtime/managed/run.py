@@ -1,148 +1,56 @@
 """``headgate.run``: a query that is built by a function, kept running, and autoscaled.
 
-def build(spark, plan):
-    events = spark.readStream.format("kafka").options(**kafka, **plan.source_options).load()
-    return counts(events).writeStream.outputMode("update").foreachBatch(write)
+    def build(spark, plan):
+        events = spark.readStream.format("kafka").options(**kafka, **plan.source_options).load()
+        return counts(events).writeStream.outputMode("update").foreachBatch(write)
 
-with headgate.run(build, checkpoint="checkpoints/clicks", objective="latency p95 < 10s", partitions=(2, 16)) as it:
-    it.wait()
+    with headgate.run(build, checkpoint="checkpoints/clicks", objective="latency p95 < 10s", partitions=(2, 16)) as it:
+        it.wait()
+
+What is put together here is each in a file of its own; ``supervisor.py`` is the centre of it.
 """
 
 from __future__ import annotations
 
-import logging
 import shutil
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.query_plan import Plan
-from headgate.core.types import JSON, NO_NUMBERS, Decision, Event, Number, Observation
+from headgate.core.types import JSON, Event
 from headgate.core.units import parse_duration_s
 from headgate.policies.frame.base import PolicyMaker
-from headgate.runtime.autoscaler import Autoscaler, autoscale, goal_of
-from headgate.runtime.clock import Clock, SystemClock
+from headgate.runtime.autoscaler import autoscale, goal_of
+from headgate.runtime.clock import SystemClock
 from headgate.runtime.managed.advisor import Advisor, Wishes
 from headgate.runtime.managed.aside import Aside
 from headgate.runtime.managed.backoff import Backoff, Restarts
 from headgate.runtime.managed.learned_file import LearnedFile
+from headgate.runtime.managed.managed_run import ManagedRun
 from headgate.runtime.managed.marker import MarkerFile
 from headgate.runtime.managed.pauses import Pauses
 from headgate.runtime.managed.recovery import Repartitioning
 from headgate.runtime.managed.supervisor import Supervisor
+from headgate.runtime.managed.telling import Telling
 from headgate.runtime.mode import Mode, mode_named
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession
-    from headgate.engines.spark.managed_query import Build, ManagedQuery, StreamingQuery
+    from headgate.engines.spark.managed_query import Build
 
-logger = logging.getLogger("headgate")
+__all__ = ["ManagedRun", "run"]
 
-LOOK_EVERY_S = 0.25
-FIRST_CAP = 1000
+AUTO = "auto"
+FIRST_CAP = 500
 """Records of the first batches, before anything is known of how long they take."""
 LEAST_ROOM_BYTES = 16 << 20
 """With less room than this on the disk of the checkpoint nothing is started."""
-
-
-class ManagedRun:
-    """A query that is kept running, by a thread of its own, until ``stop``."""
-
-    def __init__(
-        self,
-        managed: ManagedQuery,
-        supervisor: Supervisor,
-        clock: Clock,
-        *,
-        stop: threading.Event,
-        watch: Callable[[Observation | None, Decision | None], None],
-        drain_timeout_s: float,
-    ) -> None:
-        self.autoscaler: Autoscaler | None = None
-        """What scales it; ``None`` where others do."""
-        self.observe = watch
-        """To be shown every observation and decision, where no autoscaler of this process makes them."""
-        self._managed = managed
-        self._supervisor = supervisor
-        self._clock = clock
-        self._stop = stop
-        self._drain_timeout_s = drain_timeout_s
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="headgate-managed", daemon=True)
-
-    @property
-    def query(self) -> StreamingQuery | None:
-        """The query as it was started last."""
-        return self._managed.query
-
-    @property
-    def plan(self) -> Plan:
-        """What it was started with last, and what was changed since."""
-        return self._supervisor.plan
-
-    @property
-    def restarts(self) -> int:
-        """How often it was started again, for whatever reason."""
-        return self._supervisor.restarts
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the query is still looked after."""
-        return self._thread.is_alive()
-
-    def change(self, *, max_records_per_batch: int | None = None, state_partitions: int | None = None) -> None:
-        """Go on with another plan, whatever the advisor thinks; it is put in force between two batches."""
-        plan = self.plan
-        wanted = Plan(
-            plan.max_records_per_batch if max_records_per_batch is None else max_records_per_batch,
-            plan.state_partitions if state_partitions is None else state_partitions,
-        )
-        self._supervisor.ask(wanted, f"asked for: {wanted.in_words()}")
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; whether it came in time. A failure that cannot heal is raised, as ``QueryFailedError``."""
-        ended = self._ended.wait(timeout_s)
-        if ended and self._supervisor.failure is not None:
-            raise self._supervisor.failure
-        return ended
-
-    def stop(self) -> None:
-        """Stop the query between two batches, and the autoscaler. Calling it twice is fine."""
-        self._stop.set()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join()
-
-    def start(self) -> ManagedRun:
-        self._thread.start()
-        return self
-
-    def __enter__(self) -> ManagedRun:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set() and not self._supervisor.has_ended:
-                self._supervisor.tend()
-                self._clock.wait_until(self._clock.now() + LOOK_EVERY_S, self._stop)
-            if not self._supervisor.has_ended:
-                self._supervisor.stop(self._drain_timeout_s)
-        except Exception:
-            logger.exception("the managed query is no longer looked after; it goes on as it is")
-        finally:
-            if self.autoscaler is not None:
-                self.autoscaler.stop()
-            self._ended.set()
 
 
 def run(  # noqa: PLR0913 - one keyword per thing that a user may say
@@ -154,7 +62,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     policy: str | PolicyMaker = DEFAULT_POLICY,
     executors: tuple[int, int] | None = None,
     partitions: tuple[int, int] | None = None,
-    max_records_per_batch: int | str | None = "auto",
+    max_records_per_batch: int | str | None = AUTO,
     restarts: Restarts | None = None,
     scale: bool = True,
     on_event: Callable[[Event], None] | None = None,
@@ -189,28 +97,36 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     from headgate.engines.spark.managed_query import ManagedQuery
 
     session = spark if spark is not None else Session.getActiveSession()
+    if not scale and scaling:
+        raise InputError(f"{', '.join(scaling)} cannot be given with scale=False; they are for autoscaling.")
     if session is None:
         raise InputError("there is no active Spark session; give one as spark=….")
+    # Everything that can be wrong with the arguments is found out before the session is touched.
     goal = goal_of(objective, executors, price)
     fewest, most = _checked(partitions)
-    clock = SystemClock()
+    first_cap = _first_cap(max_records_per_batch)
+    chosen_mode = mode_named(mode)
+    rest_s, held_for_s = parse_duration_s(change_rest), parse_duration_s(held_for)
     managed = ManagedQuery(session, build, checkpoint)
     folder = managed.checkpoint
     if most is not None and folder is None:
         raise InputError(f"state partitions of checkpoint {checkpoint} cannot be changed; it must lie on this machine.")
+    clock = SystemClock()
     learned = None if folder is None else LearnedFile(folder.path)
     known_cap, pauses = (None, Pauses()) if learned is None else learned.read()
+    is_auto = max_records_per_batch == AUTO
     wishes = Wishes(
         goal,
         managed.slots_per_executor,
-        caps=max_records_per_batch == "auto",
+        caps=is_auto,
+        knows_cap=known_cap is not None,
         most_partitions=most,
-        rest_s=parse_duration_s(change_rest),
-        held_for_s=parse_duration_s(held_for),
+        rest_s=rest_s,
+        held_for_s=held_for_s,
     )
     advisor = Advisor(clock.now, wishes, pauses, managed.stage_work)
-    telling = _Telling(clock, on_event)
-    plan = Plan(_first_cap(max_records_per_batch, known_cap), fewest)
+    telling = Telling(clock, on_event)
+    plan = Plan(known_cap if is_auto and known_cap is not None else first_cap, fewest)
     repartitioning = None
     if folder is not None:
         repartitioning = Repartitioning(folder, MarkerFile(folder.path), Aside(folder.path), managed.repartition)
@@ -223,7 +139,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         pauses=pauses,
         repartitioning=repartitioning,
         advisor=advisor,
-        acts=mode_named(mode) is Mode.ACT,
+        acts=chosen_mode is Mode.ACT,
         room=None if folder is None else lambda: _lacking_room(folder.path),
         changed=None if learned is None else lambda plan: learned.write(plan, pauses),
     )
@@ -246,27 +162,6 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     return running
 
 
-class _Telling:
-    """Tells an event to the journal, the log, and whoever asked."""
-
-    def __init__(self, clock: Clock, on_event: Callable[[Event], None] | None) -> None:
-        self.loop: Any = None
-        self._clock = clock
-        self._on_event = on_event
-
-    def __call__(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None:
-        event = Event(self._clock.now(), kind, detail, numbers)
-        is_bad = kind.endswith(("failed", "given-up", "no-room"))
-        logger.log(logging.WARNING if is_bad else logging.INFO, "%s: %s", kind, detail)
-        if self.loop is not None:
-            self.loop.note(kind, detail, at_s=event.at_s, numbers=numbers)
-        if self._on_event is not None:
-            try:
-                self._on_event(event)
-            except Exception:
-                logger.exception("who asked to be told of events failed; it goes on being told")
-
-
 def _checked(partitions: tuple[int, int] | None) -> tuple[int | None, int | None]:
     if partitions is None:
         return None, None
@@ -283,9 +178,10 @@ def _checked(partitions: tuple[int, int] | None) -> tuple[int | None, int | None
     return fewest, most
 
 
-def _first_cap(asked: int | str | None, known: int | None) -> int | None:
-    if asked == "auto":
-        return known or FIRST_CAP
+def _first_cap(asked: int | str | None) -> int | None:
+    """What a batch is limited to before anything is known."""
+    if asked == AUTO:
+        return FIRST_CAP
     if asked is None or (isinstance(asked, int) and asked >= 1):
         return asked
     raise InputError(f'max_records_per_batch {asked!r} is not allowed; give a number from 1 on, "auto" or None.')

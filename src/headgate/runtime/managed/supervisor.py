@@ -6,18 +6,17 @@ It has no thread of its own: ``tend`` looks once and does what is due.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError, QueryFailedError
 from headgate.core.query_plan import Plan
-from headgate.core.types import NO_NUMBERS, Instant, Number
+from headgate.core.types import Instant
 from headgate.core.units import format_duration
 from headgate.runtime.clock import Clock
 from headgate.runtime.managed.backoff import Backoff
+from headgate.runtime.managed.contracts import Advises, Host, PlanChange, Repartitions, Teller
 from headgate.runtime.managed.failures import Failure, told_failure
-from headgate.runtime.managed.host import Host
 from headgate.runtime.managed.pauses import Pauses
 
 logger = logging.getLogger("headgate")
@@ -25,53 +24,18 @@ logger = logging.getLogger("headgate")
 STOP_WITHIN_S = 60.0
 """How long a running batch may take to end before a change is put off."""
 TRIES = 3
-"""How often a change is tried before it is given up."""
-
-
-class Teller(Protocol):
-    def __call__(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None: ...
+"""How often it is tried to stop the query between two batches before a change is given up."""
+FAILED_CHANGES = 2
+"""After so many failed changes of the state partitions no other one is advised: each costs a pause."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlanChange:
-    """Another plan for the query, and why."""
+class _Pause:
+    """A pause that a change has brought, and that has not ended yet."""
 
-    plan: Plan
-    reason: str
-    expected_pause_s: float = 0.0
-
-
-class Advises(Protocol):
-    """Who is asked at each look whether another plan is wanted."""
-
-    def advise(self, plan: Plan) -> PlanChange | None: ...
-
-    def started(self, at_s: float) -> None:
-        """The query was started."""
-        ...
-
-    def cap_refused(self) -> None:
-        """The limit of a query that runs cannot be changed: it takes a restart."""
-        ...
-
-    def partitions_refused(self) -> None:
-        """The state of this query cannot be repartitioned."""
-        ...
-
-
-class Repartitions(Protocol):
-    """How the state of a stopped query is spread over another number of partitions."""
-
-    @property
-    def partitions(self) -> int | None:
-        """How many there are; ``None`` before the first batch."""
-        ...
-
-    def change(self, after: int, now: Instant) -> None: ...
-
-    def recover(self) -> str:
-        """End or undo what was cut off; gives what was done, or nothing."""
-        ...
+    began_s: Instant
+    expected_s: float
+    repartitions: bool
 
 
 class Supervisor:
@@ -117,17 +81,14 @@ class Supervisor:
         self._due_s: float | None = clock.now()
         self._no_room = ""
         self._asked: PlanChange | None = None
+        self._pause: _Pause | None = None
         self._tries = 0
+        self._failed_changes = 0
 
     @property
     def has_ended(self) -> bool:
         """The query ended by itself, or was given up."""
         return self._ended
-
-    @property
-    def _is_up(self) -> bool:
-        """It was started, and no start is due."""
-        return self._due_s is None and not self._ended
 
     def ask(self, plan: Plan, reason: str) -> None:
         """Have a plan put in force at the next look."""
@@ -152,8 +113,10 @@ class Supervisor:
                 self._start()
         elif not self._host.is_running:
             self._on_end()
-        elif self._host.has_finished_a_batch:
+        elif (first_batch_s := self._host.first_batch_s) is not None:
             self._backoff.forget()
+            if self._pause is not None:
+                self._end_pause(self._pause, first_batch_s)
             # Only now is it known where it stands: a batch that an earlier start left half done is done.
             self._follow_advice()
 
@@ -210,11 +173,12 @@ class Supervisor:
             self._ended = True
             self._tell("query-ended", "the query has ended by itself, or was stopped by others")
             return
-        if self._host.has_finished_a_batch:
+        if self._host.first_batch_s is not None:
             self._backoff.forget()
         self._on_failure(told_failure(said))
 
     def _on_failure(self, failure: Failure) -> None:
+        self._pause = None  # What came now is no longer that of a change.
         wait_s = self._backoff.next_s()
         if not failure.can_heal:
             self._give_up(failure)
@@ -259,8 +223,8 @@ class Supervisor:
 
     def _restart(self, change: PlanChange, *, repartitions: bool) -> None:
         expected_s = change.expected_pause_s
-        numbers: dict[str, Number] = {"expected_pause_s": expected_s}
-        self._tell("change-begun", f"{change.reason}; a pause of {format_duration(expected_s)} is expected", numbers)
+        begun = f"{change.reason}; a pause of {format_duration(expected_s)} is expected"
+        self._tell("change-begun", begun, {"expected_pause_s": expected_s})
         # Whatever comes now, it is started again at the next look if not before.
         self._due_s = self._clock.now()
         if not self._host.stop(STOP_WITHIN_S):
@@ -273,14 +237,19 @@ class Supervisor:
         made = self._repartitioned(change, began_s) if repartitions else True
         if made:
             self.plan = change.plan
+            self._pause = _Pause(began_s, expected_s, repartitions)
         self._tries = 0
         self._start()
-        if made and self._is_up:
-            pause_s = self._clock.now() - began_s
-            self._pauses.add(pause_s, repartitions=repartitions)
-            self._changed(self.plan)
-            told = f"paused for {format_duration(pause_s)}, {format_duration(expected_s)} were expected"
-            self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers | {"pause_s": pause_s})
+
+    def _end_pause(self, pause: _Pause, first_batch_s: float) -> None:
+        """The first batch after a change has ended: until it began, nothing was done."""
+        self._pause = None
+        pause_s = max(0.0, self._clock.now() - pause.began_s - first_batch_s)
+        self._pauses.add(pause_s, repartitions=pause.repartitions)
+        self._changed(self.plan)
+        told = f"paused for {format_duration(pause_s)}, {format_duration(pause.expected_s)} were expected"
+        numbers = {"expected_pause_s": pause.expected_s, "pause_s": pause_s}
+        self._tell("change-made", f"{self.plan.in_words()}; {told}", numbers)
 
     def _put_off(self, change: PlanChange) -> None:
         """The query could not be stopped between two batches; after the next batch there is another try."""
@@ -299,8 +268,9 @@ class Supervisor:
         try:
             self._repartitioning.change(change.plan.state_partitions, now)
         except (EngineError, OSError) as error:
-            if self._advisor is not None:
+            self._tell("change-failed", f"{error} The query goes on as it was.")
+            self._failed_changes += 1
+            if self._failed_changes == FAILED_CHANGES and self._advisor is not None:
                 self._advisor.partitions_refused()
-            self._tell("change-failed", f"{error} The query goes on as it was, and this is not tried again.")
             return False
         return True

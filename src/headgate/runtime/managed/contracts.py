@@ -1,0 +1,87 @@
+"""What a supervisor of a query works with: the seam between it and Spark, or a test's stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from headgate.core.query_plan import Plan
+from headgate.core.types import NO_NUMBERS, Instant, Number
+
+
+class Teller(Protocol):
+    def __call__(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """Another plan for the query, and why."""
+
+    plan: Plan
+    reason: str
+    expected_pause_s: float = 0.0
+
+
+class Host(Protocol):
+    """Starts and stops one query. A failure to start is an exception, whose text is what is known of it."""
+
+    def start(self, plan: Plan) -> None: ...
+
+    def stop(self, within_s: float) -> bool:
+        """Stop it, between two batches if it gets there in time; whether it did."""
+        ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why the query that was started last has ended; ``None`` if nothing went wrong."""
+        ...
+
+    @property
+    def first_batch_s(self) -> float | None:
+        """How long the first batch took since it was started last; ``None`` before that has ended."""
+        ...
+
+    def set_cap(self, records: int) -> bool:
+        """Limit the batches of the running query; whether that was possible without a restart."""
+        ...
+
+    def repartition(self, partitions: int) -> None:
+        """Spread the state of the stopped query over so many partitions, or end what was left half done."""
+        ...
+
+
+class Advises(Protocol):
+    """Who is asked at each look whether another plan is wanted."""
+
+    def advise(self, plan: Plan) -> PlanChange | None: ...
+
+    def started(self, at_s: float) -> None:
+        """The query was started."""
+        ...
+
+    def cap_refused(self) -> None:
+        """The limit of a query that runs cannot be changed: it takes a restart."""
+        ...
+
+    def partitions_refused(self) -> None:
+        """The state of this query cannot be repartitioned."""
+        ...
+
+
+class Repartitions(Protocol):
+    """How the state of a stopped query is spread over another number of partitions."""
+
+    @property
+    def partitions(self) -> int | None:
+        """How many there are; ``None`` before the first batch."""
+        ...
+
+    def change(self, after: int, now: Instant) -> None: ...
+
+    def recover(self) -> str:
+        """End or undo what was cut off; gives what was done, or nothing."""
+        ...
