@@ -31,8 +31,8 @@ HEADGATE = (sys.executable, "-c", "from headgate.cli import main; main()")
         (["version", "--jsn"], "no such option: --jsn (Possible options: --json). See 'headgate version --help'."),
         (["explain"], "missing argument 'JOURNAL'. See 'headgate explain --help'."),
         (
-            ["simulate", "--workload", "constant:1", "--service-rate", "many", "--seconds", "1"],
-            "invalid value 'many' for '--service-rate': Input should be a valid number, "
+            ["simulate", "--workload", "constant:1", "--service-rate", "1", "--seconds", "1", "--price", "much"],
+            "invalid value 'much' for '--price': Input should be a valid number, "
             "unable to parse string as a number. See 'headgate simulate --help'.",
         ),
     ],

@@ -19,6 +19,8 @@ from tests.cli.commands import refused
             ("steady-job", "--validate", "2"),
             "executors 1,2,4,2 are not allowed; each must be at least 1 and",
         ),
+        ((), "either one APP or --all is needed; write for example headgate mst steady-job."),
+        (("grep", "--all"), "either one APP or --all is needed"),
         (("steady-job", "--cost", "soon"), "--cost: duration 'soon' is not understood"),
         (("steady-job", "--save", "no/such/folder.json"), "there is no folder no/such"),
     ],

@@ -142,3 +142,31 @@ def test_the_json_has_the_error_budget_and_the_money() -> None:
     assert data["budgets"]["job"]["asked"] == "latency p95 < 10s"
     assert data["spending"]["spent"] == pytest.approx(data["summary"]["cost"])
     assert data["summary"]["cost"] == pytest.approx(2 * data["summary"]["instance_seconds"] / 3600)
+
+
+def test_a_job_may_be_as_fast_as_one_that_was_measured(tmp_path: Path) -> None:
+    file = tmp_path / "mst.json"
+    curve = [{"executors": size, "throughput_per_s": rate} for size, rate in ((1, 10.0), (2, 15.0), (3, 16.0))]
+    file.write_text(json.dumps({"version": 1, "curve": curve}))
+    job = ("--workload", "constant:20", "--seconds", "10m", "--model", "micro-batch", "--min", "3", "--max", "3")
+    fast, slow = (
+        headgate("simulate", *job, *REACTIVE, "--service-rate", service, "--json") for service in ("10", str(file))
+    )
+    late = [json.loads(one.stdout)["summary"]["late_records_pct"] for one in (fast, slow)]
+    assert (late[0] < 10, late[1] > 50) == (True, True), "three of them get through 30 records/s, or 16"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--service-rate", "fast"), "--service-rate 'fast' is neither a number nor a file; write for example 10"),
+        (("--service-rate", "mst.json", "--model", "queue"), "--model queue does not go with the model file mst.json"),
+        (("--service-rate", "mst.json"), "model file 'mst.json' has version None; version 1 is needed"),
+    ],
+)
+def test_a_service_rate_that_is_none_is_told(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mst.json").write_text("{}")
+    assert said in refused(*SIMULATE, *arguments)

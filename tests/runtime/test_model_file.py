@@ -12,7 +12,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.lab.mst import Measurement, MstPlan, fitted
 from headgate.policies import Context
-from headgate.runtime.model_file import policy_with_files
+from headgate.runtime.model_file import measured_job, policy_with_files
 from headgate.runtime.simulate import simulate
 from headgate.workloads import parse_workload
 from tests.core.building import JOB
@@ -49,6 +49,20 @@ def test_a_run_sizes_by_the_model_from_its_first_block_on(tmp_path: Path) -> Non
         seconds=60.0,
     )
     assert result.decisions[0].targets == {"job": 4}
+
+
+def test_a_simulated_job_may_be_as_fast_as_one_that_was_measured(tmp_path: Path) -> None:
+    rate_per_s, model = measured_job(Path(saved(tmp_path)))
+    assert rate_per_s == pytest.approx(100.0, rel=0.02)
+    assert [count for count, _ in model.speed_up] == [1, 2, 3, 4]
+    assert model.efficiency(2) == pytest.approx(1.0, rel=0.02)
+
+
+def test_a_file_without_a_curve_describes_no_job(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not say what one instance gets through"):
+        measured_job(Path(saved(tmp_path, curve=[])))
+    with pytest.raises(InputError, match=r"is damaged: KeyError\('executors'\)"):
+        measured_job(Path(saved(tmp_path, curve=[{}])))
 
 
 @pytest.mark.parametrize(

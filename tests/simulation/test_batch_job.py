@@ -36,6 +36,19 @@ def test_a_batch_takes_its_overhead_and_the_service_of_what_arrived() -> None:
     assert newest(running, 14) == Batch(10, 13, 100, 0, trigger_interval_s=10, instances=1)
 
 
+@pytest.mark.parametrize(("ready", "took_s"), [(1, 8.0), (2, 5.0), (3, 4.5), (4, 4.0), (8, 4.0)])
+def test_several_instances_may_get_through_less_than_as_many_times_as_much(ready: int, took_s: float) -> None:
+    model = MicroBatch(trigger_interval_s=10, overhead_s=0, speed_up=((1, 1.0), (2, 1.6), (4, 2.0)))
+    batch = newest(job("constant:40", 50, model, ready), 19.9)
+    assert batch.processing_time_s == pytest.approx(took_s if ready != 3 else 8 / 1.8)
+
+
+@pytest.mark.parametrize("speed_up", [((2, 1.0),), ((1, 1.0), (1, 2.0)), ((1, 0.0),)])
+def test_a_speed_up_begins_with_one_instance_and_rises(speed_up: tuple[tuple[int, float], ...]) -> None:
+    with pytest.raises(InputError, match=r"speed_up .* is not allowed; it must be rising instances from 1 on"):
+        MicroBatch(speed_up=speed_up)
+
+
 def test_a_reading_tells_how_far_the_job_is_now() -> None:
     running = job("constant:10", 50, MicroBatch(trigger_interval_s=10, overhead_s=1))
     running.advance(5)

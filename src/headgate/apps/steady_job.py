@@ -7,7 +7,7 @@ as they would on machines of their own: two of them get through twice as much, a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.apps.load_source import LoadSource
 
-__all__ = ["Output", "SparkSession", "SteadyJob", "StreamingQuery"]
+__all__ = ["Output", "SparkSession", "SteadyJob", "StreamingQuery", "working"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SteadyJob:
             .load()
         )
         return (
-            records.mapInArrow(_working(self.cost_s), "id long")
+            records.mapInArrow(working(self.cost_s), "id long")
             .writeStream.format("parquet")
             .option("path", self.output)
             .option("checkpointLocation", str(self.directory / "checkpoint"))
@@ -107,7 +107,9 @@ class Output:
         return self.missing == 0 and self.doubled == 0
 
 
-def _working(cost_s: float):  # type: ignore[no-untyped-def]
+def working(cost_s: float) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For ``mapInArrow``: each record keeps its task waiting for so long."""
+
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             time.sleep(cost_s * batch.num_rows)

@@ -14,6 +14,7 @@ from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
 from headgate.cli.load import load
 from headgate.cli.mst import mst
+from headgate.cli.pipeline import pipeline
 from headgate.cli.policies import policies
 from headgate.cli.report import report
 from headgate.cli.rules import rules
@@ -51,6 +52,7 @@ app.add_typer(cluster, name="cluster")
 app.add_typer(kafka, name="kafka")
 app.command()(load)
 app.add_typer(application, name="app")
+app.add_typer(pipeline, name="pipeline")
 app.add_typer(lab, name="lab")
 app.command()(version)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -13,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, duration_s, key_values, make_console, write_json
+from headgate.cli.common import (
+    JsonOption,
+    check_target,
+    duration_s,
+    key_values,
+    make_console,
+    prepare_folder,
+    write_json,
+)
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 
@@ -104,6 +110,14 @@ def run(  # noqa: PLR0913 - one parameter per option
     ] = "2..8",
     trigger: Annotated[str, typer.Option(metavar="DURATION", help="Time between batches, at least.")] = "1s",
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between decisions.")] = "2s",
+    record_cost: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="Each record waits so long, as for a service elsewhere: then also executors that share a few cores "
+            "add up.",
+        ),
+    ] = "0s",
     check: Annotated[
         bool, typer.Option("--check", help="Compare the results with a batch computation over the same records.")
     ] = False,
@@ -151,10 +165,11 @@ def run(  # noqa: PLR0913 - one parameter per option
         state_partitions=_bounds("--state-partitions", state_partitions),
         trigger_interval_s=duration_s("--trigger", trigger),
         interval_s=duration_s("--interval", interval),
+        record_cost_s=duration_s("--record-cost", record_cost),
         check=check,
     )
-    _make("--folder", plan.folder.path)
-    _make("--checkpoint", plan.folder.checkpoint)
+    prepare_folder("--folder", plan.folder.path)
+    prepare_folder("--checkpoint", plan.folder.checkpoint)
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     result = _run(plan, console)
@@ -198,15 +213,6 @@ def _load(
         )
     speed, keys, skew, seed = records
     return Load(workload, name, seconds, parse_speed(speed), keys, skew, seed)
-
-
-def _make(option: str, folder: Path) -> None:
-    """Make a folder, or say that it cannot be written to before anything is started."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise InputError(f"{option} {folder} cannot be written to: {os.strerror(error.errno or 0).lower()}.") from error
 
 
 # ------------------------------------------------------------------------------------------------------------- running

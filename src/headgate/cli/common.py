@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -123,6 +124,17 @@ def check_target(target: Path | str | None, *, journal: Path | None = None) -> N
         raise InputError(f"{path} is the journal; another file is needed to write to.")
 
 
+def prepare_folder(option: str, folder: Path) -> None:
+    """Make a folder for what a command writes, or refuse one that cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InputError(
+            f"{option} {folder} cannot be written to: {(error.strerror or str(error)).lower()}."
+        ) from error
+
+
 # -------------------------------------------------------------------------------------------------------------- input
 
 
@@ -164,9 +176,9 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def say(sentence: str) -> None:
-    """A sentence to standard output, as it is: no markup, and no line ends where the terminal ends."""
-    make_console().print(sentence, markup=False, soft_wrap=True)
+def say(sentence: str, *, stderr: bool = False) -> None:
+    """A sentence as it is: no markup, and no line ends where the terminal ends."""
+    make_console(stderr=stderr).print(sentence, markup=False, soft_wrap=True)
 
 
 @contextmanager

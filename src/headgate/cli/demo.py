@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +13,10 @@ from headgate.cli.common import (
     duration_s,
     key_values,
     make_console,
+    prepare_folder,
     write_json,
 )
 from headgate.core.defaults import DEFAULT_POLICY
-from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,13 +62,7 @@ def demo(
         policy=policy,
         settings=key_values("--set", setting or []),
     )
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=output).close()
-    except OSError as error:
-        raise InputError(
-            f"--output {output} cannot be written to: {(error.strerror or str(error)).lower()}."
-        ) from error
+    prepare_folder("--output", output)
     from headgate.cli.live_view import Shown, live_view
 
     # Where JSON goes to standard output, the view must not.

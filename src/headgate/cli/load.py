@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
 from headgate.cli.kafka import BootstrapOption, own_broker
 from headgate.core.errors import EngineError, InputError
 
 if TYPE_CHECKING:
     from headgate.local.producer import TopicSink
     from headgate.workloads.replay import Standing
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 
 
 def load(  # noqa: PLR0913 - one parameter per option
@@ -89,7 +83,7 @@ def load(  # noqa: PLR0913 - one parameter per option
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     title = f"[bold]headgate load[/bold] · {workload} · {app} → {topic}"
-    with _stopped_by_signals() as stop, load_view(console, title, total=total, lasting_s=asked.lasting_s) as view:
+    with stopped_by_signals() as stop, load_view(console, title, total=total, lasting_s=asked.lasting_s) as view:
         result = replay.run(stop, view.tell)
     if json_file is not None:
         described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **asked.to_json()}
@@ -133,26 +127,6 @@ def _sink(bootstrap: str, topic: str) -> TopicSink:
         return TopicSink(bootstrap, topic)
     except EngineError as error:  # Before anything was sent, a broker that is not there is a wrong address.
         raise InputError(str(error)) from error
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that is set by the first signal to end; a second one interrupts whatever is going on."""
-    from headgate.local.interruption import SIGNALS
-
-    stop = threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # ------------------------------------------------------------------------------------------------------------- output

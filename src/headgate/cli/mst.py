@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, duration_s, make_console, write_json
+from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
 from headgate.core.errors import InputError
+from headgate.core.types import JSON
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,62 +21,122 @@ if TYPE_CHECKING:
 
 
 def mst(  # noqa: PLR0913 - one option per thing that a user may say about a measurement
-    app: Annotated[str, typer.Argument(metavar="APP", help="The job to measure: steady-job.")],
+    app: Annotated[
+        str | None,
+        typer.Argument(metavar="APP", help="The job to measure: steady-job, or one of headgate app list."),
+    ] = None,
     *,
+    every: Annotated[bool, typer.Option("--all", help="Measure every application, one after the other.")] = False,
     executors: Annotated[str, typer.Option(metavar="SIZES", help="Which sizes to measure, such as 1,2,4.")] = "1,2,4",
     validate: Annotated[
         str, typer.Option(metavar="SIZES", help="Further sizes, to choose between the two models.", show_default=False)
     ] = "",
-    cost: Annotated[str, typer.Option(metavar="DURATION", help="How long one record keeps an executor busy.")] = "20ms",
+    cost: Annotated[str, typer.Option(metavar="DURATION", help="How long a record of steady-job takes.")] = "20ms",
     partitions: Annotated[int, typer.Option(metavar="N", help="Tasks per batch.")] = 12,
     batch: Annotated[str, typer.Option(metavar="DURATION", help="About how long a batch takes.")] = "2s",
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="How long one size may take to settle.")] = "2m",
     save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The model file; mst-APP.json if not given.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="The model file, mst-APP.json if not given; with --all their folder, mst if not given.",
+            show_default=False,
+        ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write an HTML page with the curve.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Write an HTML page with the curves.", show_default=False)
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Measure the throughput that a real Spark job sustains at most, by its number of executors.
 
-    Starts a Spark cluster on this machine, fills the job's source before it starts, and watches the throughput of each
-    size until it settles: four of the last five batches within 5% of the one before. Writes both fitted models with
-    their uncertainty, and the measurements: mst-0 … mst-7 and quantile load them by model_file=FILE. Everything it
+    Starts a Spark cluster on this machine, gives the job more records than it can do, and watches the throughput of
+    each size until it settles: four of the last five batches within 5% of the one before. Writes both fitted models
+    with their uncertainty, and the measurements: mst-0 … mst-7 and quantile load them by model_file=FILE. With --all a
+    job that cannot be measured is told of and the others are still measured; the exit code is 1 then. Everything it
     started is gone afterwards, also after Ctrl-C.
 
     [bold]Examples[/bold]
       [cyan]headgate mst steady-job --executors 1,2,4 --save mst.json --plot mst.html[/cyan]
       [cyan]headgate mst steady-job --executors 1,2,4,6 --validate 3,5 --cost 10ms --json[/cyan]
+      [cyan]headgate mst nexmark-5 --executors 1,2[/cyan]
+      [cyan]headgate mst --all --executors 1,2,4 --save models --plot mst.html[/cyan]
     """
-    from headgate.lab.mst import MstPlan, measure_mst
+    from headgate.lab.mst import MstPlan
 
-    plan = MstPlan(
-        executors=_sizes("--executors", executors),
-        validation=_sizes("--validate", validate),
-        app=app,
-        cost_s=duration_s("--cost", cost),
-        partitions=partitions,
-        batch_s=duration_s("--batch", batch),
-        timeout_s=duration_s("--timeout", timeout),
-    )
-    file = Path(f"mst-{app}.json") if save is None else save
-    for target in (file, plot, json_file):
+    plans = [
+        MstPlan(
+            executors=_sizes("--executors", executors),
+            validation=_sizes("--validate", validate),
+            app=one,
+            cost_s=duration_s("--cost", cost),
+            partitions=partitions,
+            batch_s=duration_s("--batch", batch),
+            timeout_s=duration_s("--timeout", timeout),
+        )
+        for one in _chosen(app, every)
+    ]
+    files = _files(plans, save, every=every)
+    for target in (*files, plot, json_file):
         check_target(target)
     if plot is not None:
         from headgate.lab.report import require_plotly
 
         require_plotly()
     console = make_console(stderr=json_file == "-")
-    with _view(console, plan) as view:
-        result = measure_mst(plan, view)
-    write_json(result.to_json(), str(file))
-    if plot is not None:
-        _write_plot(plot, result)
+    results, failed = _measure(plans, files, console)
+    if plot is not None and results:
+        _write_plot(plot, results)
     if json_file is not None:
-        write_json(result.to_json(), json_file)
-    _print(result, file, plot, console)
+        found = [one.to_json() for one in results]
+        write_json(found if every else found[0], json_file)
+    _print(results, console)
+    for path in (*(file for file in files if file.exists()), *([plot] if plot is not None and results else [])):
+        say(f"written: {path}", stderr=json_file == "-")
+    for sentence in failed:
+        say(sentence, stderr=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _chosen(app: str | None, every: bool) -> list[str]:
+    if every == (app is not None):
+        raise InputError("either one APP or --all is needed; write for example headgate mst steady-job.")
+    if app is not None:
+        return [app]
+    from headgate.lab.mst import measurable
+
+    return measurable()
+
+
+def _files(plans: Sequence[MstPlan], save: Path | None, *, every: bool) -> list[Path]:
+    if not every:
+        return [save or Path(f"mst-{plans[0].app}.json")]
+    folder = save or Path("mst")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--save {str(folder)!r} cannot be made a folder: {error.strerror}.") from error
+    return [folder / f"{plan.app}.json" for plan in plans]
+
+
+def _measure(plans: Sequence[MstPlan], files: Sequence[Path], console: Console) -> tuple[list[MstResult], list[str]]:
+    """The results, each in its file as soon as there is one, and what kept others from being measured."""
+    from headgate.core.errors import HeadgateError
+    from headgate.lab.mst_measuring import measure_all
+
+    results: list[MstResult] = []
+    failed: list[str] = []
+    with _view(console, plans) as view:
+        for plan, file, found in zip(plans, files, measure_all(plans, view.begin), strict=True):
+            if isinstance(found, HeadgateError):
+                if len(plans) == 1:
+                    raise found
+                failed.append(f"{plan.app} was not measured: {found}")
+                continue
+            write_json(found.to_json(), str(file))
+            results.append(found)
+    return results, failed
 
 
 def _sizes(option: str, text: str) -> tuple[int, ...]:
@@ -88,11 +149,23 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
 class MstView:
     """What is measured, line by line; on a terminal it is redrawn."""
 
-    def __init__(self, console: Console, plan: MstPlan) -> None:
+    def __init__(self, console: Console, plans: Sequence[MstPlan]) -> None:
         self._console = console
-        self._plan = plan
+        self._plans = plans
+        self._plan = plans[0]
         self._stage = ""
         self._rows: dict[int, tuple[Sequence[float], str]] = {}
+
+    def begin(self, plan: MstPlan) -> MstView:
+        if plan is not self._plan or not self._stage:
+            self._plan, self._rows = plan, {}
+            self._say(f"{plan.app}{self._place}")
+        return self
+
+    @property
+    def _place(self) -> str:
+        count = len(self._plans)
+        return f" ({self._plans.index(self._plan) + 1} of {count})" if count > 1 else ""
 
     def stage(self, text: str) -> None:
         self._stage = text
@@ -103,7 +176,7 @@ class MstView:
 
     def settled(self, measurement: Measurement) -> None:
         throughput = measurement.throughput_per_s
-        told = "did not settle in time" if throughput is None else f"{throughput:.1f} records/s"
+        told = "did not settle in time" if throughput is None else f"{throughput:,.1f} records/s"
         self._rows[measurement.executors] = (measurement.readings, told)
         self._say(f"{measurement.executors} executors: {told} ({len(measurement.readings)} batches)")
 
@@ -116,19 +189,20 @@ class MstView:
 
         from headgate.cli.sparklines import sparkline
 
-        table = Table(title=f"headgate mst {self._plan.app}", caption=self._stage, box=None, padding=(0, 2, 0, 0))
+        title = f"headgate mst {self._plan.app}{self._place}"
+        table = Table(title=title, caption=self._stage, box=None, padding=(0, 2, 0, 0))
         for heading in ("executors", "throughput by batch", "newest", ""):
             table.add_column(heading, no_wrap=True)
         for size in self._plan.sizes:
             readings, told = self._rows.get(size, ((), ""))
-            newest = f"{readings[-1]:.1f}/s" if readings else ""
+            newest = f"{readings[-1]:,.1f}/s" if readings else ""
             table.add_row(str(size), sparkline(list(readings), 24), newest, told)
         return table
 
 
 @contextmanager
-def _view(console: Console, plan: MstPlan) -> Iterator[MstView]:
-    view = MstView(console, plan)
+def _view(console: Console, plans: Sequence[MstPlan]) -> Iterator[MstView]:
+    view = MstView(console, plans)
     if not console.is_terminal:
         yield view
         return
@@ -138,34 +212,43 @@ def _view(console: Console, plan: MstPlan) -> Iterator[MstView]:
         yield view
 
 
-def _write_plot(path: Path, result: MstResult) -> None:
+def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     from headgate.lab.scenario import Outcome, Plot, Scenario
     from headgate.lab.scenario_report import write_scenario_report
 
-    data, layout = result.figure()
+    plan = results[0].plan
     notes = [
-        f"A batch is given about {result.plan.batch_s:g} s of work; a size has settled when four of its last five "
-        "batches are within 5% of the one before, and these are the points of the plot.",
-        f"Model 1 is 1 / (w0 + w1/m + w2·m + w3·m²), model 2 is w0 + w1·m − w2·m²; σ is "
-        f"{result.selected.deviation:.2f} records/s for the chosen one.",
+        f"A batch is given about {plan.batch_s:g} s of work; a size has settled when four of its last five batches are "
+        "within 5% of the one before, and these are the points of the plots.",
+        "Model 1 is 1 / (w0 + w1/m + w2·m + w3·m²), model 2 is w0 + w1·m − w2·m²; the band is two deviations of the "
+        "chosen one.",
     ]
-    outcome = Outcome(result.rows(), notes, [Plot("Maximum sustainable throughput", data, layout)])
+    plots = [Plot(f"{one.plan.app}: maximum sustainable throughput", *one.figure()) for one in results]
+    outcome = Outcome([row for one in results for row in _rows(one, with_app=len(results) > 1)], notes, plots)
     summary = "The throughput that a job sustains at most, by its number of executors."
-    write_scenario_report(path, Scenario(f"mst {result.plan.app}", summary, lambda _: outcome), outcome)
+    name = f"mst {plan.app}" if len(results) == 1 else "mst --all"
+    write_scenario_report(path, Scenario(name, summary, lambda _: outcome), outcome)
 
 
-def _print(result: MstResult, file: Path, plot: Path | None, console: Console) -> None:
+def _rows(result: MstResult, *, with_app: bool) -> list[dict[str, JSON]]:
+    app: dict[str, JSON] = {"app": result.plan.app} if with_app else {}
+    return [app | row for row in result.rows()]
+
+
+def _print(results: Sequence[MstResult], console: Console) -> None:
     from rich.table import Table
-    from rich.text import Text
 
     from headgate.lab.scenario_report import cell
 
-    rows = result.rows()
+    rows = [row for one in results for row in _rows(one, with_app=len(results) > 1)]
+    if not rows:
+        return
     table = Table(*rows[0], box=None, padding=(0, 2, 0, 0))
     for row in rows:
         table.add_row(*(cell(value) for value in row.values()))
     console.print()
     console.print(table)
-    chosen = result.selected
-    console.print(f"\nmodel {int(chosen.kind)} is chosen, with a deviation of {chosen.deviation:.2f} records/s")
-    console.print(Text(f"model: {file}" + ("" if plot is None else f"\nplot:  {plot}"), style="dim"), soft_wrap=True)
+    for one in results:
+        chosen = one.selected
+        told = f"model {int(chosen.kind)} is chosen, with a deviation of {chosen.deviation:,.2f} records/s"
+        console.print(f"\n{one.plan.app}: {told}" if len(results) > 1 else f"\n{told}")

@@ -35,7 +35,12 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, csv:PATH or trace:NAME.")
     ],
     service_rate: Annotated[
-        float, typer.Option(metavar="RATE", help="Records per second that one instance processes.")
+        str,
+        typer.Option(
+            metavar="RATE|FILE",
+            help="Records per second that one instance processes; or a model file of headgate mst, by which several "
+            "may add up to less.",
+        ),
     ],
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the run is, in simulated time.")],
     policy: Annotated[
@@ -89,7 +94,14 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         str, typer.Option(metavar="DURATION", help="Time until an instance that has nothing more to do is gone.")
     ] = "0s",
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two decisions.")] = "5s",
-    model: Annotated[str, typer.Option(metavar="MODEL", help="How the job works: queue or micro-batch.")] = "queue",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="How the job works: queue or micro-batch.",
+            show_default="queue; micro-batch with a model file",
+        ),
+    ] = None,
     readings: Annotated[
         str, typer.Option(metavar="HOW", help="What is seen of micro-batches: spark, kafka or perfect.")
     ] = "spark",
@@ -159,8 +171,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     asked = _asked(text_or_file(objective).priced(price), min_instances, max_instances)
     offered = parse_workload(workload)
     options: dict[str, Any] = {
-        "service_rate_per_s": service_rate,
-        "model": model,
+        **_service(service_rate, model),
         "readings": readings,
         "startup_s": duration_s("--startup", startup),
         "startup_spread": startup_spread,
@@ -219,6 +230,24 @@ def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -
             result = run_simulation("static", workload, objective=objective, start=size, **options)
             compared[f"{size} instance{'s' if size > 1 else ''}"] = result.summary
     return compared
+
+
+def _service(rate: str, model: str | None) -> dict[str, Any]:
+    """How fast the job is: by a number, or as it was measured."""
+    from headgate.runtime.model_file import measured_job
+
+    try:
+        return {"service_rate_per_s": float(rate), "model": model or "queue"}
+    except ValueError:
+        if not Path(rate).exists():
+            raise InputError(
+                f"--service-rate {rate!r} is neither a number nor a file; write for example 10, or the model file "
+                "that headgate mst has written."
+            ) from None
+    if model not in (None, "micro-batch"):
+        raise InputError(f"--model {model} does not go with the model file {rate}; it is of a micro-batch job.")
+    single, batches = measured_job(Path(rate))
+    return {"service_rate_per_s": single, "model": batches}
 
 
 def _write_report(

@@ -8,7 +8,9 @@
     ├── EngineError           the engine could not be observed or changed
     │   ├── EngineGoneError   it has ended for good: there is nothing left to scale
     │   ├── QueryFailedError  a managed query has failed in a way that starting it again cannot heal
-    │   └── UnsupportedEngineError   this session or version cannot be scaled, and what to change
+    │   ├── UnsupportedEngineError   this session or version cannot be scaled, and what to change
+    │   ├── ControllerAwayError      the controller of an agent does not answer just now
+    │   └── SupersededError          another agent has taken the place of this one
     ├── FetchError            what is fetched when it is first needed cannot be had
     ├── JournalError          the journal cannot be read or written
     └── StateError            saved state does not fit what it is restored into
@@ -61,6 +63,14 @@ class QueryFailedError(EngineError):
 
 class UnsupportedEngineError(EngineError):
     """This session or version cannot be scaled; the message says what to change."""
+
+
+class ControllerAwayError(EngineError):
+    """The controller of an agent does not answer just now; the job keeps its size."""
+
+
+class SupersededError(EngineError):
+    """Another agent has joined as the same operator; this one has nothing to say any more."""
 
 
 class FetchError(HeadgateError):

@@ -1,35 +1,28 @@
-"""Measuring the maximum sustainable throughput (MST) of a real job: give it more than it can do, and count.
-
-The source is filled before the job starts, so that it never waits for records. For each number of executors in turn, on
-one cluster on this machine, throughput is read batch by batch until it has settled. Then both MST models are fitted.
-"""
+"""The maximum sustainable throughput (MST) of a real job: what is measured, and the models that are fitted to it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from headgate._version import __version__
 from headgate.core.errors import EngineError, InputError, UnknownNameError
-from headgate.core.types import JSON, Decision, Verdict
-from headgate.policies.capacity.convergence import LAST, LEAST, TOLERANCE, converged
+from headgate.core.types import JSON
+from headgate.policies.capacity.convergence import LAST, LEAST, TOLERANCE
 from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION
 from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
 
-if TYPE_CHECKING:
-    from headgate.apps.steady_job import StreamingQuery
-    from headgate.engines.spark import SparkEngine, SparkSession
-    from headgate.local.cluster import LocalCluster
+STEADY_JOB = "steady-job"
+"""The job whose every record takes the same time; all others are applications."""
 
-APPS = ("steady-job",)
-_POLL_S = 0.2
-_START_TIMEOUT_S = 90.0
-_ENDLESS = 1_000_000_000
-"""Records that no measurement gets through."""
+
+def measurable() -> list[str]:
+    """The jobs that can be measured."""
+    from headgate.apps.registry import application_names
+
+    return [STEADY_JOB, *application_names()]
 
 
 @dataclass(frozen=True)
@@ -39,9 +32,9 @@ class MstPlan:
     executors: tuple[int, ...]
     validation: tuple[int, ...] = ()
     """Sizes that are measured to choose between the models, not to fit them."""
-    app: str = "steady-job"
+    app: str = STEADY_JOB
     cost_s: float = 0.02
-    """How long one record keeps one executor busy."""
+    """How long one record of the steady job keeps one executor busy; what one of an application takes shows."""
     partitions: int = 12
     """Tasks per batch."""
     batch_s: float = 2.0
@@ -50,8 +43,8 @@ class MstPlan:
     """How long one size may take to settle."""
 
     def __post_init__(self) -> None:
-        if self.app not in APPS:
-            raise UnknownNameError("application", self.app, APPS)
+        if self.app not in measurable():
+            raise UnknownNameError("application", self.app, measurable())
         sizes = (*self.executors, *self.validation)
         if min(sizes, default=0) < 1 or len(set(sizes)) != len(sizes):
             raise InputError(f"executors {_listed(sizes)} are not allowed; each must be at least 1 and given once.")
@@ -65,8 +58,9 @@ class MstPlan:
     def sizes(self) -> tuple[int, ...]:
         return tuple(sorted((*self.executors, *self.validation)))
 
-    def rows_per_batch(self, executors: int) -> int:
-        return max(self.partitions, round(executors * self.batch_s / self.cost_s))
+    def rows_per_batch(self, throughput_per_s: float) -> int:
+        """What a job that gets through so much is given for one batch."""
+        return max(self.partitions, round(throughput_per_s * self.batch_s))
 
 
 @dataclass(frozen=True)
@@ -187,34 +181,6 @@ class MstResult:
         return data, layout
 
 
-class Watcher(Protocol):
-    """Is told how far the measurement is."""
-
-    def stage(self, text: str) -> None: ...
-
-    def reading(self, executors: int, readings: Sequence[float]) -> None: ...
-
-    def settled(self, measurement: Measurement) -> None: ...
-
-
-def measure_mst(plan: MstPlan, watcher: Watcher) -> MstResult:
-    """Measure every size on a cluster of its own, which is gone afterwards, and fit the models."""
-    from headgate.engines.spark import SparkEngine
-    from headgate.local.cluster import LocalCluster
-    from headgate.local.interruption import Interruption
-
-    watcher.stage("starting a Spark cluster on this machine")
-    with Interruption().watched() as interruption, LocalCluster(slots=max(plan.sizes)) as cluster:
-        watcher.stage("starting the driver")
-        spark = cluster.session("headgate-mst", executors=plan.sizes[0])
-        with interruption.ends(spark):
-            engine = SparkEngine(spark, take_over=True)
-            measurements = [_measure(plan, size, cluster, spark, engine, watcher) for size in plan.sizes]
-            version = spark.version
-            watcher.stage("stopping the cluster")
-    return fitted(plan, measurements, version)
-
-
 def fitted(plan: MstPlan, measurements: Sequence[Measurement], spark_version: str) -> MstResult:
     """Both models of what was measured, and the one that is nearer to the validation samples."""
     training, validation = MstSamples(), MstSamples()
@@ -231,65 +197,6 @@ def fitted(plan: MstPlan, measurements: Sequence[Measurement], spark_version: st
     chosen = select_model(training, validation if validation.sizes else None).kind
     selected = next(model for model in models if model.kind is chosen)
     return MstResult(plan, tuple(measurements), models, selected, spark_version)
-
-
-def _measure(
-    plan: MstPlan, size: int, cluster: LocalCluster, spark: SparkSession, engine: SparkEngine, watcher: Watcher
-) -> Measurement:
-    from headgate.apps.steady_job import SteadyJob
-
-    watcher.stage(f"waiting for {size} executors")
-    _resize(engine, size)
-    job = SteadyJob(
-        cluster.directory / f"job-{size}",
-        workload="constant:0",
-        seconds=0.0,
-        cost_s=plan.cost_s,
-        trigger_interval_s=0.0,
-        partitions=plan.partitions,
-        max_rows_per_batch=plan.rows_per_batch(size),
-        prefill=_ENDLESS,
-    )
-    watcher.stage(f"measuring {size} executors")
-    query = job.start(spark)
-    try:
-        measurement = _watch(plan, size, engine, query, watcher)
-    finally:
-        query.stop()
-    watcher.settled(measurement)
-    return measurement
-
-
-def _watch(plan: MstPlan, size: int, engine: SparkEngine, query: StreamingQuery, watcher: Watcher) -> Measurement:
-    readings: list[float] = []
-    until_s = time.monotonic() + plan.timeout_s
-    while time.monotonic() < until_s:
-        time.sleep(_POLL_S)
-        if not query.isActive:
-            raise EngineError(f"the job ended by itself: {query.exception()}")
-        observation = engine.observe()
-        sample = observation.samples.get("job")
-        if observation.instances["job"].ready != size:
-            readings.clear()  # An executor was lost: what it left unfinished is nobody's throughput.
-            continue
-        for batch in () if sample is None else sample.batches:
-            if batch.warming or not batch.records or batch.processing_time_s <= 0:
-                continue
-            readings.append(batch.records / batch.processing_time_s)
-            watcher.reading(size, readings)
-            if agreeing := converged(readings):
-                return Measurement(size, tuple(readings), tuple(agreeing))
-    return Measurement(size, tuple(readings), ())
-
-
-def _resize(engine: SparkEngine, size: int) -> None:
-    until_s = time.monotonic() + _START_TIMEOUT_S
-    while (instances := engine.observe().instances["job"]).ready != size or instances.planned != size:
-        if time.monotonic() > until_s:
-            raise EngineError(f"{instances.ready} of {size} executors were ready after {_START_TIMEOUT_S:g} s.")
-        verdict = Verdict("job", instances.planned, size, size, "measured", "this size is measured next")
-        engine.apply(Decision(time.time(), "mst", {"job": verdict}))
-        time.sleep(_POLL_S)
 
 
 def _model_json(model: MstModel) -> dict[str, JSON]:

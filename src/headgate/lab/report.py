@@ -66,6 +66,7 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
     receipts: Sequence[Receipt] = (),
     events: Sequence[Event] = (),
     comparison: Mapping[str, Summary] | None = None,
+    operators: Mapping[str, Summary] | None = None,
     notes: Sequence[str] = (),
 ) -> Path:
     """Write the report of one run and give its path.
@@ -80,16 +81,22 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
         receipts: What the engine answered, where that is known.
         events: What happened to the loop itself.
         comparison: The figures of other runs under the same load, such as fixed sizes, by name.
+        operators: The figures of each operator, where there are several and ``summary`` is of all of them.
         notes: Sentences under the heading: the workload, the settings, where numbers come from.
     """
     script = require_plotly()
     items = tell(decisions, observations, receipts, events)
     start_s = observations[0].at_s if observations else 0.0
-    operators = list(dict.fromkeys(name for observation in observations for name in observation.instances))
-    figures = [figure(observations, items, objective, operator) for operator in operators]
-    standing = replayed_standing(observations, objective, operators)
+    names = list(dict.fromkeys(name for observation in observations for name in observation.instances))
+    figures = [figure(observations, items, objective, name) for name in names]
+    standing = replayed_standing(observations, objective, names)
     notes = [*notes, *coverage_in_words(coverage(decisions, observations))]
-    sections = [_plots(operators), _comparison(summary, comparison) if comparison else "", _story(items, start_s)]
+    sections = [
+        _each(operators) if operators else "",
+        _plots(names),
+        _comparison(summary, comparison) if comparison else "",
+        _story(items, start_s),
+    ]
     page = Template(files("headgate.lab").joinpath("report.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),
         head=_head(observations, objective, notes),
@@ -183,6 +190,25 @@ def _plots(operators: Sequence[str]) -> str:
         key = "Shaded: the objective was violated. Triangles: decisions; point at one for its reason."
         parts.append(f'<p class="key">{key}</p></div>')
     return "".join(parts)
+
+
+def _each(operators: Mapping[str, Summary]) -> str:
+    """The figures of each operator in a table."""
+    headings = ("", "Latency p95", "Largest backlog", "Mean instances", "Instance hours", "Changes of size")
+    head = "".join(f'<th class="{"number" if heading else ""}">{escape(heading)}</th>' for heading in headings)
+    rows = []
+    for name, one in operators.items():
+        cells = (
+            _seconds(one.latency_p95_s),
+            _count(one.max_backlog),
+            f"{one.mean_instances:.2f}",
+            f"{one.instance_seconds / 3600:.2f}",
+            str(one.rescales),
+        )
+        numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
+        rows.append(f'<tr><td class="nowrap">{escape(name)}</td>{numbers}</tr>')
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<h2>Each operator</h2><div class="scroll">{table}</div>'
 
 
 # ----------------------------------------------------------------------------------------------------------- comparison

@@ -24,6 +24,7 @@ from headgate.local.detached import Detached, Found
 from headgate.local.keeper import Keeper
 from headgate.local.machine import LOOPBACK, QUICK_START, free_ports, java, spark_home
 from headgate.local.spark_servers import SparkPlan
+from headgate.workloads.traces import VARIABLE, trace_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,24 +123,32 @@ class LocalCluster:
         self.stop()
 
 
-def open_session(master_url: str, name: str, settings: Mapping[str, str], log: Path) -> SparkSession:
+def open_session(master_url: str, name: str, settings: Mapping[str, str], log: Path | None = None) -> SparkSession:
     """A session on a cluster; settings that make it ``starting_size`` hold until somebody takes it over.
 
-    ``log`` gets what the driver has to say.
+    ``log`` gets what the driver has to say, where that is not to go where all else goes.
     """
     from pyspark.sql import SparkSession
 
     # Spark starts Python sources and workers by this name; they must find what this process finds.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(name).master(master_url)
-    for key, value in settings.items():
+    for key, value in {**_traces(), **settings}.items():
         builder = builder.config(key, value)
-    with _stderr_to(log):
+    with contextlib.nullcontext() if log is None else _stderr_to(log):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     # It has asked for the first executors; from here on it would act by itself.
     session.sparkContext._jsc.sc().executorAllocationManager().get().stop()
     return session
+
+
+def _traces() -> dict[str, str]:
+    """Where executors find the public traces, of which some loads are made: they run in folders of their own."""
+    try:
+        return {f"spark.executorEnv.{VARIABLE}": str(trace_folder().resolve())}
+    except InputError:
+        return {}
 
 
 def local_settings(executors: int, executor_memory_mb: int = EXECUTOR_MEMORY_MB) -> dict[str, str]:

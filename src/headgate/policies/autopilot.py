@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from headgate.core.slo import LatencySlo, Slo, SlowShareSlo, ThroughputSlo
-from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
+from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.units import format_duration, instances_in_words
 from headgate.core.window import Window
 from headgate.forecast.contract import FloatArray
@@ -24,6 +24,7 @@ from headgate.policies.pilot.patience import SHORTEST_S, Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.prospect import Prospect, look_ahead
 from headgate.policies.pilot.rollout import compile_loops
+from headgate.policies.pilot.shared import Member, SharedBound
 
 LEAST_SHARE = 1e-4
 """Of which a share that may be late is taken to be at least: p100 cannot be had at any price."""
@@ -77,6 +78,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     name = "autopilot"
     summary = "Keeps the asked share of records in time at the least cost; needs only an objective."
     wakes = True
+    sees_graph = True
     Settings = AutopilotSettings
     # It knows of instances that are still to come, and waits for nothing when it has to grow.
     guards = GuardSettings(pending_timeout_s=0, recovery_timeout_s=0)
@@ -84,7 +86,15 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     def __init__(self, settings: AutopilotSettings, context: Context) -> None:
         super().__init__(settings, context)
         self._learned: dict[str, Learned] = {}
+        self._shared = self._shared_bound()
+        self._price = LatePrice(asked(self.objective.slo)[1])
+        """Of a late record, where all operators have one objective from end to end."""
         compile_loops()
+
+    def decide(self, now: Instant, window: Window) -> Proposal:
+        if self._shared is not None and self._shared.is_due(now):
+            self._divide(now, window, self._shared)
+        return super().decide(now, window)
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         learned = self._learned.get(operator)
@@ -95,14 +105,53 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         learned.take_in(sample, window.batches(operator, since_s), instances)
         if not learned.service.is_known or not len(learned.load.recent(1)):
             return self._cautious(learned, operator, instances, sample)
-        bound_s, _ = asked(self.objective.slo_of(operator))
-        ahead = look_ahead(learned, window, operator, instances, sample, bound_s)
+        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator))
+        if self._shared is not None:
+            ahead = self._shared.priced(operator, ahead)
         return self._act(now, learned, operator, instances, sample, ahead)
 
     def _nothing_learned(self, operator: str) -> Learned:
         slo = self.objective.slo_of(operator)
         _, allowed = asked(slo)
-        return Learned(slo, LatePrice(allowed), patience=Patience(self.settings.scale_in_window_s))
+        price = LatePrice(allowed) if self._shared is None else self._price
+        return Learned(slo, price, patience=Patience(self.settings.scale_in_window_s))
+
+    # ---------------------------------------------------------------------------------------- one bound for several
+
+    def _shared_bound(self) -> SharedBound | None:
+        """The bound from end to end, where several operators have no other."""
+        if len(self.topology.operators) < 2 or self.objective.operators:
+            return None
+        bound_s, _ = asked(self.objective.slo)
+        return SharedBound(self.topology, bound_s, self.objective.prices(self.topology))
+
+    def _bound_s(self, operator: str) -> float:
+        """How late records may be at an operator: what is asked of it, or its part of what is asked of all."""
+        return asked(self.objective.slo_of(operator))[0] if self._shared is None else self._shared.bound_s(operator)
+
+    def _divide(self, now: Instant, window: Window, shared: SharedBound) -> None:
+        members = {name: self._member(window, name) for name in self.topology.operators}
+        known = {name: member for name, member in members.items() if member is not None}
+        if len(known) == len(members):
+            shared.divide(now, known)
+
+    def _member(self, window: Window, operator: str) -> Member | None:
+        """What is needed to divide; ``None`` while too little is known of an operator."""
+        learned, instances, sample = self._learned.get(operator), window.instances(operator), window.sample(operator)
+        if learned is None or instances is None or sample is None:
+            return None
+        if not learned.service.is_known or not len(learned.load.recent(1)):
+            return None
+        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator))
+        need = learned.instances_for(
+            ahead.rate_per_s, max(sample.trigger_interval_s or 0.0, self._bound_s(operator) / 2)
+        )
+        lowest, highest = self._bounds(operator, sample)
+        return Member(
+            lambda bound_s: look_ahead(learned, window, operator, instances, sample, bound_s),
+            need,
+            _ladder(max(1, lowest), highest, need, instances.planned),
+        )
 
     # ------------------------------------------------------------------------------------------------------ choosing
 
@@ -113,7 +162,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return lowest, highest if useful is None else max(1, lowest, min(highest, useful))
 
     def _choose(self, learned: Learned, operator: str, instances: Instances, sample: Sample, ahead: Prospect) -> Choice:
-        bound_s, _ = asked(self.objective.slo_of(operator))
+        bound_s = self._bound_s(operator)
         lowest, highest = self._bounds(operator, sample)
         floor = max(1, lowest)
         if not _is_no_help(learned) and (sample.latency_s or 0.0) > (bound_s / 2 if learned.is_young else bound_s):
@@ -144,7 +193,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         ahead: Prospect,
     ) -> Target:
         choice = self._choose(learned, operator, instances, sample, ahead)
-        bound_s, _ = asked(self.objective.slo_of(operator))
+        bound_s = self._bound_s(operator)
         # Less than what keeps up with the load would have to be taken back as soon as records are late.
         keeps_up = math.ceil(learned.instances_for(ahead.peak_per_s(KEEPS_UP_S), bound_s / 2))
         right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
@@ -173,6 +222,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             lately = format_duration(learned.patience.window_s)
             why = f"{told}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
         expected_late, numbers = _numbers(now, learned, ahead, choice, target)
+        if self._shared is not None:
+            numbers["part_of_bound_s"] = bound_s
         if is_late or expected_late > ahead.rate_per_s * WINDOW_S / 2:
             why += self._why_no_more(learned, operator, sample, target)
         return Target(target, code, why, numbers)
@@ -191,7 +242,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     def _cautious(self, learned: Learned, operator: str, instances: Instances, sample: Sample) -> Target:
         """Before anything is known: grow when records are about to be late."""
-        bound_s, _ = asked(self.objective.slo_of(operator))
+        bound_s = self._bound_s(operator)
         latency_s = sample.worst_latency_s
         numbers: dict[str, Number] = {"latency_s": latency_s, "bound_s": bound_s}
         untold = "nothing has told yet how long work takes"
@@ -216,12 +267,15 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return hold(instances, "learning", f"{untold}: holding", numbers)
 
     def _state(self) -> dict[str, JSON]:
-        return {"operators": {name: one.to_json() for name, one in self._learned.items()}}
+        state: dict[str, JSON] = {"operators": {name: one.to_json() for name, one in self._learned.items()}}
+        return state if self._shared is None else state | {"shared": self._shared.to_json()}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         learned = {str(name): self._nothing_learned(name) for name in state["operators"]}
         for name, one in learned.items():
             one.restore(state["operators"][name])
+        if self._shared is not None:
+            self._shared.restore(state["shared"])
         self._learned = learned
 
 

@@ -6,15 +6,14 @@ A part that cannot be read is left out and said; whatever depends on it is not c
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection
-from collections.abc import Mapping as MappingOf
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
 from headgate.core.errors import InputError
 from headgate.core.metrics import Aggregation
-from headgate.core.units import parse_duration_s
-from headgate.rules.keys import CONSTRAINT_KEYS, FILE_KEYS, MEANT, RULE_KEYS, TRIGGER_KEYS, VERSION, Key
+from headgate.rules.fields import FieldReader, Fields
+from headgate.rules.keys import CONSTRAINT_KEYS, FILE_KEYS, MEANT, RULE_KEYS, TRIGGER_KEYS, VERSION
 from headgate.rules.metrics import metric_named
 from headgate.rules.model import (
     ALL_OPERATORS,
@@ -31,14 +30,13 @@ from headgate.rules.model import (
     Trigger,
     require_name,
 )
-from headgate.rules.nodes import Mapping, Node, Position, Problem, RuleErrors, Scalar, ScalarKind, Sequence, described
+from headgate.rules.nodes import Mapping, Node, Position, RuleErrors, Scalar, ScalarKind, Sequence, described
 from headgate.rules.schedule import Schedule, time_zone
 from headgate.rules.units import Quantity, parse_quantity
 
 T = TypeVar("T")
 N = TypeVar("N", Rule, Constraint)
 C = TypeVar("C", Aggregation, Forbidden)
-Fields = dict[str, tuple[Scalar, Node]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +52,11 @@ def read_policy(root: Node, source: str, known: Known | None = None) -> RulePoli
     return _Reader(source, known or Known()).policy(root)
 
 
-class _Reader:
+class _Reader(FieldReader):
     def __init__(self, source: str, known: Known) -> None:
-        self._source = source
+        super().__init__(source, MEANT, (RULE_KEYS, TRIGGER_KEYS, CONSTRAINT_KEYS))
         self._known = known
         self._metrics = set(known.metrics)
-        self._problems: list[Problem] = []
         self._named: dict[tuple[type, str, str], Position] = {}
 
     # ------------------------------------------------------------------------------------------------------- the parts
@@ -204,50 +201,6 @@ class _Reader:
         found = [self._scalar(item, "during", lambda text: Schedule(str(text))) for item in items]
         return [schedule for schedule in found if schedule is not None]
 
-    # ------------------------------------------------------------------------------------------------------ the pieces
-
-    def _fields(self, node: Node, what: str, keys: MappingOf[str, Key]) -> Fields:
-        if not isinstance(node, Mapping):
-            listed = ", ".join(keys)
-            self._problem(node, f"found {described(node)}, expected {what} with keys such as {listed}.")
-            return {}
-        fields: Fields = {}
-        for key, value in node.entries:
-            if not isinstance(key, Scalar):
-                self._problem(key, f"found {described(key)} as a key, expected one of {', '.join(keys)}.")
-            elif key.text not in keys:
-                self._problem(key, _unknown_key(key.text, what, keys))
-            elif key.text in fields:
-                line = fields[key.text][0].position.line
-                self._problem(key, f"{key.text}: found a second time, expected once; the first is in line {line}.")
-            else:
-                fields[key.text] = (key, value)
-        for name, key_of in keys.items():
-            if key_of.required and name not in fields and not _nearly_there(name, node):
-                self._problem(node, f"{name} is missing in {what}: {_lower_first(key_of.help)}")
-        return fields
-
-    def _list(self, fields: Fields, key: str, read: Callable[[Node], T | None]) -> list[T]:
-        if key not in fields:
-            return []
-        node = fields[key][1]
-        if not isinstance(node, Sequence):
-            self._problem(node, f"{key}: found {described(node)}, expected a list, each item after a dash.")
-            return []
-        return [item for one in node.items if (item := read(one)) is not None]
-
-    def _value(self, fields: Fields, key: str, parse: Callable[[object], T]) -> T | None:
-        return self._scalar(fields[key][1], key, parse) if key in fields else None
-
-    def _scalar(self, node: Node, key: str, parse: Callable[[object], T]) -> T | None:
-        if not isinstance(node, Scalar) or node.kind in (ScalarKind.NOTHING, ScalarKind.BOOLEAN):
-            self._problem(node, f"{key}: found {described(node)}, expected {_expected(key)}.")
-            return None
-        return self._made(node, lambda: parse(node.text), key)
-
-    def _duration(self, fields: Fields, key: str) -> float | None:
-        return self._value(fields, key, lambda text: parse_duration_s(str(text)))
-
     def _name(self, fields: Fields) -> str | None:
         if "name" not in fields:
             return None
@@ -256,13 +209,6 @@ class _Reader:
         if name is None:
             return None
         return self._made(node, lambda: require_name("name", name))
-
-    def _text(self, node: Node, key: str, expected: str) -> str | None:
-        if isinstance(node, Scalar) and node.kind is ScalarKind.TEXT:
-            return node.text
-        quoted = "; put it in quotes" if isinstance(node, Scalar) and node.kind is not ScalarKind.NOTHING else ""
-        self._problem(node, f"{key}: found {described(node)}, expected {expected}{quoted}.")
-        return None
 
     def _operator(self, node: Node, key: str) -> str | None:
         name = self._text(node, key, 'the name of an operator, or "*" in quotes for all')
@@ -289,16 +235,6 @@ class _Reader:
             f"the first is in line {first.line}.",
         )
         return None
-
-    def _made(self, node: Node, make: Callable[[], T], key: str = "") -> T | None:
-        try:
-            return make()
-        except InputError as error:
-            self._problem(node, f"{key}: {error}" if key else str(error))
-            return None
-
-    def _problem(self, node: Node, message: str) -> None:
-        self._problems.append(Problem(self._source, node.position, message))
 
 
 def _acts(direction: Direction) -> str:
@@ -334,33 +270,3 @@ def _unknown(kind: str, name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     hint = f", did you mean {close[0]!r}?" if close else ";"
     return f'unknown {kind} {name!r}{hint} expected {", ".join(sorted(known))} or "*" for all.'
-
-
-def _unknown_key(found: str, what: str, keys: MappingOf[str, Key]) -> str:
-    plain = found.strip().lower().replace("-", "_").replace(" ", "_")
-    meant = MEANT.get(plain)
-    close = [plain] if plain in keys else difflib.get_close_matches(plain, list(keys), n=1, cutoff=0.6)
-    likely = close[0] if close else meant if meant in keys else None
-    hint = f", did you mean {likely!r}?" if likely else ";"
-    shown = found if len(found) <= 60 else f"{found[:60]}…"
-    return f"unknown key {shown!r} in {what}{hint} expected one of {', '.join(keys)}."
-
-
-def _nearly_there(name: str, node: Mapping) -> bool:
-    """A key that was only misspelt has been complained about already."""
-    for key, _ in node.entries:
-        text = key.text.lower().replace("-", "_") if isinstance(key, Scalar) else ""
-        if MEANT.get(text) == name or difflib.SequenceMatcher(None, text, name).ratio() >= 0.6:
-            return True
-    return False
-
-
-def _expected(key: str) -> str:
-    for keys in (RULE_KEYS, TRIGGER_KEYS, CONSTRAINT_KEYS):
-        if key in keys:
-            return _lower_first(keys[key].help).rstrip(".")
-    return "a value"
-
-
-def _lower_first(text: str) -> str:
-    return f"{text[:1].lower()}{text[1:]}"

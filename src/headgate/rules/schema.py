@@ -17,27 +17,28 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["$defs"]["rule"]["required"]
     ['name', 'by', 'when']
     """
-    rule = _object(RULE_KEYS) | {
+    rule = object_schema(RULE_KEYS) | {
         "oneOf": [
             {"required": ["scale_out", "never_above"], "not": {"anyOf": _any_of("scale_in", "never_below")}},
             {"required": ["scale_in"], "not": {"anyOf": _any_of("scale_out", "never_above")}},
         ]
     }
-    trigger = _object(TRIGGER_KEYS) | {"oneOf": _any_of("above", "below")}
-    constraint = _object(CONSTRAINT_KEYS) | {
+    trigger = object_schema(TRIGGER_KEYS) | {"oneOf": _any_of("above", "below")}
+    constraint = object_schema(CONSTRAINT_KEYS) | {
         "anyOf": _any_of("at_least", "at_most", "forbid"),
         "dependentRequired": {"time_zone": ["during"]},
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Scaling rules of Headgate",
-        **_object(FILE_KEYS),
+        **object_schema(FILE_KEYS),
         "anyOf": _any_of("rules", "constraints"),
         "$defs": {"rule": rule, "trigger": trigger, "constraint": constraint},
     }
 
 
-def _object(keys: Mapping[str, Key]) -> dict[str, Any]:
+def object_schema(keys: Mapping[str, Key]) -> dict[str, Any]:
+    """What a schema says of a mapping with these keys."""
     return {
         "type": "object",
         "additionalProperties": False,

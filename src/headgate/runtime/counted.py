@@ -86,10 +86,14 @@ def _unfinished(samples: Sequence[Sample]) -> Iterator[tuple[float, ...]]:
 
 
 def _counted_late(samples: Sequence[Sample]) -> tuple[float, float] | None:
+    """Late records, and all of which they are: what came, and what waited when the run was first looked at."""
     late = [_difference(before.late, after.late) for before, after in pairwise(samples)]
     came = [_difference(before.arrived, after.arrived) for before, after in pairwise(samples)]
     known = [(one, all_) for one, all_ in zip(late, came, strict=True) if one is not None and all_ is not None]
-    return (sum(one for one, _ in known), sum(all_ for _, all_ in known)) if known else None
+    if not known:
+        return None
+    total = (samples[0].backlog or 0.0) + sum(all_ for _, all_ in known)
+    return min(total, sum(one for one, _ in known)), total
 
 
 def _difference(before: float | None, after: float | None) -> float | None:

@@ -1,4 +1,5 @@
-"""Policies read no files: what a setting ``model_file`` names is read here and handed to them as measurements."""
+"""Model files of ``headgate mst``, for those who read none themselves: policies, to which what a setting ``model_file``
+names is handed as measurements, and the simulator."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headgate.core.errors import InputError
-from headgate.policies.capacity.model_file import TRAINING, VALIDATION, measurements_in
+from headgate.core.types import JSON
+from headgate.policies.capacity.model_file import TRAINING, VALIDATION, curve_in, measurements_in
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, policy_from
+from headgate.simulation.micro_batch import MicroBatch
 
 SETTING = "model_file"
 
@@ -28,10 +31,22 @@ def with_model_file(settings: Mapping[str, object] | None) -> Mapping[str, objec
         if settings.get(given):
             raise InputError(f"settings {given} and {SETTING} are both given; the file has what {given} would say.")
     path = Path(str(settings[SETTING]))
+    return {**settings, **measurements_in(_read(path), str(path))._asdict()}
+
+
+def measured_job(path: Path) -> tuple[float, MicroBatch]:
+    """A job as it was measured: records per second of one instance, and how much more several get through."""
+    curve = curve_in(_read(path), str(path))
+    if not curve or curve[0][0] != 1 or curve[0][1] <= 0:
+        raise InputError(f"model file {str(path)!r} does not say what one instance gets through.")
+    single = curve[0][1]
+    return single, MicroBatch(speed_up=tuple((count, per_s / single) for count, per_s in curve))
+
+
+def _read(path: Path) -> JSON:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"model file {str(path)!r} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise InputError(f"model file {str(path)!r} is no JSON: {error}.") from error
-    return {**settings, **measurements_in(found, str(path))._asdict()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,6 +107,8 @@ class MicroBatchJob:
         self._joining: list[Warmed] = []
         self._warmed: list[Warmed] = []
         self._read: Sample | None = None
+        self.on_batch: Callable[[Instant, float], None] = lambda ended_s, records: None
+        """Is told of each batch that ends: when, and of how many records."""
 
     @property
     def now_s(self) -> Instant:
@@ -126,6 +128,11 @@ class MicroBatchJob:
     def processed(self) -> float:
         """Records of the batches that are done."""
         return self._processed
+
+    def done(self) -> float:
+        """Those, and what is done of the batch that runs."""
+        batch = self._batch
+        return self._processed + (0.0 if batch is None else batch.records * batch.work.share(self._now_s))
 
     def advance(self, to_s: Instant) -> None:
         # What starts at to_s is left for later: instances that join or leave at that moment count for it.
@@ -164,7 +171,8 @@ class MicroBatchJob:
         is_cold = self._cold_batches > 0
         self._cold_batches = max(0, self._cold_batches - 1)
         self._started_available_s = self._available_by(at_s)
-        work_s = self._service(at_s, records, oldest_s, is_cold=is_cold) / self._core_rate_per_s
+        work_s = self._service(at_s, records, oldest_s, is_cold=is_cold)
+        work_s /= self._core_rate_per_s * model.efficiency(self._ready)
         work_s += (model.partitions or 0) * model.task_overhead_s
         self._batch = _Running(
             at_s,
@@ -224,6 +232,7 @@ class MicroBatchJob:
         )
         self._cold_slots += batch.work.still_cold
         self._processed += batch.records
+        self.on_batch(end_s, batch.records)
         self._busy_s += batch.work_s
         self._batch = None
         self._next_start_s = max(self._next_start_s, end_s)
@@ -277,11 +286,10 @@ class MicroBatchJob:
             # Every interval is told as it ends, also while a batch of an earlier one is running.
             told_s = math.floor(self._now_s / model.trigger_interval_s) * model.trigger_interval_s
             self._readings.planned(told_s, self._workload.arrivals(0.0, told_s))
-        done = self._processed + (0.0 if batch is None else batch.records * batch.work.share(self._now_s))
         return Progress(
             processed=self._processed,
             admitted=self._admitted,
-            done=done,
+            done=self.done(),
             waiting_from_s=self._oldest_s,
             busy_s=self._busy_s,
             # Nothing was busy from the end of one batch to the start of the next.

@@ -20,6 +20,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from headgate.core.errors import InputError
 
@@ -53,6 +56,10 @@ class MicroBatch:
     work_factor: tuple[tuple[float, float], ...] = ()
     """By how much records are heavier over time, as pairs of seconds and factor with straight lines between them; two
     pairs at one time are a jump. Without it, always by 1."""
+    speed_up: tuple[tuple[int, float], ...] = ()
+    """How many times as much as one instance several get through, as pairs of instances and factor with straight lines
+    between them; beyond the last pair no more. Without it, as many times as there are instances. A batch goes by the
+    instances it starts with."""
     batch_per_interval: bool = False
     """Whether each trigger interval makes its own batch, which then waits for its turn (DStreams). Otherwise a batch
     takes all that waits when it starts (Structured Streaming)."""
@@ -72,6 +79,11 @@ class MicroBatch:
             ("noise", 0 <= self.noise < math.inf, "finite and not negative"),
             ("work_factor", _is_course(self.work_factor), "pairs of times that do not fall and finite factors above 0"),
             (
+                "speed_up",
+                _is_speed_up(self.speed_up),
+                "rising instances from 1 on and finite factors above 0",
+            ),
+            (
                 "batch_per_interval",
                 not (self.batch_per_interval and self.max_records_per_batch),
                 "false where max_records_per_batch is set",
@@ -80,6 +92,19 @@ class MicroBatch:
         for name, is_allowed, rule in allowed:
             if not is_allowed:
                 raise InputError(f"{name} {getattr(self, name)} is not allowed; it must be {rule}.")
+
+    def efficiency(self, instances: int) -> float:
+        """What one of several instances gets through, over what a single one does."""
+        if not self.speed_up or instances <= 1:
+            return 1.0
+        counts, factors = zip(*self.speed_up, strict=True)
+        return float(np.interp(instances, counts, factors) / (factors[0] * instances))
+
+
+def _is_speed_up(pairs: tuple[tuple[int, float], ...]) -> bool:
+    counts = [count for count, _ in pairs]
+    rises = all(before < after for before, after in pairwise(counts))
+    return not pairs or (counts[0] == 1 and rises and all(0 < factor < math.inf for _, factor in pairs))
 
 
 def _is_course(pairs: tuple[tuple[float, float], ...]) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from headgate.core.objective import LatencySlo
 from headgate.lab.promises.cells import Run, clairvoyant_seconds, first_size, run
 from headgate.lab.promises.clairvoyant import clairvoyant_sizes
+from headgate.lab.promises.kept import KeptRuns
 from headgate.lab.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, STEP_S, Load, load_names, make_load
 from headgate.lab.promises.matrix import CONTENDERS, FIXED, OURS, Cell
 from headgate.lab.promises.tables import is_kept, notes_of, plots_of, rows_of
@@ -90,3 +93,19 @@ def test_a_little_more_than_asked_counts_as_kept(percentile: float, late_pct: fl
 def test_what_nobody_keeps_is_named_with_what_it_would_cost() -> None:
     told = notes_of([cell(OURS, 9.0, 1.5), cell("hpa", 12.0, 1.9), cell(FIXED, 4.9, 2.25)])
     assert any("No policy keeps p95 < 10s on stairs" in one and "costs 2.25 times" in one for one in told)
+
+
+def test_runs_are_kept_as_they_end_and_a_line_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    asked = [{"policy": OURS, "load": name, "size": None, "startup_s": 30.0} for name in ("stairs", "walk", "nasa")]
+    runs = [Run(OURS, 0.1 / 3, 1000.0 / 7, 3.0, share, None) for share in range(3)]
+    kept = KeptRuns(tmp_path)
+    assert kept.get(asked[0]) is None
+    kept.add(asked[0], runs[:1])
+    kept.add(asked[1], runs[1:])
+    whole = kept.path.read_bytes()
+    kept.path.write_bytes(whole[:-20])
+    again = KeptRuns(tmp_path)
+    assert again.get(asked[0]) == runs[:1]
+    assert again.get(asked[1]) is None
+    again.add(asked[1], runs[1:])
+    assert [KeptRuns(tmp_path).get(one) for one in asked] == [runs[:1], runs[1:], None]

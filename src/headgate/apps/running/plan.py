@@ -48,6 +48,9 @@ class RunPlan:
     """The fewest and the most partitions of an application's state; it is spread over more when that pays."""
     trigger_interval_s: float = 1.0
     interval_s: float = 2.0
+    record_cost_s: float = 0.0
+    """How long each record waits in the job, as if for a service elsewhere; nothing is computed meanwhile, so executors
+    on one small machine get through as much more as on machines of their own."""
     check: bool = False
     """Whether results are compared with a batch computation at the end."""
 
@@ -58,6 +61,8 @@ class RunPlan:
                 f"a trigger every {self.trigger_interval_s:g} s and a decision every {self.interval_s:g} s are not "
                 "possible; both must be above 0."
             )
+        if self.record_cost_s < 0:
+            raise InputError(f"a record cannot take {self.record_cost_s:g} s; 0 or more is possible.")
         fewest, most = self.state_partitions
         if not 1 <= fewest <= most:
             raise InputError(f"{fewest} to {most} state partitions are not possible; 1 to 1 or more are.")

@@ -13,6 +13,7 @@ from headgate.apps.contract import Application
 from headgate.apps.running.folder import RunFolder
 from headgate.apps.running.results import Results
 from headgate.apps.running.sources import RunSource
+from headgate.apps.steady_job import working
 from headgate.core.query_plan import Plan
 
 
@@ -25,9 +26,12 @@ class ApplicationQuery:
     results: Results
     folder: RunFolder
     trigger_interval_s: float
+    record_cost_s: float = 0.0
 
     def __call__(self, spark: SparkSession, plan: Plan) -> DataStreamWriter:
         raw = self.source.stream(spark, plan.source_options)
+        if self.record_cost_s > 0:
+            raw = raw.mapInArrow(working(self.record_cost_s), raw.schema)
         return (
             self.application.run(raw)
             .writeStream.queryName(self.application.name)

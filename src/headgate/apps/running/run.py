@@ -136,7 +136,9 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
         results = Results(files, output)
         books = Bookkeeper(spark, plan.application, source, plan.folder)
         books.start()
-        query = ApplicationQuery(plan.application, source, results, plan.folder, plan.trigger_interval_s)
+        query = ApplicationQuery(
+            plan.application, source, results, plan.folder, plan.trigger_interval_s, plan.record_cost_s
+        )
         with _managed(spark, query, plan, view, record) as running:
             if feeder is not None:
                 feeder.start()

@@ -1,7 +1,7 @@
 """All the runs of a matrix, several at a time, and what each level got from each policy.
 
 A policy that does not read the percentile of an objective makes the same run whichever is asked, so it is run once and
-judged by all of them.
+judged by all of them. What was done is kept, and not done again after an interruption.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON
 from headgate.lab.promises.cells import BOUNDS, Run, clairvoyant_seconds, run
+from headgate.lab.promises.kept import KeptRuns
 from headgate.lab.promises.loads import SERVICE_RATE_PER_S, make_load
 from headgate.lab.scenario import Progress
 
@@ -90,8 +91,9 @@ class _Task:
     size: int | None = None
 
 
-def run_matrix(matrix: Matrix, progress: Progress) -> list[Cell]:
-    """Run everything, on all cores but the threads of each: the same cells whatever the order."""
+def run_matrix(matrix: Matrix, progress: Progress, kept: KeptRuns | None = None) -> list[Cell]:
+    """Run everything that is not kept, on all cores but the threads of each: the same cells whatever the order."""
+    kept = kept or KeptRuns()
     percentile = matrix.levels[0][0]
     bounds_s = list(dict.fromkeys(bound_s for _, bound_s in matrix.levels))
     days = [(load, seed) for load in matrix.loads for seed in matrix.seeds]
@@ -109,10 +111,12 @@ def run_matrix(matrix: Matrix, progress: Progress) -> list[Cell]:
         for startup_s in matrix.startups_s
     ]
     fixed = [_Task(FIXED, load, seed, bound_s, 0.0, percentile) for load, seed in days for bound_s in bounds_s]
-    done: dict[_Task, list[Run]] = {}
     tasks = [*ours, *theirs, *fixed]
-    for task, runs in _in_processes(_carry_out, tasks):
+    done = {task: runs for task in tasks if (runs := kept.get(asdict(task))) is not None}
+    progress(len(done) / len(tasks))
+    for task, runs in _in_processes(_carry_out, [task for task in tasks if task not in done]):
         done[task] = runs
+        kept.add(asdict(task), runs)
         progress(len(done) / len(tasks))
     return [
         _cell(task, level, startup_s, found)

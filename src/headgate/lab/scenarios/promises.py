@@ -12,7 +12,7 @@ ALL = Matrix(
     levels=[(percentile, bound_s) for bound_s in (10.0, 30.0) for percentile in (90.0, 95.0, 99.0, 99.9)],
     startups_s=(30.0, 90.0),
 )
-LOADS = Matrix(loads=load_names(), levels=((95.0, 10.0), (99.0, 30.0)), startups_s=(30.0,))
+LOADS = Matrix(loads=load_names(), levels=((95.0, 10.0), (99.0, 30.0)), startups_s=(30.0,), seeds=(0, 1))
 SHORT = Matrix(
     loads=("stairs", "walk", "demeter-cars", "dsp-avazu", "nasa", "tweets-amzn", "wc98"),
     levels=((95.0, 10.0), (99.0, 30.0)),
@@ -37,7 +37,7 @@ def run(progress: Progress) -> Outcome:
     return _run(ALL, progress)
 
 
-@scenario("promises-loads", "A day of every load at two levels: asked, delivered, and its cost (takes long).")
+@scenario("promises-loads", "Two days of every load at two levels: asked, delivered, and at what cost (takes long).")
 def run_loads(progress: Progress) -> Outcome:
     return _run(LOADS, progress)
 

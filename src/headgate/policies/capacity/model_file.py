@@ -26,19 +26,34 @@ class Measurements(NamedTuple):
     validation: tuple[Measured, ...]
 
 
+def curve_in(found: JSON, name: str) -> tuple[Measured, ...]:
+    """Pairs of a number of instances, from 1 on, and what the chosen model says that they sustain at most."""
+    _require_version(found, name)
+    try:
+        return tuple((int(row["executors"]), float(row["throughput_per_s"])) for row in found["curve"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(name, error) from error
+
+
 def measurements_in(found: JSON, name: str) -> Measurements:
     """What a model file has measured; ``name`` is that of the file."""
-    version = found.get("version") if isinstance(found, dict) else None
-    if version != FILE_VERSION:
-        raise InputError(f"model file {name!r} has version {version!r}; version {FILE_VERSION} is needed.")
+    _require_version(found, name)
     try:
         by_use: dict[str, list[Measured]] = {TRAINING: [], VALIDATION: []}
         for row in found["measurements"]:
             by_use[row["use"]].extend((int(row["executors"]), float(value)) for value in row["agreeing_per_s"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"model file {name!r} is damaged: {error!r}; it is written by headgate mst --save FILE."
-        ) from error
+        raise _damaged(name, error) from error
     if not by_use[TRAINING]:
         raise InputError(f"model file {name!r} has no measurement that settled; at least one is needed.")
     return Measurements(tuple(by_use[TRAINING]), tuple(by_use[VALIDATION]))
+
+
+def _require_version(found: JSON, name: str) -> None:
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != FILE_VERSION:
+        raise InputError(f"model file {name!r} has version {version!r}; version {FILE_VERSION} is needed.")
+
+
+def _damaged(name: str, error: Exception) -> InputError:
+    return InputError(f"model file {name!r} is damaged: {error!r}; it is written by headgate mst --save FILE.")

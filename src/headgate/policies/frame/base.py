@@ -62,6 +62,8 @@ class PolicyBase(ABC, Generic[S]):
     state_version: ClassVar[int] = 1
     wakes: ClassVar[bool] = False
     """Whether it can wake a job that has no instance: only then may the bounds begin at 0."""
+    sees_graph: ClassVar[bool] = False
+    """Whether an objective from end to end of several operators is its own business; others are given one for each."""
 
     def __init__(self, settings: S, context: Context) -> None:
         if context.objective.min_instances < 1 and not self.wakes:

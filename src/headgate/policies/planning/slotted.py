@@ -109,6 +109,8 @@ class _Measured:
 class SlottedPolicy(PolicyBase[S]):
     """A policy that plans in slots; a subclass says with which planner."""
 
+    sees_graph = True
+
     def __init__(self, settings: S, context: Context) -> None:
         super().__init__(settings, context)
         self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.slot_s)

@@ -7,6 +7,8 @@ again and again without ending a batch is given up all the same (``Restarts.most
 False
 >>> told_failure("java.io.IOException: No space left on device").why
 'the disk is full'
+>>> str(told_failure('Python Proxy. Return Message: Traceback:\\n  File "a.py", line 3\\nValueError: no such key'))
+'it failed (ValueError: no such key)'
 """
 
 from __future__ import annotations
@@ -72,6 +74,7 @@ _KNOWN = (
     _Known(
         r"AnalysisException|ParseException|\[UNRESOLVED_|\[TABLE_OR_VIEW_NOT_FOUND", "the query is not valid", False
     ),
+    _Known(r"headgate\.core\.errors\.InputError: ", "what it was given cannot be used", False),
     _Known(
         r"CONCURRENT_STREAM_LOG_UPDATE|[Mm]ultiple streaming (queries|jobs)", "another run uses the checkpoint", False
     ),
@@ -85,12 +88,17 @@ _KNOWN = (
 )
 
 
+_RAISED = r"^\s*(\w+\.)*\w*(Error|Exception|Interrupt|Exit)\b(?!.*\bat\b \w+\.)"
+"""How the last line of a Python traceback begins, which names what was raised; the first lines tell nothing."""
+
+
 def told_failure(text: str) -> Failure:
     """What a failure is, by what Spark says of it; what tells most of it comes first."""
     for known in _KNOWN:
         if (found := re.search(known.words, text)) is not None:
             return Failure(known.why, known.can_heal, _line_of(text, found.start()))
-    return Failure("it failed", True, _line_of(text, 0))
+    raised = list(re.finditer(_RAISED, text, re.MULTILINE))
+    return Failure("it failed", True, _line_of(text, raised[-1].start() if raised else 0))
 
 
 def _line_of(text: str, at: int) -> str:

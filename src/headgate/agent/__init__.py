@@ -1,0 +1,7 @@
+"""The part of Headgate that lives beside a job when the decisions are made elsewhere."""
+
+from headgate.agent.agent import Agent, Controller
+from headgate.agent.http import HttpController
+from headgate.agent.join import join
+
+__all__ = ["Agent", "Controller", "HttpController", "join"]

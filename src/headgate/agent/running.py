@@ -1,0 +1,57 @@
+"""An agent on a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from headgate.agent.agent import Agent
+from headgate.core.contracts import Engine
+from headgate.core.errors import EngineGoneError, HeadgateError, SupersededError
+from headgate.core.types import Observation
+
+logger = logging.getLogger("headgate")
+
+
+class RunningAgent:
+    """An agent on a thread of its own, until it is stopped, superseded, or its engine is gone.
+
+    ``watcher`` is shown every observation that it makes.
+    """
+
+    def __init__(self, agent: Agent, engine: Engine, watcher: Callable[[Observation], None] | None = None) -> None:
+        self.agent = agent
+        self._engine = engine
+        self._watcher = watcher
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headgate-agent", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> RunningAgent:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop reporting; the job keeps its size. Twice is fine."""
+        self._stop.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._engine.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                observation = self.agent.tick()
+                if self._watcher is not None:
+                    self._watcher(observation)
+            except (EngineGoneError, SupersededError) as error:
+                logger.warning("the agent ends: %s", error)
+                return
+            except HeadgateError as error:
+                # It is told and tried again: a job must not lose its agent because it could not be looked at once.
+                logger.warning("the agent could not report: %s", error)
+            self._stop.wait(self.agent.wait_s)

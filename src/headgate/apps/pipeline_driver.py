@@ -1,0 +1,157 @@
+"""The driver of one job of a pipeline: ``python -m headgate.apps.pipeline_driver PLAN``, where PLAN is a file of JSON.
+
+It opens a session of its own, starts the job's query, and joins the controller as the operator of the job's name, from
+which it gets its size. It ends when it is told to (SIGTERM), with its query, and with its parent, who holds the other
+end of its standard input. Started again it goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headgate.agent import join
+from headgate.apps.pipeline_plan import BuildFunction, PipelinePlan
+from headgate.apps.registry import find_application
+from headgate.core.errors import QueryFailedError
+from headgate.core.query_plan import Plan
+from headgate.local.cluster import graceful_removal, local_settings, open_session, starting_size
+from headgate.local.ending import ended_by_parent
+from headgate.runtime.managed.run import ManagedRun
+from headgate.runtime.managed.run import run as managed_run
+
+logger = logging.getLogger("headgate")
+
+LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class DriverPlan:
+    """What a driver needs to know; it is written by whoever starts it."""
+
+    pipeline: str
+    job: str
+    master: str
+    is_local: bool
+    """Whether the master is on this machine, with workers that share it."""
+    bootstrap: str
+    reads: tuple[str, ...]
+    writes: str
+    checkpoint: str
+    trigger_s: float
+    executors: int
+    jars: str
+    service: str
+    token: str
+    app: str | None = None
+    module: str | None = None
+    function: str | None = None
+    file: str | None = None
+    """The module's file, which executors get too; ``None`` where they find it by themselves."""
+    max_records_per_batch: int | None = None
+    """``None``: as many as the job gets done in time."""
+    state_partitions: tuple[int, int] | None = None
+    """Fewest and most; ``None``: as the session has it."""
+    objective: str = "latency p95 < 10s"
+    """The job's part of what is asked, by which it is known how many records a batch may take."""
+    late_after_s: float | None = None
+    """A bound of the job's own, by which it counts what is late; ``None`` where what counts is the end."""
+    spark: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of the session; small heaps, because there is one driver for each job."""
+        own = local_settings(self.executors) if self.is_local else starting_size(self.executors) | graceful_removal()
+        return {
+            **own,
+            "spark.driver.memory": "512m",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.jars": self.jars,
+            **self.spark,
+        }
+
+    def query_plan(self, query: Plan) -> PipelinePlan:
+        return PipelinePlan(self.job, self.bootstrap, self.reads, self.writes, self.trigger_s, query)
+
+
+def find_function(plan: DriverPlan) -> BuildFunction:
+    """What builds the job's query."""
+    if plan.app is not None:
+        return _of_application(plan.app)
+    assert plan.module is not None
+    assert plan.function is not None
+    if plan.file is not None:
+        sys.path.insert(0, str(Path(plan.file).parents[plan.module.count(".")]))
+    found: BuildFunction = getattr(importlib.import_module(plan.module), plan.function)
+    return found
+
+
+def _of_application(name: str) -> BuildFunction:
+    application = find_application(name)
+
+    def build(spark: SparkSession, plan: PipelinePlan) -> DataStreamWriter:
+        results = application.run(plan.read(spark))
+        return plan.write(results, key=application.keys[0]).outputMode(application.output_mode)
+
+    return build
+
+
+def run(plan: DriverPlan, stop: threading.Event) -> int:
+    """Run the job until it ends or ``stop`` is set; gives the exit code."""
+    build = find_function(plan)
+    spark = open_session(plan.master, f"{plan.pipeline}: {plan.job}", plan.settings)
+    if plan.file is not None:
+        spark.sparkContext.addPyFile(plan.file)
+    managed: list[ManagedRun] = []
+    agent = join(
+        spark,
+        service=plan.service,
+        operator=plan.job,
+        token=plan.token,
+        late_after_s=plan.late_after_s,
+        watcher=lambda seen: managed[0].observe(seen, None) if managed else None,
+    )
+    running = managed_run(
+        lambda session, query: build(session, plan.query_plan(query)),
+        checkpoint=plan.checkpoint,
+        objective=plan.objective,
+        spark=spark,
+        partitions=plan.state_partitions,
+        max_records_per_batch=plan.max_records_per_batch or "auto",
+        scale=False,
+        on_event=agent.agent.note,
+    )
+    managed.append(running)
+    try:
+        while not stop.is_set():
+            if running.wait(LOOK_EVERY_S):
+                return 0
+        running.stop()
+        return 0
+    except QueryFailedError as error:
+        logger.error("%s", error)
+        return 1
+    finally:
+        agent.stop()
+        spark.stop()
+
+
+def main() -> int:
+    logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
+    data = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    state = data.get("state_partitions")
+    partitions = None if state is None else tuple(state)
+    plan = DriverPlan(**{**data, "reads": tuple(data["reads"]), "state_partitions": partitions})
+    return run(plan, ended_by_parent())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

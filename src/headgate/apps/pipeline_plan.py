@@ -1,0 +1,79 @@
+"""What a job of a pipeline is given to build its query with: where its records come from, and where results go.
+
+    def build(spark, plan):
+        records = plan.records(spark, "number BIGINT, at_ms BIGINT, text STRING")
+        return plan.write(records.where("text like '%error%'"))
+
+Records are JSON. The time at which a record was due travels with it as ``at_ms`` (milliseconds since the epoch), and is
+looked at where results come out; an operator that makes one record of several gives it the oldest, and their number as
+``records``. Where the first topic's records carry none, ``unix_millis(timestamp)`` of ``plan.read`` is the next best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headgate.core.errors import InputError
+from headgate.core.query_plan import Plan
+
+
+@dataclass(frozen=True)
+class PipelinePlan:
+    """One job's place in its pipeline."""
+
+    job: str
+    bootstrap: str
+    reads: tuple[str, ...]
+    writes: str
+    trigger_s: float
+    query: Plan
+    """What the query is started with this time: how many records a batch takes, and how its state is divided."""
+
+    def read(self, spark: SparkSession, topic: str | None = None) -> DataFrame:
+        """A topic from its beginning, with the columns of Spark's Kafka source; the only one that the job reads where
+        none is named."""
+        name = self._topic(topic)
+        return (
+            spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("subscribe", name)
+            .option("startingOffsets", "earliest")
+            .options(**self.query.source_options)
+            .load()
+        )
+
+    def records(self, spark: SparkSession, schema: str, topic: str | None = None) -> DataFrame:
+        """The records of a topic as columns; ``schema`` as Spark writes it. What is no such record is left out."""
+        parsed = f.from_json(f.col("value").cast("string"), schema)
+        return self.read(spark, topic).select(parsed.alias("record")).where("record is not null").select("record.*")
+
+    def write(self, results: DataFrame, *, key: str | None = None) -> DataStreamWriter:
+        """Results into the job's topic, each as JSON; records with the same ``key`` keep their order."""
+        value = f.to_json(f.struct("*")).alias("value")
+        columns = [value] if key is None else [f.col(key).cast("string").alias("key"), value]
+        return (
+            results.select(*columns)
+            .writeStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("topic", self.writes)
+            .queryName(self.job)
+            .trigger(processingTime=f"{round(self.trigger_s * 1000)} milliseconds")
+        )
+
+    def _topic(self, topic: str | None) -> str:
+        if topic is None and len(self.reads) == 1:
+            return self.reads[0]
+        if topic not in self.reads:
+            listed = ", ".join(self.reads)
+            raise InputError(f"job {self.job} does not read topic {topic!r}; it reads: {listed}.")
+        return topic
+
+
+BuildFunction: TypeAlias = Callable[[SparkSession, PipelinePlan], DataStreamWriter]
+"""Builds a job's query, without a checkpoint and without starting it; called anew for every start."""

@@ -1,0 +1,218 @@
+"""headgate pipeline"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headgate.cli.common import (
+    STANDARD_OUTPUT,
+    JsonOption,
+    check_target,
+    duration_s,
+    make_console,
+    prepare_folder,
+    say,
+    write_json,
+)
+from headgate.core.errors import EngineError, InputError
+
+if TYPE_CHECKING:
+    from headgate.pipelines.model import Pipeline
+
+pipeline = typer.Typer(
+    no_args_is_help=True, help="Several jobs joined by topics, scaled together.", rich_markup_mode="rich"
+)
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline file, YAML.", show_default=False)]
+
+
+@pipeline.command()
+def check(file: FileArgument, json_file: JsonOption = None) -> None:
+    """Say whether a pipeline file is valid, and everything that is wrong with it. Nothing is started.
+
+    Every error has its line and column; the exit code is 2 if there is one.
+
+    [bold]Example[/bold]
+      [cyan]headgate pipeline check examples/pipeline-chain.yaml[/cyan]
+    """
+    from headgate.rules import RuleErrors
+
+    check_target(json_file)
+    try:
+        found = _read(file)
+    except RuleErrors as errors:
+        if json_file is None:
+            raise
+        problems = [
+            {"line": one.position.line, "column": one.position.column, "message": one.message}
+            for one in errors.problems
+        ]
+        write_json({"file": str(file), "valid": False, "errors": problems}, json_file)
+        raise typer.Exit(2) from errors
+    if json_file is not None:
+        write_json({"file": str(file), "valid": True, "errors": [], "jobs": _described(found)}, json_file)
+        return
+    for sentence in _sentences(found):
+        say(sentence)
+
+
+@pipeline.command()
+def schema(json_file: JsonOption = None) -> None:
+    """Print the JSON schema of pipeline files, for editors that complete and check by it.
+
+    [bold]Example[/bold]
+      [cyan]headgate pipeline schema --json pipeline.schema.json[/cyan]
+    """
+    from headgate.pipelines.schema import json_schema
+
+    check_target(json_file)
+    write_json(json_schema(), json_file or STANDARD_OUTPUT)
+
+
+@pipeline.command()
+def run(
+    file: FileArgument,
+    *,
+    policy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who decides, instead of what the file says.", show_default=False)
+    ] = None,
+    seconds: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long the load lasts, instead of what the file says."),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A Spark cluster of your own; one on this machine where not given."),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A broker of your own; one on this machine where not given."),
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where queries note how far they are, for a later run to go on; all workers must reach it.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html, journal.db and logs.")] = Path(
+        "headgate-pipeline"
+    ),
+    json_file: JsonOption = None,
+) -> None:
+    """Run a pipeline: several Spark applications joined by topics, each scaled as the objective end to end needs.
+
+    Starts a Spark cluster and a Kafka broker on this machine unless others are named, a driver for each job, and the
+    load. Jobs that die are started again. At the end it says how long records took from end to end, and writes one
+    report for all jobs. Everything it started is gone afterwards, also after Ctrl-C.
+
+    [bold]Examples[/bold]
+      [cyan]headgate pipeline run examples/pipeline-chain.yaml[/cyan]
+      [cyan]headgate pipeline run examples/pipeline-fork.yaml --policy mdp-path --seconds 2m --json run.json[/cyan]
+    """
+    from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
+    from headgate.cli.pipeline_view import pipeline_view, print_result
+    from headgate.lab.report import require_plotly
+    from headgate.pipelines.report import write_pipeline_report
+    from headgate.pipelines.run import RunPlan, run_pipeline
+
+    check_target(json_file)
+    found = _changed(_read(file), policy, None if seconds is None else duration_s("--seconds", seconds))
+    _require_installed()
+    _require_servers(master, bootstrap)
+    require_plotly()
+    prepare_folder("--output", output)
+    plan = RunPlan(found, _applications(), output, master, bootstrap, checkpoints)
+    console = make_console(stderr=json_file == "-")
+    with stopped_by_signals() as stop, pipeline_view(console, found) as view:
+        outcome = run_pipeline(plan, view, stop)
+    told = write_pipeline_report(plan, outcome)
+    if json_file is not None:
+        write_json(told.to_json(), json_file)
+    print_result(told, console)
+    if stop.is_set() and found.load is not None:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _applications() -> tuple[str, ...]:
+    from headgate.apps.registry import APPLICATIONS
+
+    # One that learns writes its results itself, and not into a topic.
+    return tuple(one.name for one in APPLICATIONS if one.learn is None)
+
+
+def _read(file: Path) -> Pipeline:
+    import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
+    from headgate.pipelines.reading import read_pipeline
+
+    return read_pipeline(file, _applications())
+
+
+def _described(found: Pipeline) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": job.name,
+            "from": list(job.reads),
+            "to": job.writes,
+            "executors": [job.min_executors, job.max_executors],
+            "objective": str(found.objective.slo_of(job.name)) if job.name in found.objective.operators else None,
+        }
+        for job in found.jobs
+    ]
+
+
+def _sentences(found: Pipeline) -> list[str]:
+    topology, objective = found.topology, found.objective
+    told = [f"{found.file} is valid: {len(found.jobs)} jobs, {found.asked.slo} from end to end, by {found.policy}."]
+    for job in found.jobs:
+        after = ", ".join(topology.upstream(job.name)) or "the load"
+        own = f", {objective.operators[job.name]}" if job.name in objective.operators else ""
+        told.append(
+            f"{job.name}: {', '.join(job.reads)} -> {job.writes}, after {after}, "
+            f"{job.min_executors} to {job.max_executors} executors{own}"
+        )
+    return told
+
+
+def _changed(found: Pipeline, policy: str | None, seconds: float | None) -> Pipeline:
+    """What the command line says instead of the file."""
+    if policy is not None:
+        found = found.with_policy(policy)
+        found.make_policy()
+    if seconds is None:
+        return found
+    if found.load is None:
+        raise InputError(f"--seconds {seconds:g} is not possible: {found.file} has no load.")
+    load = replace(found.load, seconds=seconds)
+    if load.schedule.total < 1:
+        raise InputError(f"--seconds {seconds:g} is not possible: no record comes in that time.")
+    return replace(found, load=load)
+
+
+def _require_servers(master: str | None, bootstrap: str | None) -> None:
+    """Refuse a cluster that cannot be scaled, and a broker that does not answer."""
+    from headgate.local.broker import release
+
+    if master is not None and not master.startswith(("spark://", "k8s://", "yarn")):
+        raise InputError(f"--master {master!r} is not usable; a cluster is needed, such as spark://HOST:PORT.")
+    if bootstrap is not None:
+        try:
+            release(bootstrap)
+        except EngineError as error:  # Before anything was started, a broker that is not there is a wrong address.
+            raise InputError(str(error)) from error
+
+
+def _require_installed() -> None:
+    """Refuse, before anything is started, to run without what a pipeline needs."""
+    from importlib.util import find_spec
+
+    needed = {"fastapi": "service", "uvicorn": "service", "httpx": "service", "confluent_kafka": "kafka"}
+    for module, extra in needed.items():
+        if find_spec(module) is None:
+            name = module.replace("_", "-")
+            raise InputError(f"a pipeline needs the package {name}; install it with: pip install 'headgate[{extra}]'.")

@@ -1,0 +1,174 @@
+"""Jobs in other processes as one engine: a mailbox between the loop and the agents of the jobs.
+
+``observe`` gives what agents reported last, with its age on the loop's clock; ``apply`` leaves the sizes for their next
+call. An agent that is not heard of leaves its operator's size stale; what was decided for it waits until it is back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from headgate.core.errors import EngineError, SupersededError, UnknownNameError
+from headgate.core.metrics import METRICS
+from headgate.core.topology import Topology
+from headgate.core.types import Answer, Decision, Event, Instant, Observation, Outcome, Receipt, Verdict
+from headgate.core.units import format_duration
+from headgate.engines.agents.member import Member
+from headgate.engines.agents.wire import Reply, Report
+
+LOST_AFTER_S = 10.0
+"""An agent that was not heard of for so long is lost."""
+PER_INSTANCE_METRICS = frozenset(name for name, metric in METRICS.items() if metric.per_instance)
+
+
+class AgentsEngine:
+    """The engine of all operators of a topology, one agent for each.
+
+    - ``starts``: the size that each operator is started with, as long as its agent has not told
+    - ``report_every_s``: how often agents are asked to report
+    - ``further_metrics``: what can be subscribed to, before agents have said what they could tell
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        starts: Mapping[str, int] | None = None,
+        now: Callable[[], Instant] = time.time,
+        report_every_s: float = 1.0,
+        lost_after_s: float = LOST_AFTER_S,
+        further_metrics: Collection[str] = PER_INSTANCE_METRICS,
+    ) -> None:
+        self._topology = topology
+        self._now = now
+        self._report_every_s = report_every_s
+        self._lost_after_s = lost_after_s
+        self._further_metrics = frozenset(further_metrics)
+        self._members = {name: Member(name, (starts or {}).get(name, 1)) for name in topology.operators}
+        self._subscriptions: tuple[str, ...] = ()
+        self._events: list[Event] = []
+        self._lost: set[str] = set()
+        self._lock = threading.RLock()
+        self._closed = False
+
+    # ------------------------------------------------------------------------------------------------- for the loop
+
+    def topology(self) -> Topology:
+        return self._topology
+
+    @property
+    def further_metrics(self) -> Collection[str]:
+        """What can be subscribed to."""
+        with self._lock:
+            return self._further_metrics.union(*(member.further_metrics for member in self._members.values()))
+
+    def subscribe(self, keys: Collection[str]) -> None:
+        """Have agents report these beyond the basic metrics, and no others."""
+        with self._lock:
+            self._subscriptions = tuple(sorted(keys))
+
+    @property
+    def joined(self) -> frozenset[str]:
+        """The operators whose agents are heard of."""
+        with self._lock:
+            now = self._now()
+            return frozenset(name for name, member in self._members.items() if not self._is_silent(member, now))
+
+    def observe(self) -> Observation:
+        with self._lock:
+            self._refuse_if_closed()
+            now = self._now()
+            self._notice_lost(now)
+            samples = {name: sample for name, one in self._members.items() if (sample := one.take_sample()) is not None}
+            instances = {name: one.instances(stale=self._is_silent(one, now)) for name, one in self._members.items()}
+            startups = {name: found for name, one in self._members.items() if (found := one.take_startups())}
+            return Observation(now, samples, instances, startups)
+
+    def apply(self, decision: Decision) -> Receipt:
+        with self._lock:
+            self._refuse_if_closed()
+            now = self._now()
+            for name, verdict in decision.verdicts.items():
+                if why := self._why_impossible(name, verdict):
+                    return Receipt(now, {name: Answer(Outcome.REFUSED, 0, why)})
+            return Receipt(now, {name: self._leave(name, target) for name, target in decision.targets.items()})
+
+    def close(self) -> None:
+        """Let go of the jobs, which keep their sizes; agents are told that nobody is there. Twice is fine."""
+        with self._lock:
+            self._closed = True
+
+    def take_events(self) -> list[Event]:
+        """Who joined, came back or was lost since this was last asked, and what agents told, for the journal."""
+        with self._lock:
+            events, self._events = self._events, []
+            told = [event for member in self._members.values() for event in member.take_events()]
+            return sorted([*events, *told], key=lambda event: event.at_s)
+
+    # ------------------------------------------------------------------------------------------------- for agents
+
+    def report(self, operator: str, report: Report) -> Reply:
+        """Take in what an agent says, and tell it what is wanted of it."""
+        with self._lock:
+            self._refuse_if_closed()
+            if operator not in self._members:
+                raise UnknownNameError("operator", operator, self._members)
+            member, now = self._members[operator], self._now()
+            if report.agent in member.former:
+                raise SupersededError(f"another agent has joined as {operator!r} since; this one is no longer asked.")
+            self._notice_join(operator, member, report, now)
+            member.take(report, now)
+            return Reply(member.wanted, self._subscriptions, self._report_every_s)
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _why_impossible(self, name: str, verdict: Verdict) -> str:
+        if name not in self._members:
+            return f"operator {name!r} is not known; operators: {', '.join(self._members)}."
+        most = self._topology.sizing_of(name).max_instances
+        if verdict.target < 0 or (most is not None and verdict.target > most):
+            allowed = "at least 0" if most is None else f"0 to {most}"
+            return f"{verdict.target} instances of {name!r} are not possible; {allowed} are."
+        return ""
+
+    def _leave(self, name: str, target: int) -> Answer:
+        """Leave a size for an operator's agent."""
+        member = self._members[name]
+        if target == member.wanted and (refusal := member.refusal) is not None:
+            # The agent could not do it: the plan is what it has, until somebody decides again.
+            member.wanted = None
+            return Answer(refusal.outcome, member.planned, refusal.detail)
+        # A hold is no wish: whoever has not told its size yet must not be brought to the one that was assumed.
+        if target == member.planned:
+            return Answer(Outcome.UNCHANGED, target)
+        member.wanted = target
+        return Answer(Outcome.DELIVERED, target)
+
+    def _is_silent(self, member: Member, now: Instant) -> bool:
+        return member.heard_s is None or now - member.heard_s > self._lost_after_s
+
+    def _notice_join(self, operator: str, member: Member, report: Report, now: Instant) -> None:
+        size = report.instances.planned
+        if member.agent is None:
+            self._note(now, "agent-joined", f"{operator} joined at size {size}")
+        elif report.agent != member.agent:
+            self._note(now, "agent-joined", f"{operator} was started again and joined at size {size}")
+        elif operator in self._lost:
+            self._note(now, "agent-back", f"{operator} is heard of again, at size {size}")
+        self._lost.discard(operator)
+
+    def _notice_lost(self, now: Instant) -> None:
+        for name, member in self._members.items():
+            if member.heard_s is not None and name not in self._lost and self._is_silent(member, now):
+                self._lost.add(name)
+                silent = format_duration(round(now - member.heard_s))
+                self._note(now, "agent-lost", f"nothing was heard of {name} for {silent}; its size is left as it is")
+
+    def _note(self, now: Instant, kind: str, detail: str) -> None:
+        self._events.append(Event(now, kind, detail))
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise EngineError("the controller of these agents is closed.")

@@ -1,0 +1,146 @@
+"""One report for all jobs of a pipeline, from its journal and from what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate.core.types import JSON, Decision, Event, Observation, Receipt
+from headgate.journal.sqlite import SqliteJournal
+from headgate.lab.report import write_report
+from headgate.pipelines.model import Pipeline
+from headgate.pipelines.run import Outcome, RunPlan
+from headgate.runtime.summary import RunRecord, Summary
+
+
+@dataclass(frozen=True)
+class PipelineRun:
+    """What a run came to, as a whole and job by job."""
+
+    pipeline: Pipeline
+    outcome: Outcome
+    whole: Summary
+    jobs: Mapping[str, Summary]
+    largest: Mapping[str, int]
+    """The most executors that each job had."""
+    report: Path
+    journal: Path
+
+    @property
+    def kept_pct(self) -> float | None:
+        """The share of records that came out in time."""
+        late = self.outcome.end_to_end.get("late_share")
+        return None if late is None else 100 * (1 - late)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "pipeline": self.pipeline.name,
+            "policy": self.pipeline.policy,
+            "objective": str(self.pipeline.asked.slo),
+            "in_time_pct": self.kept_pct,
+            "sent": self.outcome.sent,
+            "end_to_end": dict(self.outcome.end_to_end),
+            "restarts": dict(self.outcome.restarts),
+            "whole": self.whole.to_json(),
+            "jobs": {name: one.to_json() | {"largest": self.largest[name]} for name, one in self.jobs.items()},
+        }
+
+
+@dataclass(frozen=True)
+class _Story:
+    observations: Sequence[Observation]
+    decisions: Sequence[Decision]
+    receipts: Sequence[Receipt]
+    events: Sequence[Event]
+
+
+def _story(journal: Path, job: str) -> _Story:
+    """All runs of the pipeline's controller, one after the other: it may have been started again."""
+    with closing(SqliteJournal.read(journal)) as reader:
+        runs = [number for number, _ in reader.runs(job)]
+        return _Story(
+            [one for run in runs for one in reader.observations(run=run)],
+            [one for run in runs for one in reader.decisions(run=run)],
+            [one for run in runs for one in reader.receipts(run=run)],
+            [one for run in runs for one in reader.events(run=run)],
+        )
+
+
+def write_pipeline_report(plan: RunPlan, outcome: Outcome) -> PipelineRun:
+    """Write ``report.html`` beside the journal, and give what it tells."""
+    pipeline = plan.pipeline
+    story = _story(plan.journal, pipeline.name)
+    jobs = {job.name: _summary(pipeline, job.name, story) for job in pipeline.jobs}
+    whole = _whole(outcome, jobs)
+    report = write_report(
+        plan.directory / "report.html",
+        title=f"{pipeline.policy} on the pipeline {pipeline.name}",
+        observations=story.observations,
+        decisions=story.decisions,
+        objective=pipeline.objective,
+        summary=whole,
+        receipts=story.receipts,
+        events=story.events,
+        operators=jobs,
+        notes=_notes(pipeline, outcome),
+    )
+    largest = {
+        name: max((seen.instances[name].ready for seen in story.observations if name in seen.instances), default=0)
+        for name in jobs
+    }
+    return PipelineRun(pipeline, outcome, whole, jobs, largest, report, plan.journal)
+
+
+def _summary(pipeline: Pipeline, name: str, story: _Story) -> Summary:
+    price = pipeline.job(name).price
+    record = RunRecord(pipeline.objective.priced(price), name)
+    for seen in story.observations:
+        record(seen, None)
+    for decided in story.decisions:
+        record(None, decided)
+    return record.summary()
+
+
+def _whole(outcome: Outcome, jobs: Mapping[str, Summary]) -> Summary:
+    """The figures of all jobs together; latency is that from end to end."""
+    told, late = outcome.end_to_end, outcome.end_to_end.get("late_share")
+    backlogs = [one.max_backlog for one in jobs.values() if one.max_backlog is not None]
+    kept_up = [one.qos_pct for one in jobs.values() if one.qos_pct is not None]
+    costs = [one.cost for one in jobs.values() if one.cost is not None]
+    return Summary(
+        slo_violation_pct=None,
+        late_records_pct=None if late is None else 100 * late,
+        qos_pct=min(kept_up, default=None),
+        mean_instances=sum(one.mean_instances for one in jobs.values()),
+        instance_seconds=sum(one.instance_seconds for one in jobs.values()),
+        rescales=sum(one.rescales for one in jobs.values()),
+        max_backlog=max(backlogs, default=None),
+        latency_p50_s=told.get("p50_s"),
+        latency_p95_s=told.get("p95_s"),
+        latency_p99_s=told.get("p99_s"),
+        cost=sum(costs) if costs else None,
+    )
+
+
+def _notes(pipeline: Pipeline, outcome: Outcome) -> list[str]:
+    streams = ", ".join(f"{source} → {target}" for source, target in pipeline.topology.streams)
+    notes = [f"Jobs: {streams or pipeline.jobs[0].name}. Latency is from end to end, by the times in the records."]
+    if pipeline.load is not None:
+        notes.append(f"Load: {pipeline.load.offered.describe()} into {pipeline.load_to}.")
+    notes.append(counted_in_words(outcome))
+    for name, count in outcome.restarts.items():
+        notes.append(f"{name} was started again {'once' if count == 1 else f'{count} times'}.")
+    return notes
+
+
+def counted_in_words(outcome: Outcome) -> str:
+    """What went in, and what came out."""
+    told = outcome.end_to_end
+    out = f"{told.get('records', 0):,.0f} came out"
+    if told.get("distinct"):
+        out = f"{out}, {told['distinct']:,} different ones, {told['doubled']:,} of them again"
+    if told.get("unmeasured"):
+        out = f"{out}; {told['unmeasured']:,} results did not say when their record was due"
+    return f"{out}." if outcome.sent is None else f"{outcome.sent:,} records were sent; {out}."

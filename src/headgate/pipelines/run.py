@@ -1,0 +1,286 @@
+"""Runs a pipeline: the servers it needs, a controller, a driver for each job, and the load.
+
+Each is a process of its own. What ends by itself is started again; the others go on meanwhile. Everything is taken down
+at the end, also after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from headgate.core.errors import EngineError
+from headgate.core.types import JSON
+from headgate.journal.codec import from_json
+from headgate.local.machine import LOOPBACK, free_ports
+from headgate.pipelines.children import Child, Children, Ended
+from headgate.pipelines.controller import ControllerPlan
+from headgate.pipelines.model import Job, Pipeline
+from headgate.pipelines.progress import Progress
+from headgate.runtime.clock import SystemClock
+from headgate.workloads.replay import Replay, Standing
+
+CONTROLLER = "controller"
+LOOK_EVERY_S = 0.5
+JOINED_WITHIN_S = 180.0
+"""Within this time all jobs must have joined: several drivers start at once."""
+WARM_UP_FIRST = 1_000_000_000
+"""The number of the first record that warms jobs up: larger than those of any load."""
+WARM_UP_EACH = 8
+"""Such records for each partition."""
+WARM_WITHIN_S = 60.0
+WORKED_OFF_WITHIN_S = 90.0
+"""How long is waited at the end for what is still on its way."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A pipeline, and where it runs; a cluster and a broker of this machine where no other is named."""
+
+    pipeline: Pipeline
+    applications: tuple[str, ...]
+    directory: Path
+    """Gets the journal, and the logs of all processes."""
+    master: str | None = None
+    bootstrap: str | None = None
+    checkpoints: str | None = None
+    """Where queries note how far they are, a folder that all workers can reach; one that goes away where not given."""
+
+    @property
+    def journal(self) -> Path:
+        return self.directory / "journal.db"
+
+    @property
+    def slots(self) -> int:
+        return sum(job.max_executors for job in self.pipeline.jobs)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    end_to_end: Mapping[str, JSON]
+    sent: int | None
+    """Records that the load sent; ``None`` without a load."""
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    """How often a process was started again."""
+
+
+class Spectator(Protocol):
+    """Is shown a run as it goes."""
+
+    def stage(self, text: str) -> None: ...
+
+    def state(self, state: Mapping[str, JSON], load: Standing | None) -> None: ...
+
+
+def run_pipeline(plan: RunPlan, spectator: Spectator, stop: threading.Event) -> Outcome:
+    """Run until the load is worked off, or until ``stop`` is set."""
+    return _Run(plan, spectator, stop).run()
+
+
+class _Run:
+    def __init__(self, plan: RunPlan, spectator: Spectator, stop: threading.Event) -> None:
+        self._plan = plan
+        self._pipeline = plan.pipeline
+        self._spectator = spectator
+        self._stop = stop
+        self._token = secrets.token_urlsafe(32)
+        self._port = free_ports(1)[0]
+        self._counts_from_ms = round(time.time() * 1000)
+        self._restarts: dict[str, int] = {}
+        self._children = Children(self._on_end)
+        self._standing: Standing | None = None
+        self._progress = Progress(tuple(job.name for job in plan.pipeline.jobs))
+
+    @property
+    def _url(self) -> str:
+        return f"http://{LOOPBACK}:{self._port}"
+
+    def run(self) -> Outcome:
+        plan, pipeline = self._plan, self._pipeline
+        plan.journal.unlink(missing_ok=True)
+        with ExitStack() as stack:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headgate-pipeline-")))
+            bootstrap = plan.bootstrap or stack.enter_context(self._own_broker())
+            self._make_topics(bootstrap)
+            master = plan.master or stack.enter_context(self._own_cluster())
+            stack.callback(self._children.stop)
+            self._start(bootstrap, master, scratch)
+            self._await_joined()
+            sent = None
+            if pipeline.load is not None and not self._stop.is_set():
+                self._warm_up(bootstrap)
+            if self._stop.is_set():
+                raise KeyboardInterrupt  # Nothing has begun that could be told of.
+            (scratch / "begun").touch()
+            if pipeline.load is None:
+                self._spectator.stage("running; Ctrl-C stops")
+                self._watch(lambda: False)
+            else:
+                self._spectator.stage("running")
+                sent = self._send_load(bootstrap)
+                self._spectator.stage("working off what is on its way")
+                self._progress.expect_more()
+                self._watch(lambda: self._progress.has_given(sent), WORKED_OFF_WITHIN_S)
+            self._look()
+            self._spectator.stage("stopping the jobs")
+        return Outcome(self._progress.end_to_end, sent, dict(self._restarts))
+
+    # ------------------------------------------------------------------------------------------------- starting
+
+    @contextmanager
+    def _own_broker(self) -> Iterator[str]:
+        from headgate.local.kafka import LocalKafka
+
+        self._spectator.stage("starting a Kafka broker on this machine")
+        with LocalKafka() as kafka:
+            yield kafka.bootstrap
+
+    @contextmanager
+    def _own_cluster(self) -> Iterator[str]:
+        from headgate.local.cluster import LocalCluster
+
+        self._spectator.stage("starting a Spark cluster on this machine")
+        with LocalCluster(slots=self._plan.slots) as cluster:
+            yield cluster.master_url
+
+    def _make_topics(self, bootstrap: str) -> None:
+        from headgate.local.topics import create_topic, topics
+
+        known = topics(bootstrap)
+        for name, partitions in self._pipeline.topics.items():
+            if name not in known:
+                create_topic(bootstrap, name, partitions)
+
+    def _start(self, bootstrap: str, master: str, scratch: Path) -> None:
+        from headgate.local.connector import find_connector
+
+        jars, pipeline = find_connector().spark_jars, self._pipeline
+        controller = ControllerPlan(
+            file=str(pipeline.file.resolve()),
+            policy=pipeline.policy,
+            applications=self._plan.applications,
+            bootstrap=bootstrap,
+            journal=str(self._plan.journal.resolve()),
+            port=self._port,
+            token=self._token,
+            counts_from_ms=self._counts_from_ms,
+            begun=str(scratch / "begun"),
+        )
+        logs = self._plan.directory / "logs"
+        logs.mkdir(exist_ok=True)
+        self._spectator.stage("starting the controller and a driver for each job")
+        self._children.start(Child(CONTROLLER, "headgate.pipelines.controller", asdict(controller), logs))
+        for job in pipeline.jobs:
+            told = self._driver_plan(job, bootstrap, master, jars, scratch)
+            self._children.start(Child(job.name, "headgate.apps.pipeline_driver", told, logs))
+
+    def _driver_plan(self, job: Job, bootstrap: str, master: str, jars: str, scratch: Path) -> dict[str, JSON]:
+        build = job.build
+        return {
+            "pipeline": self._pipeline.name,
+            "job": job.name,
+            "master": master,
+            "is_local": LOOPBACK in master,
+            "bootstrap": bootstrap,
+            "reads": list(job.reads),
+            "writes": job.writes,
+            "checkpoint": f"{self._plan.checkpoints or scratch}/{job.name}",
+            "trigger_s": job.trigger_s,
+            "executors": job.min_executors,
+            "jars": jars,
+            "service": self._url,
+            "token": self._token,
+            "app": job.app,
+            "module": None if build is None else build.module,
+            "function": None if build is None else build.function,
+            "file": None if build is None or build.file is None else str(build.file.resolve()),
+            "max_records_per_batch": job.max_records_per_batch,
+            "state_partitions": None if job.state_partitions is None else list(job.state_partitions),
+            "objective": str(self._pipeline.part_of(job.name)),
+            "late_after_s": self._pipeline.own_bound_s(job.name),
+            "spark": dict(job.spark),
+        }
+
+    def _await_joined(self) -> None:
+        self._watch(lambda: not self._progress.missing, JOINED_WITHIN_S)
+        missing = self._progress.missing
+        if missing and not self._stop.is_set():
+            logs = self._plan.directory / "logs"
+            raise EngineError(
+                f"{', '.join(missing)} did not join within {JOINED_WITHIN_S:.0f} s; their logs are in {logs}."
+            )
+
+    def _warm_up(self, bootstrap: str) -> None:
+        """Let a few records through all jobs: what the first batches load, those that count need not wait for."""
+        from headgate.local.producer import TopicSink
+
+        pipeline = self._pipeline
+        assert pipeline.load is not None
+        assert pipeline.load_to is not None
+        self._spectator.stage("warming up: first batches load classes and Python workers")
+        due_ms = np.full(WARM_UP_EACH * pipeline.topics[pipeline.load_to], self._counts_from_ms - 1, dtype=np.int64)
+        sink = TopicSink(bootstrap, pipeline.load_to)
+        sink.send(pipeline.load.make_payloads().records(WARM_UP_FIRST, due_ms))
+        sink.flush()
+        self._progress.expect_more()
+        self._watch(self._progress.is_warm, WARM_WITHIN_S)
+
+    # -------------------------------------------------------------------------------------------------- running
+
+    def _send_load(self, bootstrap: str) -> int:
+        from headgate.local.producer import TopicSink
+
+        load, clock = self._pipeline.load, SystemClock()
+        assert load is not None
+        assert self._pipeline.load_to is not None
+        sink = TopicSink(bootstrap, self._pipeline.load_to)
+        replay = Replay(load, load.make_payloads(), sink, clock, start_ms=round(clock.now() * 1000))
+        ended: list[Standing] = []
+        sender = threading.Thread(target=lambda: ended.append(replay.run(self._stop, self._on_load)), daemon=True)
+        sender.start()
+        self._watch(lambda: not sender.is_alive())
+        sender.join()
+        self._standing = ended[0]
+        return ended[0].answers.acknowledged
+
+    def _on_load(self, standing: Standing) -> None:
+        self._standing = standing
+
+    def _watch(self, is_done: Callable[[], bool], within_s: float = float("inf")) -> None:
+        """Look after the processes until something is done, or it has taken too long."""
+        until_s = time.monotonic() + within_s
+        while not self._stop.is_set() and time.monotonic() < until_s:
+            self._children.look()
+            self._look()
+            if is_done():
+                return
+            self._stop.wait(LOOK_EVERY_S)
+
+    def _look(self) -> None:
+        """Ask the controller what it saw last; nothing is lost where it is away."""
+        import httpx
+
+        try:
+            headers = {"Authorization": f"Bearer {self._token}"}
+            answer = httpx.get(f"{self._url}/v1/state", headers=headers, timeout=2.0)
+            answer.raise_for_status()
+        except httpx.HTTPError:
+            return
+        state = from_json(answer.text)
+        self._progress.take(state)
+        self._spectator.state(state, self._standing)
+
+    def _on_end(self, ended: Ended) -> None:
+        self._restarts[ended.name] = self._restarts.get(ended.name, 0) + 1
+        self._spectator.stage(f"{ended.name} {ended.why}; it is started again in {ended.again_after_s:g} s")

@@ -1,0 +1,1 @@
+"""What answers agents over HTTP."""

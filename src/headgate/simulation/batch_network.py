@@ -1,0 +1,127 @@
+"""Micro-batch jobs joined by topics, in virtual time: each takes what the one before it has got done.
+
+Latency is looked at from end to end as well: records stay in order, so the number of a result tells when its record
+came. A job may feed several others, each of which gets all of it; it may not read from several, because then a result
+would not tell of which record it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from headgate.core.errors import InputError
+from headgate.core.topology import Topology
+from headgate.core.types import Instant, Sample
+from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
+from headgate.simulation.batch_readings import Readings
+from headgate.simulation.contract import Warmed
+from headgate.simulation.micro_batch import MicroBatch
+from headgate.simulation.relayed import Relayed
+from headgate.workloads.contract import Workload
+
+STEP_S = 0.25
+"""What a job has got done comes to the next one in steps of this: tasks give their results as they work."""
+
+
+class BatchNetwork:
+    """A kernel with a micro-batch job for each operator.
+
+    - ``service_rates_per_s``: records per second that one instance of each operator processes
+    - ``late_after_s``: from end to end; the operators at the end count as late what comes out later than that
+    - ``own_late_after_s``: of operators that have a bound of their own, which they then count by
+
+    >>> from headgate.workloads import parse_workload
+    >>> chain = Topology.of(("parse", "sum"))
+    >>> network = BatchNetwork(parse_workload("constant:10"), {"parse": 50, "sum": 50}, chain, late_after_s=60.0)
+    >>> network.advance(60.0)
+    >>> round(network.done("sum")), network.late("sum")
+    (500, 0.0)
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        service_rates_per_s: Mapping[str, float],
+        topology: Topology,
+        model: MicroBatch | None = None,
+        *,
+        ready: int = 1,
+        seed: int = 0,
+        late_after_s: float,
+        own_late_after_s: Mapping[str, float] | None = None,
+    ) -> None:
+        self._topology = topology
+        self._workload = workload
+        self._late_after_s = late_after_s
+        self._own = dict(own_late_after_s or {})
+        self._given = {name: Relayed() for name in topology.operators}
+        self._late = dict.fromkeys(topology.operators, 0.0)
+        self._done = dict.fromkeys(topology.operators, 0.0)
+        self._relayed = dict.fromkeys(topology.operators, 0.0)
+        self._jobs: dict[str, MicroBatchJob] = {}
+        for place, name in enumerate(topology.order):
+            upstream = topology.upstream(name)
+            if len(upstream) > 1:
+                raise InputError(f"operator {name!r} reads from {', '.join(upstream)}; one is possible here.")
+            job = MicroBatchJob(
+                self._given[upstream[0]] if upstream else workload,
+                service_rates_per_s[name],
+                model,
+                ready=ready,
+                seed=seed + place,
+                readings=Readings.KAFKA,
+                late_after_s=self._own.get(name),
+            )
+            job.on_batch = self._count(name)
+            self._jobs[name] = job
+
+    def _count(self, name: str) -> Callable[[Instant, float], None]:
+        def ended(at_s: Instant, records: float) -> None:
+            overdue = self._workload.arrivals(0.0, max(0.0, at_s - self._late_after_s))
+            self._late[name] += min(max(0.0, overdue - self._done[name]), records)
+            self._done[name] += records
+
+        return ended
+
+    @property
+    def now_s(self) -> Instant:
+        return next(iter(self._jobs.values())).now_s
+
+    @property
+    def topology(self) -> Topology:
+        return self._topology
+
+    def done(self, operator: str) -> float:
+        """Records that an operator is through with."""
+        return self._done[operator]
+
+    def late(self, operator: str) -> float:
+        """Of these, the records that were late from end to end by then."""
+        return self._late[operator]
+
+    def ready(self, operator: str) -> int:
+        return self._jobs[operator].ready(OPERATOR)
+
+    def advance(self, to_s: Instant) -> None:
+        while (now_s := self.now_s) < to_s:
+            until_s = min(to_s, now_s + STEP_S)
+            # In order: what a job takes at a moment is known once those before it have come that far.
+            for name, job in self._jobs.items():
+                job.advance(until_s)
+                self._given[name].give(until_s, job.done() - self._relayed[name])
+                self._relayed[name] = job.done()
+
+    def resize(self, operator: str, ready: int, *, lost: bool = False) -> Sequence[Instant]:
+        return self._jobs[operator].resize(OPERATOR, ready, lost=lost)
+
+    def warmed(self, operator: str) -> Sequence[Warmed]:
+        return self._jobs[operator].warmed(OPERATOR)
+
+    def samples(self) -> Mapping[str, Sample]:
+        return {name: self._sample(name, job.samples()[OPERATOR]) for name, job in self._jobs.items()}
+
+    def _sample(self, name: str, sample: Sample) -> Sample:
+        is_end = not self._topology.downstream(name)
+        late = sample.late if name in self._own else self._late[name] if is_end else None
+        return replace(sample, operator=name, late=late)

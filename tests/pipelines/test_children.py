@@ -1,0 +1,92 @@
+"""The processes of a pipeline: what ends by itself is started again, and what is stopped is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headgate.core.errors import EngineError
+from headgate.pipelines import children
+from headgate.pipelines.children import Child, Children, Ended
+
+MODULE = "tests.pipelines.short_lived"
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
+def starts(folder: Path) -> int:
+    file = folder / "starts"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def child(folder: Path, lasts_s: float = 60.0, code: int = 0) -> Child:
+    plan = {"starts": str(folder / "starts"), "lasts_s": lasts_s, "code": code}
+    return Child("job", MODULE, plan, folder)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(children, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.chdir(Path(__file__).parents[2])
+
+
+def test_a_process_that_was_killed_is_started_again(tmp_path: Path) -> None:
+    told: list[Ended] = []
+    running = Children(told.append)
+    running.start(child(tmp_path))
+    eventually(lambda: starts(tmp_path) == 1)
+    pid = running["job"].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+
+    def is_back() -> bool:
+        running.look()
+        return starts(tmp_path) == 2
+
+    eventually(is_back)
+    assert [(one.name, one.why) for one in told] == [("job", "was killed by SIGKILL")]
+    running.stop()
+
+
+def test_a_process_that_fails_again_and_again_is_given_up_with_its_last_words(tmp_path: Path) -> None:
+    running = Children(lambda ended: None)
+    running.start(child(tmp_path, lasts_s=0.0, code=3))
+
+    def look_on() -> None:
+        until_s = time.monotonic() + 60
+        while time.monotonic() < until_s:
+            running.look()
+            time.sleep(0.02)
+
+    with pytest.raises(EngineError, match="job ended with exit code 3 6 times in a row"):
+        look_on()
+    assert starts(tmp_path) == 6
+
+
+def test_what_is_stopped_is_gone_and_not_started_again(tmp_path: Path) -> None:
+    running = Children(lambda ended: None)
+    running.start(child(tmp_path))
+    eventually(lambda: starts(tmp_path) == 1)
+    pid = running["job"].pid
+    assert pid is not None
+    running.stop()
+    running.look()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert starts(tmp_path) == 1
+
+
+def test_nobody_else_can_read_what_a_process_is_told(tmp_path: Path) -> None:
+    child(tmp_path)
+    assert stat.S_IMODE((tmp_path / "job.json").stat().st_mode) == 0o600
