@@ -276,13 +276,20 @@ def _wait(
     running: ManagedRun,
     view: RunView,
 ) -> None:
-    """Until the load is over and every record of it was read; without a load, for the time that was asked for."""
+    """Until the load is over and every record of it was read.
+
+    Without a load, until the time that was asked for is over and what was there by then was read.
+    """
     until_s = None if plan.seconds is None else time.monotonic() + plan.seconds
+    wanted: int | None = None
     while not running.wait(LOOK_EVERY_S):
         totals = books.accounts.totals()
         view.records(totals, None if feeder is None else feeder.standing)
         if plan.load is None:
-            if until_s is not None and time.monotonic() >= until_s:
+            if until_s is None or time.monotonic() < until_s:
+                continue
+            wanted = _available(plan, source) if wanted is None else wanted
+            if wanted is None or totals.read >= wanted:
                 return
         elif feeder is None or feeder.is_done:
             available = _available(plan, source)
