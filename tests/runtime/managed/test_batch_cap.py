@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.types import Batch
-from headgate.runtime.managed.batch_cap import LEAST_WORK_SHARE, SHARE_OF_BOUND, BatchTimes, cap_for, learn_times
+from headgate.runtime.managed.batch_cap import (
+    LEAST_WORK_SHARE,
+    SHARE_OF_BOUND,
+    SHARE_TO_LEARN,
+    BatchTimes,
+    cap_for,
+    learn_times,
+)
 
 
 def batches(times: BatchTimes, sizes: list[tuple[float, int]], *, warming: bool = False) -> list[Batch]:
@@ -29,7 +36,22 @@ def test_what_a_batch_and_what_a_record_costs_are_told_apart() -> None:
 def test_batches_of_one_size_lead_to_no_more_records_than_are_safe() -> None:
     learned = learn_times(batches(TRUTH, [(200, 1), (205, 1), (210, 1)]))
     assert learned is not None
-    assert TRUTH.seconds(cap_for(learned, 1, 10.0), 1) <= SHARE_OF_BOUND * 10.0
+    cap = cap_for(learned, 1, 10.0)
+    # It takes less than it may, and with it the two are known.
+    assert SHARE_OF_BOUND * 10.0 < TRUTH.seconds(cap, 1) < SHARE_TO_LEARN * 10.0
+    both = learn_times(batches(TRUTH, [(200, 1), (205, 1), (210, 1), (cap, 1)]))
+    assert both is not None
+    assert TRUTH.seconds(cap_for(both, 1, 10.0), 1) <= SHARE_OF_BOUND * 10.0 + 0.01
+
+
+def test_a_light_load_comes_to_a_large_limit_in_two_steps() -> None:
+    light = BatchTimes(overhead_s=1.0, instance_s_per_record=0.0002)
+    learned = learn_times(batches(light, [(500, 1)] * 3))
+    assert learned is not None
+    second = cap_for(learned, 1, 10.0)
+    learned = learn_times(batches(light, [(500, 1)] * 3 + [(second, 1)] * 3))
+    assert learned is not None
+    assert (second > 3000, cap_for(learned, 1, 10.0)) == (True, pytest.approx(15_000, rel=0.01))
 
 
 @pytest.mark.parametrize("warming", [True, False])

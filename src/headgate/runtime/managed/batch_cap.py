@@ -26,6 +26,9 @@ SHARE_OF_BOUND = 0.4
 """Two batches in a row take so at most four fifths of the bound."""
 LEAST_WORK_SHARE = 0.75
 """At least this share of the time of a full batch must be work on records, if the bound allows it; half otherwise."""
+SHARE_TO_LEARN = 0.8
+"""As long as batches of one size hide what any of them costs, one may take this share of the bound: all of its time is
+taken to be that of records, so it takes less, and then both are known. Smaller steps take a minute to a large limit."""
 TOLD_APART = 1.5
 """What a batch costs at least and what each record costs are told apart once batches differ in size by this factor."""
 FEWEST_BATCHES = 3
@@ -39,6 +42,8 @@ class BatchTimes:
 
     overhead_s: float
     instance_s_per_record: float
+    told_apart: bool = True
+    """Whether the two are known; otherwise all of the time is taken to be that of records."""
 
     def seconds(self, records: float, instances: int) -> float:
         """How long a batch of so many records takes."""
@@ -58,11 +63,12 @@ def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> Bat
     if seconds.sum() <= 0:
         return None
     overhead_s = 0.0
-    if shares.max() >= TOLD_APART * shares.min():
+    told_apart = bool(shares.max() >= TOLD_APART * shares.min())
+    if told_apart:
         slope = float(np.cov(shares, seconds, bias=True)[0, 1] / shares.var())
         overhead_s = float(np.clip(seconds.mean() - slope * shares.mean(), 0.0, seconds.min()))
     per_record_s = float((seconds.sum() - overhead_s * len(told)) / shares.sum())
-    return BatchTimes(overhead_s, per_record_s) if per_record_s > 0 else None
+    return BatchTimes(overhead_s, per_record_s, told_apart) if per_record_s > 0 else None
 
 
 def cautious_cap(batch: Batch, bound_s: float) -> int:
@@ -77,7 +83,8 @@ def cautious_cap(batch: Batch, bound_s: float) -> int:
 
 def cap_for(times: BatchTimes, instances: int, bound_s: float) -> int:
     """The most records of a batch on so many instances, for a bound on the latency of each record."""
-    work_s = max(0.0, SHARE_OF_BOUND * bound_s - times.overhead_s)
+    share = SHARE_OF_BOUND if times.told_apart else SHARE_TO_LEARN
+    work_s = max(0.0, share * bound_s - times.overhead_s)
     least_work_s = times.overhead_s * LEAST_WORK_SHARE / (1 - LEAST_WORK_SHARE)
     least_work_s = max(times.overhead_s, min(least_work_s, bound_s - times.overhead_s))
     return max(1, round(max(work_s, least_work_s) / times.instance_s_per_record * max(1, instances)))
