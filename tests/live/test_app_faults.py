@@ -53,6 +53,7 @@ def reading(kafka: LocalKafka, topic: str, cluster: LocalCluster, folder: Path, 
     return AppRun.on(cluster, folder, "grep", *where, "--seconds", seconds, "--executors", "1..1", "--check")
 
 
+@pytest.mark.soak
 def test_malformed_records_are_kept_aside_and_partitions_that_are_made_meanwhile_are_read(
     cluster: LocalCluster, kafka: LocalKafka, topic: str, tmp_path: Path
 ) -> None:

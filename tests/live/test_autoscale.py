@@ -79,6 +79,7 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
     assert kinds[-1] == "stopped"
 
 
+@pytest.mark.soak
 def test_one_that_recommends_changes_nothing_beside_one_that_acts_and_both_keep_the_budget(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def run_demo(folder: Path, seconds: str) -> tuple[dict[str, Any], str, list[psut
     return json.loads(result.read_text()), said, processes
 
 
+@pytest.mark.soak
 def test_it_scales_out_for_the_peak_loses_nothing_and_leaves_a_report(tmp_path: Path) -> None:
     """As short as it may be: on a slow machine that is over before the queue of the peak is worked off."""
     told, said, processes = run_demo(tmp_path, "40s")

@@ -38,6 +38,7 @@ def topic(kafka: LocalKafka) -> str:
     return name
 
 
+@pytest.mark.soak
 def test_what_a_killed_load_left_out_is_sent_and_the_rest_follows(kafka: LocalKafka, topic: str) -> None:
     assert numbers_sent(kafka.bootstrap, topic, 400) == Sent(100, MISSING)
     feeder = Feeder(LOAD, kafka.bootstrap, topic, Beginning(STARTED_S, round(1000 * STARTED_S)))

@@ -154,6 +154,7 @@ def killed_in(job: Job, phase: str, delay_s: float, timeout_s: float) -> None:
         running.kill()
 
 
+@pytest.mark.soak
 def test_a_driver_that_is_killed_while_state_is_repartitioned_loses_and_doubles_nothing(tmp_path: Path) -> None:
     run = {"partitions": [2, 4], "scale": False, "max_records_per_batch": 400}
     job = job_in(tmp_path, "constant:300", 4.0, settings=QUIET, run=run, change_after=300, change_to=4)

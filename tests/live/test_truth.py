@@ -26,6 +26,7 @@ def rising(since_s: float) -> float:
     return 40.0 + 360.0 * max(0.0, min(1.0, (since_s - 10.0) / 40.0))
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_what_is_read_of_a_kafka_job_is_the_truth_at_any_moment(
     spark: SparkSession, engine: SparkEngine, kafka: LocalKafka, tmp_path: Path
