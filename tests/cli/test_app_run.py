@@ -40,6 +40,7 @@ def _nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*KAFKA, "--objective", "fast"), "objective 'fast' is not understood"),
         ((*KAFKA, "--bootstrap", "here"), "the bootstrap address 'here' is not understood;"),
         ((*KAFKA, "--trigger", "soon"), "--trigger: duration 'soon' is not understood"),
+        ((*KAFKA, "--record-cost", "much"), "--record-cost: duration 'much' is not understood"),
         ((*KAFKA, "--interval", "0s"), "a trigger every 1 s and a decision every 0 s are not possible"),
         ((*KAFKA, "--json", "/no/such/folder/file"), "/no/such/folder/file cannot be written"),
         ((*LASTING, "--topic", "views"), "--topic 'views' does not go with --source embedded, which reads no topic."),
