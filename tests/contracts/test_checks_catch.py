@@ -45,6 +45,7 @@ from headgate.testing import (
     policies,
 )
 from headgate.testing.journal_entries import RUN
+from headgate.testing.readings import every_batch_is_told_once
 from headgate.workloads import parse_workload
 
 
@@ -571,3 +572,15 @@ def test_a_retention_that_breaks_the_contract_is_caught(
 ) -> None:
     with pytest.raises(ContractViolation):
         check(lambda retention, now: journal())
+
+
+def test_what_a_running_batch_has_done_is_not_missed_before_a_batch_was_told() -> None:
+    told = Batch(0.0, 4.0, 60.0)
+    first = Sample("job", 5.0, arrived=100.0, done=60.0, backlog=40.0, batches=(told,))
+    running = Sample("job", 7.0, arrived=140.0, done=130.0, backlog=10.0, running_s=1.5)
+    sizes = {"job": Instances(1, 1, 1)}
+    seen = [Observation(one.at_s, {"job": one}, sizes) for one in (first, running)]
+    every_batch_is_told_once(seen, "job")
+    stopped = replace(running, running_s=None)
+    with pytest.raises(ContractViolation, match="had 0 records, and 70 were counted as done"):
+        every_batch_is_told_once([seen[0], Observation(7.0, {"job": stopped}, sizes)], "job")

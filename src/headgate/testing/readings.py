@@ -86,7 +86,9 @@ def _ensure_complete(samples: Sequence[Sample], operator: str) -> None:
     told, done = sum(batch.records for batch in batches), (last.done or 0.0) - (first.done or 0.0)
     # What is done of a batch that runs is counted before it is told.
     is_between = first.running_s is None and last.running_s is None
-    open_records = 0.0 if is_between else max((batch.records for batch in batches), default=0.0)
+    # Where none has been told yet, it may be all that waited or came.
+    came = (first.backlog or 0.0) + (last.arrived or 0.0) - (first.arrived or 0.0)
+    open_records = 0.0 if is_between else max((batch.records for batch in batches), default=came)
     ensure(
         abs(told - done) <= open_records + COUNTED_WITHIN * max(told, done) + _ROUNDING,
         f"the batches of {operator} had {told:g} records, and {done:g} were counted as done meanwhile",
