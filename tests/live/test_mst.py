@@ -28,5 +28,5 @@ def test_two_executors_sustain_more_than_one_and_both_models_are_left(tmp_path: 
     assert one <= 10
     assert one < two <= 20
     assert [model["model"] for model in found["models"]] == [1, 2]
-    assert "Maximum sustainable throughput" in plot.read_text()
+    assert "maximum sustainable throughput" in plot.read_text()
     assert "2 executors: " in finished.stdout
