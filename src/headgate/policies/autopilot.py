@@ -29,6 +29,7 @@ from headgate.policies.pilot.shared import Member, SharedBound
 LEAST_SHARE = 1e-4
 """Of which a share that may be late is taken to be at least: p100 cannot be had at any price."""
 MOST_SIZES = 16
+_RUNGS = np.linspace(0.0, 1.0, MOST_SIZES)
 THROUGHPUT_BOUND_S = 60.0
 """Who asks for throughput asks that nothing waits for long: for longer than this."""
 SLOW_BOUND_S = 1.0
@@ -170,7 +171,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             floor = max(floor, min(highest, _catching_up(learned, sample, ahead, bound_s)))
         chosen = cheapest(
             _ladder(floor, highest, learned.instances_for(ahead.peak_per_s(), bound_s / 2), instances.planned),
-            ahead.roll,
+            ahead.rollout.rolled,
             ahead.weights,
             ahead.late_price,
             planned=instances.planned,
@@ -295,7 +296,7 @@ def _numbers(
     now: Instant, learned: Learned, ahead: Prospect, choice: Choice, target: int
 ) -> tuple[float, dict[str, Number]]:
     """The late records it expects of the size it wants, and all that it expects and what led to that."""
-    rolled = ahead.roll(np.array([float(max(1, target))]))
+    rolled = ahead.rollout.of(max(1, target))
     expected_late = float(rolled.late[0] @ ahead.weights)
     numbers: dict[str, Number] = {
         "rate_per_s": ahead.rate_per_s,
@@ -342,7 +343,8 @@ def _ladder(lowest: int, highest: int, need: float, planned: int) -> FloatArray:
     """The sizes that are looked at: all of them, or a ladder around what is needed."""
     if highest - lowest < MOST_SIZES:
         return np.arange(lowest, highest + 1, dtype=np.float64)
-    rungs = np.round(np.geomspace(max(1.0, 0.5 * need), max(2.0, 4 * need), MOST_SIZES))
+    low, high = max(1.0, 0.5 * need), max(2.0, 4 * need)
+    rungs = np.round(low * (high / low) ** _RUNGS)
     return np.unique(np.clip(np.append(rungs, planned), lowest, highest))
 
 

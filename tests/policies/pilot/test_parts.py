@@ -268,7 +268,7 @@ def future(rate_per_s: float, startup_s: float = 30.0) -> Future:
 
 
 def late(now: Now, rate_per_s: float, *sizes: float, startup_s: float = 30.0) -> list[float]:
-    rolled = Rollout(now, SERVICE, future(rate_per_s, startup_s), np.array(sizes), 90.0).rolled()
+    rolled = Rollout(now, SERVICE, future(rate_per_s, startup_s), 90.0).rolled(np.array(sizes))
     return [float(value) for value in rolled.late[:, 0]]
 
 
@@ -281,7 +281,7 @@ def test_a_size_that_keeps_up_makes_nothing_late_and_one_that_does_not_makes_all
 def test_late_records_are_counted_exactly() -> None:
     """One batch of 1,000 that waits takes 0.5 + 20 s on one instance: those older than 10 s at its end are late."""
     now = stand(waiting=1000.0, ready=1, planned=1)
-    rolled = Rollout(now, Service(0.5, 0.02, 1.0, 1.0), future(0.0), np.array([1.0]), 5.0).rolled()
+    rolled = Rollout(now, Service(0.5, 0.02, 1.0, 1.0), future(0.0), 5.0).rolled(np.array([1.0]))
     assert float(rolled.late[0, 0]) == pytest.approx(1000.0, rel=0.01)
 
 
@@ -378,8 +378,8 @@ def test_loops_and_arrays_roll_batches_forward_alike(seed: int, trigger_s: float
     )
     service = Service(0.4, 0.02, random.choice([1.0, 0.8, 0.0]), 1.4)
     courses = Future(random.uniform(0, 6000, (7, 30)), random.uniform(0.8, 1.6, (7, 8)), random.uniform(20, 90, 7))
-    rollout = (now, service, courses, np.array([1.0, 2.0, 5.0, 13.0]), random.uniform(60, 200))
-    looped, in_arrays = Rollout(*rollout).rolled(in_loop=True), Rollout(*rollout).rolled(in_loop=False)
+    rollout, sizes = Rollout(now, service, courses, random.uniform(60, 200)), np.array([1.0, 2.0, 5.0, 13.0])
+    looped, in_arrays = rollout.rolled(sizes, in_loop=True), rollout.rolled(sizes, in_loop=False)
     assert np.array_equal(looped.late, in_arrays.late)
     assert np.array_equal(looped.ahead, in_arrays.ahead)
     assert np.array_equal(looped.latency_s, in_arrays.latency_s)

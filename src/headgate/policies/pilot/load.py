@@ -29,6 +29,8 @@ BEYOND = 1.2
 """A load that is so many times the largest that came before is beyond experience."""
 BEYOND_CHANCE = 3.0
 """And by more than so many standard deviations of what chance makes of a count."""
+OFTEN_ASKED = 60
+"""As many of the newest bins as most ask for at most."""
 TELLS_S = 4.0
 """What came in so many seconds tells something before the first bin is complete."""
 LONGEST_GAP_S = 600.0
@@ -52,6 +54,9 @@ class LoadHistory:
         """The same, without the newest bins."""
         self.is_beyond_experience = False
         """Whether it has just risen above all that came before, which then does not tell how it goes on."""
+        self._recent: FloatArray | None = None
+        """The newest bins by the newest reading: several parts of a decision ask for some of them."""
+        self._minutes_asked: FloatArray | None = None
 
     @property
     def newest_bin(self) -> int:
@@ -65,6 +70,7 @@ class LoadHistory:
         """Take in a reading of the counter; gives how many bins became complete."""
         last = self._last
         self._last = (at_s, arrived)
+        self._recent = None
         if last is None or at_s - last[0] > LONGEST_GAP_S:
             self._begin(at_s, arrived)
             return 0
@@ -89,6 +95,7 @@ class LoadHistory:
     def begin_anew(self) -> None:
         """Times are other than they were; what was the most, and the minutes of a season, stay."""
         self._edges.clear()
+        self._recent = None
         self._newest_bin, self._last, self.is_beyond_experience = None, None, False
 
     def _begin(self, at_s: Instant, arrived: float) -> None:
@@ -109,6 +116,7 @@ class LoadHistory:
             self._experienced = max(self._experienced, self._edges[-1 - NEWS_BINS] - self._edges[-2 - NEWS_BINS])
         if self._newest_bin % BINS_PER_MINUTE == 0 and len(self._edges) > BINS_PER_MINUTE:
             self._minutes.append(self._edges[-1] - self._edges[-1 - BINS_PER_MINUTE])
+            self._minutes_asked = None
 
     def counts(self, bins: int) -> FloatArray:
         """The records of the newest bins, oldest first; fewer where there are not so many."""
@@ -120,6 +128,13 @@ class LoadHistory:
 
     def recent(self, bins: int) -> FloatArray:
         """The same, but of the bins that end with the newest reading; before there is a whole one, what it would be."""
+        if bins > OFTEN_ASKED:
+            return self._up_to_now(bins)
+        if self._recent is None:
+            self._recent = self._up_to_now(OFTEN_ASKED)
+        return self._recent[-bins:]
+
+    def _up_to_now(self, bins: int) -> FloatArray:
         if self._last is None or self._newest_bin is None:
             return self.counts(bins)
         if len(self._edges) < 2:
@@ -142,7 +157,9 @@ class LoadHistory:
 
     def minutes(self) -> FloatArray:
         """The records of each minute, oldest first."""
-        return np.array(self._minutes, dtype=np.float64)
+        if self._minutes_asked is None:
+            self._minutes_asked = np.array(self._minutes, dtype=np.float64)
+        return self._minutes_asked
 
     def to_json(self) -> dict[str, JSON]:
         return {

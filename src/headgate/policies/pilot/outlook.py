@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -71,6 +72,7 @@ class Outlook:
         self._newest: deque[_Course] = deque(maxlen=NEWEST)
         self._sampled: list[_Course] = []
         self._worst: list[_Course] = []
+        self._stack: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self._seen = 0
         self.season_minutes: int | None = None
         """The period that the load repeats itself after; ``None`` where none shows."""
@@ -85,7 +87,7 @@ class Outlook:
             if len(history) < 2:
                 continue
             self._score(number, history)
-            experts = self._experts(load, history, number)
+            experts = self._experts(load, history)
             first, last = self.span_bins
             self._said.append((number, experts[:, first - 1 : last].mean(axis=1)))
             if number % EVERY_BINS == 0:
@@ -104,42 +106,53 @@ class Outlook:
     def scenarios(self, load: LoadHistory) -> Scenarios:
         """What may arrive in the next ``HORIZON_BINS``."""
         history = load.recent(max(TRENDS_BINS))
-        experts = self._experts(load, history, load.newest_bin)
-        courses = [*self._newest, *self._sampled]
+        experts = self._experts(load, history)
         level = _level(history)
-        if len(courses) < FEWEST_COURSES or load.is_beyond_experience:
+        if len(self._newest) + len(self._sampled) < FEWEST_COURSES or load.is_beyond_experience:
             return _untold(experts, load, history)
         forecast = np.minimum(self._combined(experts), MOST_GROWTH * max(load.largest, 1.0))
-        ratios = np.array([course.ratios for course in (*courses, *self._worst)])
-        levels = np.array([course.level for course in (*courses, *self._worst)])
+        ratios, levels, counted = self._stacked()
         alike = LEAST_ALIKE + np.exp(-0.5 * (np.log((levels + 1) / (level + 1)) / ALIKE_WITHIN) ** 2)
-        weights = alike * np.array([1.0] * len(courses) + [WORST_WEIGHT] * len(self._worst))
+        weights = alike * counted
         counts = np.minimum(forecast * ratios, MOST_GROWTH * np.maximum(load.largest, forecast))
         return Scenarios(counts, weights / weights.sum(), forecast)
 
+    def _stacked(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """All courses that are kept, the levels at which they began, and what each counts for."""
+        if self._stack is None:
+            courses = [*self._newest, *self._sampled, *self._worst]
+            counted = np.ones(len(courses))
+            counted[len(courses) - len(self._worst) :] = WORST_WEIGHT
+            levels = np.array([one.level for one in courses])
+            self._stack = (np.array([one.ratios for one in courses]), levels, counted)
+        return self._stack
+
     # ------------------------------------------------------------------------------------------------------ experts
 
-    def _experts(self, load: LoadHistory, history: FloatArray, number: int) -> FloatArray:
-        ahead = np.arange(1, HORIZON_BINS + 1)
-        rows = [np.full(HORIZON_BINS, history[-bins:].mean()) for bins in MEANS_BINS]
-        for bins in TRENDS_BINS:
+    def _experts(self, load: LoadHistory, history: FloatArray) -> FloatArray:
+        rows = np.full((EXPERTS, HORIZON_BINS), np.nan)
+        for place, bins in enumerate(MEANS_BINS):
             recent = history[-bins:]
-            count = len(recent)
-            if count < 3:
-                rows.append(rows[0])
+            rows[place] = recent.sum() / len(recent)
+        for place, bins in enumerate(TRENDS_BINS, len(MEANS_BINS)):
+            recent = history[-bins:]
+            if len(recent) < 3:
+                rows[place] = rows[0]
                 continue
-            offsets = np.arange(count) - (count - 1) / 2
-            slope = float(offsets @ recent) / float(offsets @ offsets)
-            # Only as far ahead as it is long.
-            rows.append(np.maximum(0.0, recent.mean() + slope * ((count - 1) / 2 + np.minimum(ahead, count))))
-        rows.append(self._last_season(load, history, number))
-        return np.array(rows)
+            offsets, spread, further = _line(len(recent))
+            slope = float(offsets @ recent) / spread
+            rows[place] = np.maximum(0.0, recent.sum() / len(recent) + slope * further)
+        season = self._last_season(load, history)
+        if season is not None:
+            rows[-1] = season
+        return rows
 
-    def _last_season(self, load: LoadHistory, history: FloatArray, number: int) -> FloatArray:
-        nothing = np.full(HORIZON_BINS, np.nan)
+    def _last_season(self, load: LoadHistory, history: FloatArray) -> FloatArray | None:
+        if self.season_minutes is None:
+            return None
         minutes = load.minutes()
-        if self.season_minutes is None or len(minutes) <= self.season_minutes:
-            return nothing
+        if len(minutes) <= self.season_minutes:
+            return None
         now = len(minutes) - self.season_minutes
         ahead = now + (np.arange(1, HORIZON_BINS + 1) - 1) // BINS_PER_MINUTE
         past = minutes[np.minimum(ahead, len(minutes) - 1)] / BINS_PER_MINUTE
@@ -180,6 +193,7 @@ class Outlook:
             self._keep(_Course(ratios, level, float(np.mean(ratios))))
 
     def _keep(self, course: _Course) -> None:
+        self._stack = None
         self._newest.append(course)
         self._seen += 1
         if len(self._sampled) < SAMPLED:
@@ -236,6 +250,15 @@ def _untold(experts: FloatArray, load: LoadHistory, history: FloatArray) -> Scen
     return Scenarios(
         np.concatenate([centre * ratios for centre in centres]), weights / weights.sum(), centres.mean(axis=0)
     )
+
+
+@cache
+def _line(count: int) -> tuple[FloatArray, float, FloatArray]:
+    """For a line through so many bins: how far they are from their middle, the sum of the squares of that, and how far
+    the bins ahead are, but only as far ahead as it is long."""
+    offsets = np.arange(count, dtype=np.float64) - (count - 1) / 2
+    further = (count - 1) / 2 + np.minimum(np.arange(1, HORIZON_BINS + 1), count)
+    return offsets, float(offsets @ offsets), further
 
 
 def _level(history: FloatArray) -> float:

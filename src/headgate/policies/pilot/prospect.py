@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from headgate.core.startup import StartupTimes
 from headgate.core.types import Instances, Sample
 from headgate.core.window import Window
 from headgate.forecast.contract import FloatArray
@@ -16,7 +15,7 @@ from headgate.policies.pilot.choosing import WINDOW_S
 from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.outlook import HORIZON_BINS
-from headgate.policies.pilot.rollout import Future, Now, Rolled, Rollout, Service
+from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
 
 UNKNOWN_STARTUP_S = 60.0
 """Taken for what an instance takes to start before one was seen to."""
@@ -28,7 +27,7 @@ USUAL_RATIOS = (0.9, 1.0, 1.0, 1.0, 1.05, 1.1, 1.3)
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    roll: Callable[[FloatArray], Rolled]
+    rollout: Rollout
     """Rolls sizes forward."""
     counts: FloatArray
     """Records that may arrive in each bin, one row per scenario."""
@@ -49,8 +48,7 @@ def look_ahead(
     learned: Learned, window: Window, operator: str, instances: Instances, sample: Sample, bound_s: float
 ) -> Prospect:
     """What may happen, as far as it is known what the load and batches do."""
-    startups_s = _startups(window.startup_times(operator))
-    usual_s, long_s = (float(value) for value in np.quantile(startups_s, (0.5, 0.8)))
+    startups_s, usual_s, long_s = _startups(window.startup_times(operator).registered_s.values_s[-STARTUPS_KEPT:])
     first, last = math.ceil(usual_s / BIN_S), math.ceil((long_s + WINDOW_S) / BIN_S)
     learned.outlook.span_bins = (max(1, min(first, HORIZON_BINS - 2)), max(2, min(last, HORIZON_BINS - 1)))
     scenarios = learned.outlook.scenarios(learned.load)
@@ -63,7 +61,7 @@ def look_ahead(
     now = _now(learned, window, operator, instances, sample, bound_s, usual_s)
     need = learned.instances_for(rate, max(sample.trigger_interval_s or 0.0, bound_s / 2))
     return Prospect(
-        roll=lambda sizes: Rollout(now, service, courses, sizes, long_s + WINDOW_S).rolled(),
+        rollout=Rollout(now, service, courses, long_s + WINDOW_S),
         counts=scenarios.counts,
         weights=scenarios.weights,
         rate_per_s=rate,
@@ -107,9 +105,12 @@ def _now(
     )
 
 
-def _startups(times: StartupTimes) -> FloatArray:
-    values = [*times.registered_s.values_s[-STARTUPS_KEPT:]]
-    return np.array(values or [UNKNOWN_STARTUP_S])
+@lru_cache(maxsize=64)  # New ones come seldom, and this is asked for at every decision.
+def _startups(known_s: tuple[float, ...]) -> tuple[FloatArray, float, float]:
+    """What instances take to start, usually, and of five of them the slowest."""
+    values_s = np.array(known_s or (UNKNOWN_STARTUP_S,))
+    usual_s, long_s = np.quantile(values_s, (0.5, 0.8))
+    return values_s, float(usual_s), float(long_s)
 
 
 def _spread(ratios: FloatArray, scenarios: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The loop of the rollout, for a compiler: the same steps as with arrays in ``rollout.py``, and the same results.
+"""The loop of the rollout, for a compiler: the same steps as with arrays in ``stepping.py``, and the same results.
 
 One size and one scenario after the other, a batch at a time.
 """
@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headgate.forecast.compiled import compiled
 from headgate.forecast.contract import FloatArray
@@ -33,12 +34,12 @@ class Inputs(NamedTuple):
     """Bins that are over."""
     ratios: FloatArray
     start_power: FloatArray
-    """What the instances there are get through, by size and scenario."""
+    """What the instances there are get through, by size."""
     power: FloatArray
     join_s: FloatArray
-    """When the others join."""
-    grows: FloatArray
-    """1 where others join, else 0."""
+    """When the others join, by size and scenario."""
+    grows: NDArray[np.bool_]
+    """Whether others join."""
     begins_s: float
     waiting: float
     batch_records: float
@@ -69,7 +70,7 @@ def _arrived_by(cumulative: FloatArray, last_count: float, past: int, at_s: floa
 def _took_s(given: Inputs, size: int, scenario: int, at_s: float, records: float, ratio: float, cold: bool) -> float:
     """How long a batch takes; what is left of it when instances join is divided anew."""
     join_s = given.join_s[size, scenario]
-    start_power, power = given.start_power[size, scenario], given.power[size, scenario]
+    start_power, power = given.start_power[size], given.power[size]
     work = given.each_s * records * ratio
     now_power = power if at_s >= join_s else start_power
     fixed_s = given.fixed_s * (1 - given.divided + given.divided / now_power) * ratio
@@ -96,7 +97,7 @@ def _course(given: Inputs, size: int, scenario: int) -> tuple[float, float, floa
     cumulative, last_count, past = given.cumulative[scenario], given.last_counts[scenario], given.past
     taken = max(0.0, _arrived_by(cumulative, last_count, past, 0.0) - given.waiting - given.batch_records)
     at_s, late, done_ahead, out_ahead = given.begins_s, 0.0, 0.0, 0.0
-    is_cold = given.grows[size, scenario] > 0
+    is_cold = given.grows[size]
     for step in range(MOST_BATCHES):
         is_running = step == 0 and given.batch_records > 0
         records = max(0.0, _arrived_by(cumulative, last_count, past, at_s) - taken)
@@ -129,7 +130,7 @@ def _course(given: Inputs, size: int, scenario: int) -> tuple[float, float, floa
 @compiled
 def rolled_batches(given: Inputs) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Records that were late, that wait at the end, and ``AHEAD_S`` from now: not done, and without a result yet."""
-    sizes, scenarios = given.power.shape
+    sizes, scenarios = given.join_s.shape
     found = np.zeros((4, sizes, scenarios))
     for size in range(sizes):
         for scenario in range(scenarios):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -131,6 +132,13 @@ class ServiceModel:
         power = np.asarray(instances) ** self.gamma
         return np.asarray(fixed_s * (1 - self.divided + self.divided / power) + each_s * np.asarray(records) / power)
 
+    def _expected_s(self, records: float, instances: int) -> float:
+        """The same for one batch; asked for at each of them."""
+        fixed, slope = self._solved()
+        power, base = _scaling(instances)
+        chosen = self._chosen
+        return float(fixed[chosen] * base[chosen] + slope[chosen] * (records / power[chosen]))
+
     def ratios(self) -> FloatArray:
         """How long batches took over what was foretold, newest last."""
         return np.array(self._ratios, dtype=np.float64)
@@ -139,13 +147,13 @@ class ServiceModel:
         """Take in a batch that has ended; a ``cold`` one tells of warming up only."""
         if records <= 0 or instances < 1 or took_s <= 0:
             return
-        ratio = took_s / max(1e-6, float(self.batch_s(records, instances))) if self.batches else 1.0
+        ratio = took_s / max(1e-6, self._expected_s(records, instances)) if self.batches else 1.0
         if self.batches:
             if cold:
                 self._warm_factor += 0.2 * (min(4.0, max(1.0, ratio)) - self._warm_factor)
                 # It tells of the work, too, where those that were there before would not have needed as long.
                 fewer = min(instances, self._warm_instances or instances)
-                ratio = took_s / max(1e-6, float(self.batch_s(records, fewer)))
+                ratio = took_s / max(1e-6, self._expected_s(records, fewer))
                 if fewer == instances or ratio <= 1:
                     return
                 instances = fewer
@@ -178,8 +186,8 @@ class ServiceModel:
 
     def _take(self, records: float, instances: int, took_s: float, ratio: float) -> None:
         self._newest.append((records, instances, took_s))
-        power = float(instances) ** GAMMAS
-        base, work = 1 - DIVIDED + DIVIDED / power, records / power
+        power, base = _scaling(instances)
+        work = records / power
         if self.batches:
             foretold = self._solved()
             expected = np.maximum(1e-6, foretold[0] * base + foretold[1] * work)
@@ -211,6 +219,8 @@ class ServiceModel:
         safe = np.where(determinant > 1e-12 * np.maximum(1e-12, ones * xx), determinant, np.inf)
         slope = np.where(np.isfinite(safe), (ones * xd - x * d) / safe, 0.0)
         fixed = np.where(ones > 0, (d - slope * x) / np.maximum(ones, 1e-12), 0.0)
+        if fixed.min() >= 0 and slope.min() > 0:
+            return fixed, slope
         # Neither can be negative; what is left is then fitted alone.
         alone = np.where(xx > 0, xd / np.maximum(xx, 1e-12), 0.0)
         slope = np.where(fixed < 0, alone, slope)
@@ -250,6 +260,13 @@ class ServiceModel:
         made._newest.extend((float(records), int(size), float(took_s)) for records, size, took_s in saved["newest"])
         made.batches = int(saved["batches"])
         return made
+
+
+@lru_cache(maxsize=1024)
+def _scaling(instances: int) -> tuple[FloatArray, FloatArray]:
+    """By what work is divided, and what is left of the fixed part, for each γ and φ."""
+    power = float(instances) ** GAMMAS
+    return power, 1 - DIVIDED + DIVIDED / power
 
 
 def _seen(base: FloatArray, work: FloatArray, took_s: FloatArray) -> FloatArray:

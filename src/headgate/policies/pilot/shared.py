@@ -91,7 +91,7 @@ class SharedBound:
         # The least is left for each of the others on the longest path there is.
         for parts in range(self._least, self._parts - self._least * (self._longest - 1) + 1):
             ahead = self.priced(name, member.ahead(self._bound_s * parts / self._parts))
-            late = ahead.roll(member.sizes).late @ ahead.weights
+            late = ahead.rollout.rolled(member.sizes).late @ ahead.weights
             costs = member.sizes * WINDOW_S + ahead.late_price * late
             found[parts] = float(self._weights[name] * np.min(costs))
         return found

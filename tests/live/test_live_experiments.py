@@ -1,0 +1,58 @@
+"""The documents' experiments on real Spark: a short one of their kind, and the applications' throughput."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headgate.core.objective import parse_objective
+from headgate.lab.live import Live, outcome, play
+from headgate.lab.mst import MstPlan
+from headgate.lab.mst_measuring import measure_all
+from headgate.lab.scenario import find_scenario
+from headgate.lab.scenario_report import write_scenario_report
+from tests.lab.watching import Watched
+
+RULES = """\
+version: 1
+rules:
+  - {name: busy, scale_out: job, by: 1, when: [{metric: input_rate, above: 100, for_at_least: 4s}]}
+  - {name: idle, scale_in: job, by: 1, never_below: 1, when: [{metric: input_rate, below: 60, for_at_least: 4s}]}
+"""
+
+
+@pytest.mark.soak
+def test_an_application_follows_its_load_and_its_results_are_exact(tmp_path: Path) -> None:
+    live = Live(
+        application="click-fraud",
+        policy="rules",
+        settings={"rules": RULES},
+        workload="periodic:base=20,peak=200,high=20s,low=20s",
+        seconds=60.0,
+        objective=parse_objective("latency p95 < 10s").within(1, 2),
+        record_cost_s=0.004,
+    )
+    told: list[float] = []
+    (lived,) = play([live], told.append)
+    found = outcome([lived], ("A note.",))
+    (row,) = found.rows
+    assert row["exact"] is True
+    assert (row["records"], row["most_executors"]) == (4800, 2)
+    assert row["changes"] >= 2
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    report = tmp_path / "live.html"
+    write_scenario_report(report, find_scenario("giannakopoulos-live"), found)
+    assert "rules on click-fraud" in report.read_text()
+
+
+@pytest.mark.soak
+def test_applications_with_and_without_state_are_measured_on_one_cluster() -> None:
+    watched = Watched()
+    plans = [MstPlan((1, 2), app=name, partitions=4) for name in ("grep", "nexmark-11")]
+    for found, plan in zip(measure_all(plans, lambda _: watched), plans, strict=True):
+        assert not isinstance(found, Exception), found
+        assert found.plan is plan
+        assert all(one.throughput_per_s is None or one.throughput_per_s > 1000 for one in found.measurements)
+    assert [one.executors for one in watched.measured] == [1, 2, 1, 2]
