@@ -243,3 +243,26 @@ def test_a_budget_is_plain_data_for_those_who_want_it() -> None:
         {"over_s": HOUR_S, "rate": pytest.approx(0.5)},
         {"over_s": 300.0, "rate": pytest.approx(0.5)},
     ]
+
+
+def test_what_waits_when_counters_start_anew_is_counted_so_that_no_more_can_be_late_than_came() -> None:
+    slo = LatencySlo(10)
+    first = [replace(counted(at_s, 0.0), backlog=RATE * at_s) for at_s in (0.0, 10.0, 20.0)]
+    keeper = BudgetKeeper(slo)
+    keeper.restore(json.loads(json.dumps(kept(slo, first).to_json())))
+    # While nobody looked 300 more came; all 500 are late then.
+    for at_s, late in ((50.0, 0.0), (60.0, 250.0), (70.0, 500.0)):
+        keeper.observe(Sample("job", at_s, arrived=0.0, late=late, backlog=500.0 - late))
+    budget = keeper.budget(70.0)
+    assert budget is not None
+    assert (budget.counted, budget.missed) == pytest.approx((500.0, 500.0))
+
+
+def test_a_budget_that_was_kept_before_waiting_records_were_goes_on() -> None:
+    saved = kept(LatencySlo(10), steady(1, 0.05)).to_json()
+    del saved["waiting"]
+    keeper = BudgetKeeper(LatencySlo(10))
+    keeper.restore(saved)
+    budget = keeper.budget(HOUR_S)
+    assert budget is not None
+    assert budget.missed_share == pytest.approx(0.05)

@@ -7,7 +7,7 @@ goes on.
 
 All of it is made of differences of counters (``Sample.arrived``, ``Sample.late``), so a lost reading costs resolution
 and nothing else. A counter that went back was started anew: that stretch is left out, and so is time in which nobody
-looked. While less than a period is known, the rest of it is taken to be like what is known.
+looked; but records that came meanwhile and still wait are counted, for they may be late yet. While less than a period is known, the rest of it is taken to be like what is known.
 
 >>> keeper = BudgetKeeper(LatencySlo(10.0, period_s=3600.0))
 >>> for minute in range(31):
@@ -119,6 +119,8 @@ class BudgetKeeper:
         self._before: Sample | None = None
         self._until_s = -math.inf
         """Everything up to here is counted."""
+        self._waiting = 0.0
+        """Records that waited then: they are counted, too."""
 
     def observe(self, sample: Sample) -> None:
         """Count what came since the reading before; one that is not newer, or was counted before, adds nothing."""
@@ -132,6 +134,10 @@ class BudgetKeeper:
         self._until_s = sample.at_s
         if before is not None and found is not None:
             self._sums.add(before.at_s, sample.at_s, (*found, sample.at_s - before.at_s))
+        elif self._missing is _late_records:
+            came = max(0.0, float(sample.backlog or 0.0) - self._waiting)
+            self._sums.add(sample.at_s, sample.at_s, (came, 0.0, 0.0))
+        self._waiting = self._waiting if sample.backlog is None else float(sample.backlog)
 
     def budget(self, now_s: Instant) -> Budget | None:
         """How the budget stands; ``None`` when nothing of the last period is known."""
@@ -143,15 +149,21 @@ class BudgetKeeper:
         for share in (LONG_SHARE, SHORT_SHARE):
             of_window, missed_of_window, known_s = self._sums.over(period_s * share, now_s)
             burns.append(_burn(of_window, missed_of_window, allowed) if known_s > 0 else None)
-        return Budget(self.slo, counted, missed, covered_s, *burns)
+        # One that waited while counters were started anew may have been counted as late by both.
+        return Budget(self.slo, counted, min(missed, counted), covered_s, *burns)
 
     def to_json(self) -> dict[str, JSON]:
-        return {"slo": str(self.slo), "until_s": self._until_s, "buckets": self._sums.to_json()}
+        return {
+            "slo": str(self.slo),
+            "until_s": self._until_s,
+            "waiting": self._waiting,
+            "buckets": self._sums.to_json(),
+        }
 
     def restore(self, saved: Mapping[str, JSON]) -> None:
         """Go on with what was counted before; for another objective, or if it is damaged, a ``StateError``."""
         try:
-            until_s = float(saved["until_s"])
+            until_s, waiting = float(saved["until_s"]), float(saved.get("waiting", 0.0))
             if saved["slo"] != str(self.slo):
                 # Readings until then counted as late what was late by another bound.
                 self._until_s = until_s
@@ -160,7 +172,7 @@ class BudgetKeeper:
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the budget that was kept is damaged: {error!r}.") from error
         # The next reading may be of another engine, whose counters have another start.
-        self._until_s, self._before = until_s, None
+        self._until_s, self._waiting, self._before = until_s, waiting, None
 
 
 def _burn(counted: float, missed: float, allowed: float) -> float:
