@@ -31,9 +31,13 @@ from headgate.workloads import parse_workload
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 MEASURED = DOCS / "benchmarks"
+MODELS = ROOT / "src" / "headgate" / "runtime" / "models"
 OTHER_SETTINGS = {"guards": GuardSettings, "retention": Retention}
 BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
 BENCHMARK = re.compile(r"<!-- benchmark: (?P<name>[\w-]+) -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL)
+
+LIVE = ("rouaux-5.3.5", "giannakopoulos-live", "azimi-live")
+"""Experiments on real Spark: ``headgate lab run NAME --json artifacts/benchmarks/NAME.json``."""
 
 # The run that every policy's plot shows: a load that swings between an instance and a half and ten and a half.
 WORKLOAD = "sine:mean=60,amplitude=45,period=1h"
@@ -209,11 +213,34 @@ def draw_mst(path: Path) -> None:
     _save(figure, panels.flat, path)
 
 
+def draw_live(scenario: str, path: Path) -> None:
+    """A document's experiment on real Spark: load, latency against its bound and executors, a column per policy."""
+    runs = json.loads((MEASURED / f"{scenario}.json").read_text(encoding="utf-8"))["details"]
+    figure, panels = _pyplot().subplots(
+        3, len(runs), sharex=True, sharey="row", squeeze=False, figsize=(9, 4.2), layout="constrained"
+    )
+    for column, run in zip(panels.T, runs, strict=True):
+        series = run["series"]
+        seconds = [point["t"] for point in series]
+        column[0].plot(seconds, [point["input_rate"] for point in series], color="#2563eb", linewidth=1)
+        column[1].plot(seconds, [point["latency_s"] for point in series], color="#7c3aed", linewidth=1)
+        column[1].axhline(run["bound_s"], color="#dc2626", linestyle="--", linewidth=1)
+        column[2].step(seconds, [point["planned"] for point in series], color="#94a3b8", linestyle=":", where="post")
+        column[2].step(seconds, [point["ready"] for point in series], color="#0f766e", linewidth=1, where="post")
+        column[0].set_title(run["policy"])
+        column[2].set_xlabel("seconds")
+    for panel, label in zip(panels[:, 0], ("records/s", "latency, s", "executors"), strict=True):
+        panel.set_ylabel(label)
+    _save(figure, panels.flat, path)
+
+
 def main() -> int:
     if "--benchmarks" in sys.argv[1:]:
         MEASURED.mkdir(exist_ok=True)
         for result in (ROOT / "artifacts" / "benchmarks").glob("*.json"):
             shutil.copy(result, MEASURED)
+        for model in (ROOT / "artifacts" / "benchmarks" / "mst").glob("*.json"):
+            shutil.copy(model, MODELS)
     pages = sorted(DOCS.rglob("*.md"))
     stale = [page for page in pages if with_tables(page) != page.read_text(encoding="utf-8")]
     if "--check" in sys.argv[1:]:
@@ -227,6 +254,8 @@ def main() -> int:
     draw_fidelity(DOCS / "images" / "fidelity.svg")
     draw_mst(DOCS / "images" / "mst.svg")
     draw_kafka_load(DOCS / "images" / "kafka-load.svg")
+    for scenario in LIVE:
+        draw_live(scenario, DOCS / "images" / f"{scenario}.svg")
     return 0
 
 

@@ -7,7 +7,8 @@ goes on.
 
 All of it is made of differences of counters (``Sample.arrived``, ``Sample.late``), so a lost reading costs resolution
 and nothing else. A counter that went back was started anew: that stretch is left out, and so is time in which nobody
-looked; but records that came meanwhile and still wait are counted, for they may be late yet. While less than a period is known, the rest of it is taken to be like what is known.
+looked; but records that came meanwhile and still wait are counted, for they may be late yet. While less than a period
+is known, the rest of it is taken to be like what is known.
 
 >>> keeper = BudgetKeeper(LatencySlo(10.0, period_s=3600.0))
 >>> for minute in range(31):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.core.objective import Objective
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.sqlite import SqliteJournal
 from headgate.journal.story import tell
@@ -75,6 +75,16 @@ class Lived:
             "exact": None if differences is None else differences.is_exact,
         }
 
+    def course(self) -> dict[str, JSON]:
+        """Load, latency and size as they were read, for those who draw it themselves."""
+        slo = self.live.objective.slo
+        return {
+            "policy": self.live.policy,
+            "application": self.live.application,
+            "bound_s": slo.bound_s if isinstance(slo, LatencySlo) else None,
+            "series": self.result.record.series(),
+        }
+
     def plot(self) -> Plot:
         observations = self.result.record.observations
         made = figure(observations, tell(list(self.decisions), observations), self.live.objective, "job")
@@ -91,7 +101,12 @@ def play(runs: Sequence[Live], progress: Progress) -> list[Lived]:
 
 def outcome(lived: Sequence[Lived], notes: Sequence[str], rows: Sequence[Mapping[str, JSON]] = ()) -> Outcome:
     """The runs side by side; ``rows`` stand before them."""
-    return Outcome([*rows, *(one.row() for one in lived)], (*NOTES, *notes), [one.plot() for one in lived])
+    return Outcome(
+        [*rows, *(one.row() for one in lived)],
+        (*NOTES, *notes),
+        [one.plot() for one in lived],
+        [one.course() for one in lived],
+    )
 
 
 def _played(live: Live, progress: Progress) -> Lived:
