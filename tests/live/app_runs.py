@@ -81,7 +81,7 @@ class AppRun:
 
     def ended_and_said(self, process: subprocess.Popen[str], code: int = 0) -> tuple[dict[str, Any], str]:
         """The same, and what it printed."""
-        said, _ = process.communicate(timeout=240)
+        said, _ = process.communicate(timeout=400)
         assert process.returncode == code, said
         return json.loads(self._result.read_text()), said
 
