@@ -93,6 +93,8 @@ class AppRun:
 
     def startups(self) -> list[Startup]:
         """How long its executors took to start, as far as that was told."""
+        if not (self.folder / "journal.db").exists():
+            return []
         with closing(SqliteJournal.read(self.folder / "journal.db")) as journal:
             observations = [one for number, _ in journal.runs() for one in journal.observations(run=number)]
         return [one for seen in observations for one in seen.startups.get("job", ())]
