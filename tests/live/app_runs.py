@@ -28,7 +28,6 @@ rules:
       - metric: backlog
         above: {records} records
         for_at_least: 0s
-    with_no_scale_in_since: 4s
   - name: little waits
     scale_in: job
     by: 1
@@ -36,17 +35,8 @@ rules:
       - metric: backlog
         below: {records} records
         for_at_least: 2s
-  - name: long enough
-    scale_in: job
-    by: 1
-    when:
-      - metric: backlog
-        above: {records} records
-        for_at_least: 0s
-    with_no_scale_out_since: 10s
 """
-"""Of what arrives in a second or two of a high load something always waits, on any machine. On one that is too busy to
-work that off while the load is low, it goes back all the same."""
+"""Of what arrives in a second or two of a high load something always waits, on any machine."""
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,12 @@ class Trial:
     trigger_s: float = 1.0
 
     def often(self) -> tuple[str, ...]:
-        """High six times, for ten seconds each, with ten seconds between, before and after.
+        """High seven times, for ten seconds each, with ten seconds between, before and after.
 
         On a busy machine half of them are over before a job that was killed has worked off what has come meanwhile.
         """
         turn_s = 10 * self.speed
-        return ("--workload", f"periodic:{self._rates},high={turn_s:g}s,low={turn_s:g}s", *self._seconds(130))
+        return ("--workload", f"periodic:{self._rates},high={turn_s:g}s,low={turn_s:g}s", *self._seconds(150))
 
     def once(self) -> tuple[str, ...]:
         """High at first, and low for long enough to be killed in."""
