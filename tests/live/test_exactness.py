@@ -25,7 +25,7 @@ class Trial:
 
     application: str
     low_per_s: float = 20.0
-    high_per_s: float = 400.0
+    high_per_s: float = 250.0
     speed: float = 1.0
     """Times the clock, so that long windows close too."""
     keys: int = 50
@@ -33,12 +33,12 @@ class Trial:
     trigger_s: float = 1.0
 
     def often(self) -> tuple[str, ...]:
-        """High seven times, for ten seconds each, with ten seconds between, before and after.
+        """High for 12 s and low for 20 s by turns, five times.
 
-        On a busy machine half of them are over before a job that was killed has worked off what has come meanwhile.
+        Two of them pass before a job that was killed is back; each is long enough for a slow machine to catch up in.
         """
-        turn_s = 10 * self.speed
-        return ("--workload", f"periodic:{self._rates},high={turn_s:g}s,low={turn_s:g}s", *self._seconds(150))
+        turns = f"high={12 * self.speed:g}s,low={20 * self.speed:g}s"
+        return ("--workload", f"periodic:{self._rates},{turns}", *self._seconds(180))
 
     def once(self) -> tuple[str, ...]:
         """High at first, and low for long enough to be killed in."""
