@@ -168,7 +168,7 @@ def test_a_driver_that_is_killed_while_state_is_repartitioned_loses_and_doubles_
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_job_that_grows_from_2_to_8_state_partitions_is_exact_wherever_it_is_killed(
     cluster: LocalCluster, tmp_path: Path, seed: int
@@ -196,6 +196,6 @@ def test_a_job_that_grows_from_2_to_8_state_partitions_is_exact_wherever_it_is_k
     )
     killed_in(job, phase, delay_s=chosen.uniform(0.0, 0.3), timeout_s=240)
     with driver(job) as running:
-        running.wait(240)
+        running.wait(420)  # A busy machine works off what came meanwhile for minutes.
     assert job.checkpoint.state_partitions == 8
     assert job.counts() == job.expected()

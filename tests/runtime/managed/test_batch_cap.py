@@ -86,3 +86,18 @@ def test_a_full_batch_takes_less_than_half_of_the_bound_unless_its_fixed_cost_fo
 
 def test_twice_the_instances_take_twice_the_records() -> None:
     assert cap_for(TRUTH, 4, 10.0) == pytest.approx(2 * cap_for(TRUTH, 2, 10.0), abs=1)
+
+
+def test_batches_that_were_slow_for_reasons_of_their_own_do_not_hide_what_any_batch_costs() -> None:
+    """Seen on a busy machine: by least squares all of it was the time of records, and limits became ever smaller."""
+    seen = [(125, 14.3), (125, 3.0), (125, 4.3), (86, 3.3), (86, 2.4), (109, 2.4), (109, 2.2), (109, 2.2), (137, 2.4)]
+    ended_s = 0.0
+    batches = []
+    for records, took_s in seen:
+        batches.append(Batch(ended_s, ended_s + took_s, records, instances=6))
+        ended_s += took_s
+    times = learn_times(batches)
+    assert times is not None
+    assert times.told_apart
+    assert times.overhead_s > 1.5
+    assert cap_for(times, 6, bound_s=6.0) > 137

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.core.types import Batch
+from headgate.forecast.contract import FloatArray
 
 SHARE_OF_BOUND = 0.4
 """Two batches in a row take so at most four fifths of the bound."""
@@ -31,6 +32,8 @@ SHARE_TO_LEARN = 0.8
 taken to be that of records, so it takes less, and then both are known. Smaller steps take a minute to a large limit."""
 TOLD_APART = 1.5
 """What a batch costs at least and what each record costs are told apart once batches differ in size by this factor."""
+LIKE = 0.05
+"""Batches whose sizes differ by less than this share of the largest do not tell what a record costs."""
 FEWEST_BATCHES = 3
 MOST_CAUTIOUS = 4.0
 """By one batch that was too slow, a limit is lowered by no more than this factor."""
@@ -65,10 +68,18 @@ def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> Bat
     overhead_s = 0.0
     told_apart = bool(shares.max() >= TOLD_APART * shares.min())
     if told_apart:
-        slope = float(np.cov(shares, seconds, bias=True)[0, 1] / shares.var())
-        overhead_s = float(np.clip(seconds.mean() - slope * shares.mean(), 0.0, seconds.min()))
-    per_record_s = float((seconds.sum() - overhead_s * len(told)) / shares.sum())
+        slope = _slope(shares, seconds)
+        overhead_s = float(np.clip(np.median(seconds - slope * shares), 0.0, seconds.min()))
+    per_record_s = float(np.median((seconds - overhead_s) / shares))
     return BatchTimes(overhead_s, per_record_s, told_apart) if per_record_s > 0 else None
+
+
+def _slope(shares: FloatArray, seconds: FloatArray) -> float:
+    """What a record more costs: the median over all pairs of batches, for some are slow for reasons of their own."""
+    first, second = np.triu_indices(len(shares), 1)
+    apart = shares[second] - shares[first]
+    differ = np.abs(apart) > LIKE * shares.max()
+    return float(np.median((seconds[second] - seconds[first])[differ] / apart[differ]))
 
 
 def cautious_cap(batch: Batch, bound_s: float) -> int:
