@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from headgate.workloads.composed import Clipped, Noisy, Scaled, Shifted, Sum
 from headgate.workloads.placed import Placed
 from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
 from headgate.workloads.steps import Steps
@@ -19,7 +20,7 @@ SHAPES = st.one_of(
     st.builds(Ramp, RATES, RATES, LENGTHS),
     st.builds(Spike, RATES, RATES, TIMES, LENGTHS),
 )
-WORKLOADS = st.one_of(
+PLAIN = st.one_of(
     SHAPES,
     st.builds(Placed, SHAPES, TIMES, LENGTHS),
     st.lists(st.tuples(LENGTHS, RATES), min_size=1, max_size=20).map(
@@ -28,3 +29,11 @@ WORKLOADS = st.one_of(
         )
     ),
 )
+STEADY_WAYS = st.one_of(
+    st.builds(Scaled, PLAIN, st.floats(0, 5)),
+    st.builds(Shifted, PLAIN, st.floats(-1000, 5000)),
+    st.builds(Clipped, PLAIN, st.floats(0, 400), st.floats(400, 2000)),
+    st.builds(Noisy, PLAIN, st.floats(0, 1), st.floats(50, 2000), st.integers(0, 9)),
+)
+SUMS = st.lists(st.one_of(PLAIN, STEADY_WAYS), min_size=2, max_size=3).map(lambda parts: Sum(tuple(parts)))
+WORKLOADS = st.one_of(PLAIN, STEADY_WAYS)

@@ -10,12 +10,12 @@ from functools import cached_property
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 from headgate.core.units import exact_number, parse_duration_s
+from headgate.workloads.composed import end_of
 from headgate.workloads.contract import Workload
 from headgate.workloads.keys import Keys
 from headgate.workloads.parse import parse_workload
 from headgate.workloads.payloads import DEFAULT, Payloads, make_payloads, require_payloads
 from headgate.workloads.schedule import Schedule
-from headgate.workloads.steps import Steps
 
 FASTEST = 1000.0
 AS_FAST_AS_ACCEPTED = math.inf
@@ -56,8 +56,9 @@ class Load:
     def schedule(self) -> Schedule:
         if self.seconds is not None:
             return Schedule(self.offered, self.seconds)
-        if isinstance(self.offered, Steps):
-            return Schedule(self.offered, self.offered.end_s)
+        end_s = end_of(self.offered)
+        if end_s is not None:
+            return Schedule(self.offered, end_s)
         raise InputError(f"workload {self.offered.describe()} has no end; say by seconds how much of it there is.")
 
     def make_payloads(self) -> Payloads:

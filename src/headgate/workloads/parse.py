@@ -1,7 +1,9 @@
-"""Workloads as people write them: a shape, a colon, and what the shape needs.
+"""Workloads as people write them: a shape, a colon, and what the shape needs; or several of them put together.
 
 >>> parse_workload("constant:10").rate_per_s(0.0)
 10.0
+>>> parse_workload("constant:10 * 3 + ramp:from=0,to=60,over=1m | clip 0..50").rate_per_s(30.0)
+50.0
 >>> parse_workload("spike:base=10,peak=70,at=5m,width=300s").rate_per_s(400.0)
 70.0
 """
@@ -15,6 +17,7 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.units import parse_duration_s
 from headgate.workloads.contract import Workload
 from headgate.workloads.csv_file import read_csv
+from headgate.workloads.expression import is_expression, parse_expression
 from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
 from headgate.workloads.trace_load import trace_load
 
@@ -64,10 +67,16 @@ _TRACE_EXAMPLE = "trace:wc98,peak=500,from=2h,lasting=10m"
 
 WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), "csv:PATH", _TRACE_EXAMPLE)
 """One specification of each shape, for help texts."""
+COMPOSED_EXAMPLE = "trace:nasa * 3 + spike:base=0,peak=70,at=2h,width=5m | clip 0..500 | shift 1h | noise 10%"
 
 
 def parse_workload(spec: str) -> Workload:
     """A workload from its specification, or one sentence that says what is wrong with it."""
+    spec = spec.strip()
+    return parse_expression(spec, _simple) if is_expression(spec) else _simple(spec)
+
+
+def _simple(spec: str) -> Workload:
     name, colon, rest = (part.strip() for part in spec.partition(":"))
     name = name.lower()
     if name == _CSV:

@@ -1,0 +1,275 @@
+"""Workloads made of others: added up, multiplied, moved in time, kept between two rates, and made noisy."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from statistics import NormalDist
+
+from headgate.core.errors import InputError
+from headgate.workloads.contract import Workload
+from headgate.workloads.draws import draws
+from headgate.workloads.numbers import plain, require_length, require_rate
+from headgate.workloads.steps import Steps
+
+PIECE_S = 1.0
+"""Where one part of a sum rises and another falls, nobody knows when the sum turns; it is looked at in such pieces."""
+DEFAULT_EVERY_S = 60.0
+_BLOCK = 1024
+_STREAM = 1
+_NORMAL = NormalDist()
+_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Everything that its parts bring.
+
+    >>> from headgate.workloads.shapes import Constant, Ramp
+    >>> both = Sum((Constant(10.0), Ramp(0.0, 20.0, 10.0)))
+    >>> both.rate_per_s(5.0), both.arrivals(0.0, 10.0), both.next_turn_s(0.0)
+    (20.0, 200.0, 10.0)
+    """
+
+    parts: tuple[Workload, ...]
+
+    def rate_per_s(self, at_s: float) -> float:
+        return sum(part.rate_per_s(at_s) for part in self.parts)
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        return sum(part.arrivals(from_s, to_s) for part in self.parts)
+
+    def next_turn_s(self, at_s: float) -> float:
+        turn_s = min(part.next_turn_s(at_s) for part in self.parts)
+        if len({way for part in self.parts if (way := _way(part, at_s, turn_s))}) > 1:
+            return min(turn_s, at_s + PIECE_S)
+        return turn_s
+
+    def describe(self) -> str:
+        return " + ".join(_grouped(part, Modified) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """So many times as much."""
+
+    load: Workload
+    factor: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.factor) and self.factor >= 0):
+            raise InputError(f"a load times {plain(self.factor)} is not allowed; a factor is finite and not below 0.")
+
+    def rate_per_s(self, at_s: float) -> float:
+        return self.factor * self.load.rate_per_s(at_s)
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        return self.factor * self.load.arrivals(from_s, to_s)
+
+    def next_turn_s(self, at_s: float) -> float:
+        return self.load.next_turn_s(at_s)
+
+    def describe(self) -> str:
+        return f"{_grouped(self.load, (Sum, Modified))} * {plain(self.factor)}"
+
+
+class Modified:
+    """What stands behind a ``|``."""
+
+
+@dataclass(frozen=True)
+class Shifted(Modified):
+    """The same, later; or, by less than 0, from a time inside it on.
+
+    >>> from headgate.workloads.shapes import Ramp
+    >>> later = Shifted(Ramp(0.0, 20.0, 10.0), 60.0)
+    >>> later.rate_per_s(59.0), later.rate_per_s(65.0), later.arrivals(0.0, 70.0), later.next_turn_s(0.0)
+    (0.0, 10.0, 100.0, 60.0)
+    """
+
+    load: Workload
+    by_s: float
+
+    def rate_per_s(self, at_s: float) -> float:
+        return 0.0 if at_s < self.by_s else self.load.rate_per_s(at_s - self.by_s)
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        first_s = max(from_s, self.by_s)
+        return self.load.arrivals(first_s - self.by_s, to_s - self.by_s) if to_s > first_s else 0.0
+
+    def next_turn_s(self, at_s: float) -> float:
+        if at_s < self.by_s:
+            return self.by_s
+        turn_s = self.by_s + self.load.next_turn_s(at_s - self.by_s)
+        # By rounding a turn may seem to be no later than now.
+        return turn_s if turn_s > at_s else math.nextafter(at_s, math.inf)
+
+    def describe(self) -> str:
+        return f"{self.load.describe()} | shift {plain(self.by_s)}s"
+
+
+@dataclass(frozen=True)
+class Clipped(Modified):
+    """The same, but never less than ``low`` nor more than ``high`` records per second.
+
+    >>> from headgate.workloads.shapes import Ramp
+    >>> kept = Clipped(Ramp(0.0, 20.0, 10.0), 5.0, 15.0)
+    >>> kept.rate_per_s(0.0), kept.rate_per_s(5.0), kept.rate_per_s(10.0), round(kept.arrivals(0.0, 10.0), 6)
+    (5.0, 10.0, 15.0, 100.0)
+    """
+
+    load: Workload
+    low: float = 0.0
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        require_rate("low", self.low)
+        if not self.high >= self.low:
+            raise InputError(f"a load between {plain(self.low)} and {plain(self.high)} is not possible.")
+
+    def rate_per_s(self, at_s: float) -> float:
+        return min(self.high, max(self.low, self.load.rate_per_s(at_s)))
+
+    @cached_property
+    def _totals(self) -> _Totals:
+        return _Totals(self.load.next_turn_s, self._within_piece)
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        return self._totals.until(to_s) - self._totals.until(from_s)
+
+    def _within_piece(self, from_s: float, to_s: float) -> float:
+        """Of a stretch in which the rate only rises or only falls: it passes each bound once at most."""
+        cuts_s = [from_s, *sorted(self._passed_s(from_s, to_s, bound) for bound in (self.low, self.high)), to_s]
+        total = 0.0
+        for begin_s, end_s in pairwise(cuts_s):
+            middle = self.load.rate_per_s((begin_s + end_s) / 2)
+            if self.low < middle < self.high:
+                total += self.load.arrivals(begin_s, end_s)
+            else:
+                total += min(self.high, max(self.low, middle)) * (end_s - begin_s)
+        return total
+
+    def _passed_s(self, from_s: float, to_s: float, bound: float) -> float:
+        """When the rate passes a bound; the beginning where it does not."""
+        hair_s = (to_s - from_s) * 1e-9
+        begin, end = self.load.rate_per_s(from_s), self.load.rate_per_s(to_s - hair_s)
+        if (begin - bound) * (end - bound) >= 0 or math.isinf(bound):
+            return from_s
+        before_s, after_s = from_s, to_s - hair_s
+        for _ in range(_HALVINGS):
+            middle_s = (before_s + after_s) / 2
+            if (self.load.rate_per_s(middle_s) - bound) * (begin - bound) > 0:
+                before_s = middle_s
+            else:
+                after_s = middle_s
+        return after_s
+
+    def next_turn_s(self, at_s: float) -> float:
+        return self.load.next_turn_s(at_s)
+
+    def describe(self) -> str:
+        high = "" if math.isinf(self.high) else plain(self.high)
+        return f"{self.load.describe()} | clip {plain(self.low)}..{high}"
+
+
+@dataclass(frozen=True)
+class Noisy(Modified):
+    """Each stretch of ``every_s`` by another factor, drawn by a seed: 1 on average, with ``spread`` as the deviation
+    of its logarithm."""
+
+    load: Workload
+    spread: float
+    every_s: float = DEFAULT_EVERY_S
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.spread <= 1:
+            raise InputError(f"noise of {plain(100 * self.spread)}% is not allowed; 0% to 100% are.")
+        require_length("every", self.every_s)
+
+    def _factor(self, stretch: int) -> float:
+        block, place = divmod(max(0, stretch), _BLOCK)
+        return _factors(self.seed, self.spread, block)[place]
+
+    def rate_per_s(self, at_s: float) -> float:
+        return self._factor(math.floor(at_s / self.every_s)) * self.load.rate_per_s(at_s)
+
+    @cached_property
+    def _totals(self) -> _Totals:
+        return _Totals(self._stretch_ends_s, self._within_stretch)
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        return self._totals.until(to_s) - self._totals.until(from_s)
+
+    def _within_stretch(self, from_s: float, to_s: float) -> float:
+        return self._factor(math.floor((from_s + to_s) / 2 / self.every_s)) * self.load.arrivals(from_s, to_s)
+
+    def _stretch_ends_s(self, at_s: float) -> float:
+        stretch = math.floor(at_s / self.every_s)
+        ends_s = (stretch + 1) * self.every_s
+        return ends_s if ends_s > at_s else (stretch + 2) * self.every_s
+
+    def next_turn_s(self, at_s: float) -> float:
+        return min(self.load.next_turn_s(at_s), self._stretch_ends_s(at_s))
+
+    def describe(self) -> str:
+        share, every = plain(round(100 * self.spread, 9)), plain(self.every_s)
+        return f"{self.load.describe()} | noise {share}% every {every}s seed {self.seed}"
+
+
+def end_of(workload: Workload) -> float | None:
+    """When nothing more comes; ``None`` for a load that goes on for ever."""
+    match workload:
+        case Steps():
+            return workload.end_s
+        case Sum():
+            ends_s = [end_of(part) for part in workload.parts]
+            known_s = [end_s for end_s in ends_s if end_s is not None]
+            return max(known_s) if len(known_s) == len(ends_s) else None
+        case Shifted():
+            end_s = end_of(workload.load)
+            return None if end_s is None else max(0.0, end_s + workload.by_s)
+        case Clipped(low=low):
+            return end_of(workload.load) if low == 0 else None
+        case Scaled() | Noisy():
+            return end_of(workload.load)
+        case _:
+            return None
+
+
+@lru_cache(maxsize=256)
+def _factors(seed: int, spread: float, block: int) -> tuple[float, ...]:
+    chances = draws(seed, _STREAM, block * _BLOCK, _BLOCK)
+    # A chance of exactly 0 would be infinitely far from the middle.
+    scores = (_NORMAL.inv_cdf(max(1e-12, float(chance))) for chance in chances)
+    return tuple(math.exp(spread * score - spread * spread / 2) for score in scores)
+
+
+class _Totals:
+    """What has come by the ends of pieces of time, from 0 on; found when it is asked for, and kept."""
+
+    def __init__(self, next_end_s: Callable[[float], float], within: Callable[[float, float], float]) -> None:
+        self._next_end_s, self._within = next_end_s, within
+        self._ends_s, self._totals = [0.0], [0.0]
+
+    def until(self, at_s: float) -> float:
+        while (end_s := self._next_end_s(self._ends_s[-1])) <= at_s:
+            self._totals.append(self._totals[-1] + self._within(self._ends_s[-1], end_s))
+            self._ends_s.append(end_s)
+        place = max(0, bisect_right(self._ends_s, at_s) - 1)
+        return self._totals[place] + self._within(self._ends_s[place], at_s)
+
+
+def _way(part: Workload, from_s: float, to_s: float) -> int:
+    """1 where a rate rises until its next turn, -1 where it falls, and 0 where it stays."""
+    end_s = to_s if math.isfinite(to_s) else from_s + 1e9
+    moved = part.rate_per_s(from_s + 0.999 * (end_s - from_s)) - part.rate_per_s(from_s)
+    return (moved > 0) - (moved < 0)
+
+
+def _grouped(part: Workload, kinds: type | tuple[type, ...]) -> str:
+    return f"({part.describe()})" if isinstance(part, kinds) else part.describe()
