@@ -59,6 +59,7 @@ def load(  # noqa: PLR0913 - one parameter per option
       spike:base=10,peak=70,at=300s,width=300s
       csv:PATH, with columns timestamp and count or rate
       trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
+      several of them: "csv:load.csv * 3 + spike:base=0,peak=70,at=2h,width=5m | clip 0..500 | shift 1h | noise 10%"
 
     [bold]Examples[/bold]
       [cyan]headgate load constant:50000 --seconds 1m --to kafka:orders[/cyan]

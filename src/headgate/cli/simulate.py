@@ -145,6 +145,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       spike:base=10,peak=70,at=300s,width=300s
       csv:PATH, with columns timestamp and count or rate
       trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
+      several of them: "csv:load.csv * 3 + spike:base=0,peak=70,at=2h,width=5m | clip 0..500 | shift 1h | noise 10%"
 
     [bold]Examples[/bold]
       [cyan]headgate simulate --workload constant:25 --service-rate 10 --seconds 10m[/cyan]
