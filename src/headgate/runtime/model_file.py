@@ -37,7 +37,7 @@ def with_model_file(settings: Mapping[str, object] | None) -> Mapping[str, objec
 
 def known_models() -> list[str]:
     """The applications whose measurements come with Headgate (docs/lab/mst.md)."""
-    return sorted(file.name.removesuffix(".json") for file in _MODELS.iterdir() if file.name.endswith(".json"))
+    return sorted(file.stem for file in _MODELS.glob("*.json"))
 
 
 def measured_job(source: str | Path) -> tuple[float, MicroBatch]:

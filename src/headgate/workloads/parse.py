@@ -65,6 +65,9 @@ _TRACE = "trace"
 _TRACE_KEYS = {"peak": _rate, "from": parse_duration_s, "lasting": parse_duration_s}
 _TRACE_EXAMPLE = "trace:wc98,peak=500,from=2h,lasting=10m"
 
+WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), "csv:PATH", _TRACE_EXAMPLE)
+"""One specification of each shape, for help texts."""
+
 
 def parse_workload(spec: str) -> Workload:
     """A workload from its specification, or one sentence that says what is wrong with it."""
