@@ -40,10 +40,10 @@ def test_what_came_twice_is_told_and_so_is_what_does_not_say_when_it_was_due() -
     meter = Meter(late_after_s=10.0)
     for number in (1, 2, 2, 3):
         meter.take("out", result(number=number, at_ms=0), 1.0)
-    for value in (b"no JSON", b"[]", result(number=4), result(at_ms="soon")):
+    for value in (b"no JSON", b"[]", result(number=4), result(at_ms="soon"), result(number=5, at_ms=60_000)):
         meter.take("out", value, 1.0)
     told = meter.told(1.0)
-    assert (told.distinct, told.doubled, told.unmeasured) == (3, 1, 4)
+    assert (told.distinct, told.doubled, told.unmeasured) == (3, 1, 5)
 
 
 def test_records_that_warm_up_are_not_counted() -> None:

@@ -188,3 +188,12 @@ def test_a_load_that_was_cut_short_goes_on_with_the_next_record_by_its_own_clock
     assert sum(at_s <= 0.01 for at_s, _ in sink.got) == pytest.approx(70, abs=1)
     assert sink.got[-1][0] == pytest.approx(9.95, abs=0.1)
     assert (result.due, result.sent, result.answers.acknowledged, result.unanswered) == (200, 200, 200, 0)
+
+
+def test_by_the_clock_event_times_are_when_records_are_due_at_any_speed() -> None:
+    clock = FakeClock(START_S)
+    sink, load = FakeSink(clock), Load("constant:1", seconds=600.0, speed=60.0)
+    Replay(load, load.make_payloads(), sink, clock, start_ms=START_MS, by_the_clock=True).run(threading.Event())
+    assert len(sink.got) == 600
+    for at_s, value in sink.got:
+        assert 0 <= at_s - (value["at_ms"] - START_MS) / 1000 <= TICK_S + 0.001

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 AT_ONCE = 1000
 MOMENT_S = 0.2
 LATELY_S = 30.0
+CLOCKS_DIFFER_S = 5.0
+"""A result whose record was due later than this after it was written tells nothing: that is not the time of a clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Meter:
             result = json.loads(value)
             due_ms = float(result["at_ms"])
             weight = float(result.get("records", 1.0))
+            if due_ms / 1000 > written_s + CLOCKS_DIFFER_S:
+                raise ValueError("due in the future")
         except (ValueError, TypeError, KeyError):
             with self._lock:
                 self._unmeasured += 1

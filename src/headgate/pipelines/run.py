@@ -245,7 +245,8 @@ class _Run:
         assert load is not None
         assert self._pipeline.load_to is not None
         sink = TopicSink(bootstrap, self._pipeline.load_to)
-        replay = Replay(load, load.make_payloads(), sink, clock, start_ms=round(clock.now() * 1000))
+        start_ms = round(clock.now() * 1000)
+        replay = Replay(load, load.make_payloads(), sink, clock, start_ms=start_ms, by_the_clock=True)
         ended: list[Standing] = []
         sender = threading.Thread(target=lambda: ended.append(replay.run(self._stop, self._on_load)), daemon=True)
         sender.start()

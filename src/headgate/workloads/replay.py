@@ -90,7 +90,8 @@ class Replay:
     """One load, its payloads, and where they go; ``start_ms`` is the event time at which its schedule starts.
 
     A load that was cut short goes on with ``first``, the number of the first record that was not sent, and
-    ``began_s``, when it began; what was due meanwhile is late.
+    ``began_s``, when it began; what was due meanwhile is late. Event times pass at the speed of the load, or
+    ``by_the_clock``: then they tell how long a record has been under way.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Replay:
         start_ms: int,
         first: int = 0,
         began_s: float | None = None,
+        by_the_clock: bool = False,
     ) -> None:
         self._load = load
         self._schedule = load.schedule
@@ -110,6 +112,7 @@ class Replay:
         self._sink = sink
         self._clock = clock
         self._start_ms = start_ms
+        self._event_speed = load.speed if by_the_clock else 1.0
         self._lateness = None if load.speed == AS_FAST_AS_ACCEPTED else Lateness()
         self._first = self._sent = first
         self._given_s = began_s
@@ -132,7 +135,7 @@ class Replay:
     def _send_what_is_due(self, stop: threading.Event, tell: Callable[[Standing], None]) -> bool:
         """Says whether there is more."""
         due_s = self._schedule.due_s(self._sent, min(self._due() - self._sent, CHUNK))
-        records = self._payloads.records(self._sent, event_times_ms(due_s, self._start_ms))
+        records = self._payloads.records(self._sent, event_times_ms(due_s / self._event_speed, self._start_ms))
         done = 0
         while done < len(records) and not stop.is_set():
             taken = self._sink.send(records[done:])
