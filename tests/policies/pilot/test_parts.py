@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.slo import LatencySlo
+from headgate.policies.pilot.experts import HORIZON_BINS
 from headgate.policies.pilot.grades import AHEAD_S, Grades
 from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S, LoadHistory
-from headgate.policies.pilot.outlook import HORIZON_BINS, Outlook
+from headgate.policies.pilot.outlook import Outlook
 from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import AIM, LatePrice
 from headgate.policies.pilot.rollout import Future, Now, Rollout, Service

@@ -10,21 +10,17 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
+from headgate.policies.pilot.experts import EXPERTS, HORIZON_BINS, MEANS_BINS, TRENDS_BINS, combined, extrapolated
 from headgate.policies.pilot.load import BIN_S, BINS_PER_MINUTE, NEWS_BINS, LoadHistory
 
-HORIZON_BINS = 30
-MEANS_BINS = (2, 6, 18)
-TRENDS_BINS = (3, 6, 18, 60)
 UNTOLD_EXPERTS = (0, len(MEANS_BINS), len(MEANS_BINS) + 1)
 """As long as too little has been seen to go by, any of these may be right: the newest mean, the two newest trends."""
 FEWEST_COURSES = 4
-EXPERTS = len(MEANS_BINS) + len(TRENDS_BINS) + 1
 EVERY_BINS = 9
 """A course of actual over foretold is kept every so many bins."""
 NEWEST, SAMPLED, WORST = 24, 24, 12
@@ -33,7 +29,6 @@ ALIKE_WITHIN = 0.4
 """A course counts for what it is when the load is at about the level at which it began; the logarithm of the ratio."""
 LEAST_ALIKE = 0.02
 ERROR_MEMORY = 0.99
-SHARPNESS = 4.0
 MOST_GROWTH = 1.2
 """A rate is never assumed above so many times the largest seen, or the forecast, where much has been seen."""
 UNKNOWN_SPREAD = 0.08
@@ -91,7 +86,7 @@ class Outlook:
             first, last = self.span_bins
             self._said.append((number, experts[:, first - 1 : last].mean(axis=1)))
             if number % EVERY_BINS == 0:
-                self._open.append((number, self._combined(experts), _level(history)))
+                self._open.append((number, combined(experts, self._errors), _level(history)))
             self._close(number, history)
         if load.newest_bin - self._season_looked >= 10 * BINS_PER_MINUTE:
             self._season_looked = load.newest_bin
@@ -110,7 +105,7 @@ class Outlook:
         level = _level(history)
         if len(self._newest) + len(self._sampled) < FEWEST_COURSES or load.is_beyond_experience:
             return _untold(experts, load, history)
-        forecast = np.minimum(self._combined(experts), MOST_GROWTH * max(load.largest, 1.0))
+        forecast = np.minimum(combined(experts, self._errors), MOST_GROWTH * max(load.largest, 1.0))
         ratios, levels, counted = self._stacked()
         alike = LEAST_ALIKE + np.exp(-0.5 * (np.log((levels + 1) / (level + 1)) / ALIKE_WITHIN) ** 2)
         weights = alike * counted
@@ -130,18 +125,7 @@ class Outlook:
     # ------------------------------------------------------------------------------------------------------ experts
 
     def _experts(self, load: LoadHistory, history: FloatArray) -> FloatArray:
-        rows = np.full((EXPERTS, HORIZON_BINS), np.nan)
-        for place, bins in enumerate(MEANS_BINS):
-            recent = history[-bins:]
-            rows[place] = recent.sum() / len(recent)
-        for place, bins in enumerate(TRENDS_BINS, len(MEANS_BINS)):
-            recent = history[-bins:]
-            if len(recent) < 3:
-                rows[place] = rows[0]
-                continue
-            offsets, spread, further = _line(len(recent))
-            slope = float(offsets @ recent) / spread
-            rows[place] = np.maximum(0.0, recent.sum() / len(recent) + slope * further)
+        rows = extrapolated(history)
         season = self._last_season(load, history)
         if season is not None:
             rows[-1] = season
@@ -159,14 +143,6 @@ class Outlook:
         then = minutes[max(0, now - 3) : now].mean() / BINS_PER_MINUTE
         recent = history[-3 * BINS_PER_MINUTE :].mean()
         return np.asarray(past * (recent / then if then > 0 else 1.0))
-
-    def _combined(self, experts: FloatArray) -> FloatArray:
-        known = ~np.isnan(experts[:, 0])
-        errors = np.where(np.isnan(self._errors), np.nanmax(self._errors, initial=1.0), self._errors)
-        least = max(1e-9, float(np.nanmin(np.where(known, errors, np.nan))))
-        weights = np.where(known, (least / np.maximum(errors, least)) ** SHARPNESS, 0.0)
-        weights = weights / weights.sum()
-        return np.asarray(np.maximum(0.0, np.where(known[:, None], experts, 0.0).T @ weights))
 
     def _score(self, number: int, history: FloatArray) -> None:
         first, last = self.span_bins
@@ -250,15 +226,6 @@ def _untold(experts: FloatArray, load: LoadHistory, history: FloatArray) -> Scen
     return Scenarios(
         np.concatenate([centre * ratios for centre in centres]), weights / weights.sum(), centres.mean(axis=0)
     )
-
-
-@cache
-def _line(count: int) -> tuple[FloatArray, float, FloatArray]:
-    """For a line through so many bins: how far they are from their middle, the sum of the squares of that, and how far
-    the bins ahead are, but only as far ahead as it is long."""
-    offsets = np.arange(count, dtype=np.float64) - (count - 1) / 2
-    further = (count - 1) / 2 + np.minimum(np.arange(1, HORIZON_BINS + 1), count)
-    return offsets, float(offsets @ offsets), further
 
 
 def _level(history: FloatArray) -> float:

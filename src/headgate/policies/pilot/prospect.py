@@ -12,9 +12,9 @@ from headgate.core.types import Instances, Sample
 from headgate.core.window import Window
 from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot.choosing import WINDOW_S
+from headgate.policies.pilot.experts import HORIZON_BINS
 from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S
-from headgate.policies.pilot.outlook import HORIZON_BINS
 from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
 
 UNKNOWN_STARTUP_S = 60.0

@@ -24,6 +24,7 @@ import numpy as np
 
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
+from headgate.policies.pilot.fits import SUMS, added, judged, solved
 
 _POWERS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.25, 0.0)
 """From instances that add up to those that do not help at all."""
@@ -40,6 +41,7 @@ UNUSUAL = 0.5
 """What γ = 0 must foretell better by in all, squared and as a logarithm, and others in proportion: most jobs add up."""
 UNUSUAL_DIVIDED = 0.02
 """The same for what is divided: as long as nothing tells, it is not."""
+_UNUSUAL = UNUSUAL * (1 - GAMMAS) + UNUSUAL_DIVIDED * DIVIDED
 LEAST_GAMMA = 0.25
 """For how many instances would be needed; with less, no number of them."""
 KEPT_RATIOS = 400
@@ -66,7 +68,7 @@ BELIEF = 0.2
 class ServiceModel:
     def __init__(self) -> None:
         count = len(GAMMAS)
-        self._sums = np.zeros((5, count))
+        self._sums = np.zeros((SUMS, count))
         self._errors = np.zeros(count)
         self._chosen = 0
         self._ratios: deque[float] = deque(maxlen=KEPT_RATIOS)
@@ -81,7 +83,7 @@ class ServiceModel:
         self._newest: deque[tuple[float, int, float]] = deque(maxlen=NEWEST)
         self.batches = 0
         """Batches learned from."""
-        self._solution: tuple[FloatArray, FloatArray] | None = None
+        self._solution: FloatArray | None = None
 
     @property
     def is_known(self) -> bool:
@@ -187,48 +189,28 @@ class ServiceModel:
     def _take(self, records: float, instances: int, took_s: float, ratio: float) -> None:
         self._newest.append((records, instances, took_s))
         power, base = _scaling(instances)
-        work = records / power
         if self.batches:
-            foretold = self._solved()
-            expected = np.maximum(1e-6, foretold[0] * base + foretold[1] * work)
-            self._errors = FORGETTING * self._errors + np.log(took_s / expected) ** 2
+            self._errors = judged(self._errors, self._solved(), base, power, records, took_s, FORGETTING)
             if self.batches >= FEWEST:
                 self._drift = DRIFT_MEMORY * self._drift + (1 - DRIFT_MEMORY) * math.log(ratio)
         if abs(self._drift) > DRIFT:
             self._forget()
         weight = 1 / max(took_s, LEAST_S) ** 2
         if not self.batches:
-            self._sums += BELIEF * weight * _seen(base, np.zeros_like(work), OVERHEAD_S * base)
-        self._sums = FORGETTING * self._sums + weight * _seen(base, work, np.full_like(work, took_s))
+            self._sums = added(self._sums, base, np.zeros_like(base), OVERHEAD_S * base, BELIEF * weight, 1.0)
+        self._sums = added(self._sums, base, records / power, np.full_like(base, took_s), weight, FORGETTING)
         self._solution = None
-        errors = self._errors + UNUSUAL * (1 - GAMMAS) + UNUSUAL_DIVIDED * DIVIDED
+        errors = self._errors + _UNUSUAL
         best = int(np.argmin(errors))
         if errors[best] < INCUMBENT * errors[self._chosen] - 1e-12:
             self._chosen = best
         self.batches += 1
 
-    def _solved(self) -> tuple[FloatArray, FloatArray]:
-        """The fixed part and the seconds per record, for each γ."""
+    def _solved(self) -> FloatArray:
+        """The fixed part and the seconds per record, for each γ and φ."""
         if self._solution is None:
-            self._solution = self._solve()
+            self._solution = solved(self._sums)
         return self._solution
-
-    def _solve(self) -> tuple[FloatArray, FloatArray]:
-        ones, x, xx, d, xd = self._sums
-        determinant = ones * xx - x * x
-        safe = np.where(determinant > 1e-12 * np.maximum(1e-12, ones * xx), determinant, np.inf)
-        slope = np.where(np.isfinite(safe), (ones * xd - x * d) / safe, 0.0)
-        fixed = np.where(ones > 0, (d - slope * x) / np.maximum(ones, 1e-12), 0.0)
-        if fixed.min() >= 0 and slope.min() > 0:
-            return fixed, slope
-        # Neither can be negative; what is left is then fitted alone.
-        alone = np.where(xx > 0, xd / np.maximum(xx, 1e-12), 0.0)
-        slope = np.where(fixed < 0, alone, slope)
-        fixed = np.maximum(0.0, fixed)
-        flat = slope <= 0
-        slope = np.where(flat, np.where(x > 0, 0.5 * d / np.maximum(x, 1e-12), 0.0), slope)
-        fixed = np.where(flat, 0.5 * d / np.maximum(ones, 1e-12), fixed)
-        return fixed, slope
 
     def to_json(self) -> dict[str, JSON]:
         return {
@@ -267,8 +249,3 @@ def _scaling(instances: int) -> tuple[FloatArray, FloatArray]:
     """By what work is divided, and what is left of the fixed part, for each γ and φ."""
     power = float(instances) ** GAMMAS
     return power, 1 - DIVIDED + DIVIDED / power
-
-
-def _seen(base: FloatArray, work: FloatArray, took_s: FloatArray) -> FloatArray:
-    """What one batch adds to the sums of a fit of ``took_s`` by ``base`` and ``work``."""
-    return np.array([base * base, base * work, work * work, base * took_s, work * took_s])
