@@ -17,13 +17,13 @@ from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.pilot.choosing import WINDOW_S, Choice, cheapest, is_worth_waking
+from headgate.policies.pilot.compiling import compile_loops
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.patience import SHORTEST_S, Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.prospect import Prospect, look_ahead
-from headgate.policies.pilot.rollout import compile_loops
 from headgate.policies.pilot.shared import Member, SharedBound
 
 LEAST_SHARE = 1e-4

@@ -7,12 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot import experts, fits
 
 
-def plain(function: Callable[..., object]) -> Callable[..., object]:
+def plain(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
     """The function as it is written, whether or not it was compiled."""
-    return getattr(function, "py_func", function)
+    found: Callable[..., FloatArray] = getattr(function, "py_func", function)
+    return found
 
 
 @pytest.mark.parametrize("seed", range(20))

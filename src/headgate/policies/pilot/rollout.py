@@ -11,7 +11,6 @@ Where there is a compiler, the loop in ``rolling.py`` takes one size and scenari
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -169,13 +168,3 @@ class Rollout:
         spare = np.maximum(LEAST_SPARE, 1 - service.each_s * rate / power)
         lasts_s = over_s / spare
         return np.asarray(rate * (np.minimum(lasts_s, CATCH_UP_S) + BEYOND * np.maximum(0.0, lasts_s - CATCH_UP_S)))
-
-
-@cache
-def compile_loops() -> None:
-    """Have the loop compiled now, once per process: the first decision is not the time for it."""
-    if not has_compiler():
-        return
-    now = Now(np.ones(2), 1.0, 0.0, 0.0, 1, 1, 1.0, 1.0, 1.0, 1.0)
-    future = Future(np.ones((1, 2)), np.ones((1, 1)), np.ones(1))
-    Rollout(now, Service(1.0, 1.0, 1.0, 1.0), future, 1.0).rolled(np.ones(1))
