@@ -100,7 +100,8 @@ def dynamic_scaling(progress: Progress) -> Outcome:
         application="cluster-tasks",
         policy="rules",
         settings={"rules": DYNAMIC_RULES},
-        workload="trace:google-cluster",
+        # Without the first 40 minutes, in which all that ran before the trace begins seems to start at once.
+        workload="trace:google-cluster,from=40m,lasting=2h",
         speed=40.0,
         objective=parse_objective("latency p95 < 15s").within(1, 4),
         record_cost_s=0.0015,
@@ -110,9 +111,9 @@ def dynamic_scaling(progress: Progress) -> Outcome:
         lived,
         (
             "The document replays a month 1,000 times as fast in 43 minutes; the part of the trace at hand spans less "
-            "than three hours, so it is replayed 40 times as fast, in four minutes, and the times of the rules are a "
-            "fifth. Its 10 and 20 % of CPU are 20 and 40 % of the time that executors are busy: a saturated instance "
-            "of the document used about half a CPU. At most 4 executors instead of 8.",
+            "than three hours, so two of them are replayed 40 times as fast, in three minutes, and the times of the "
+            "rules are a fifth. Its 10 and 20 % of CPU are 20 and 40 % of the time that executors are busy: a "
+            "saturated instance of the document used about half a CPU. At most 4 executors instead of 8.",
             "The document shows that sizes follow the load with a delay, and prints no figures of this run.",
         ),
     )
