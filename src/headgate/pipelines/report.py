@@ -128,7 +128,9 @@ def _notes(pipeline: Pipeline, outcome: Outcome) -> list[str]:
     streams = ", ".join(f"{source} → {target}" for source, target in pipeline.topology.streams)
     notes = [f"Jobs: {streams or pipeline.jobs[0].name}. Latency is from end to end, by the times in the records."]
     if pipeline.load is not None:
-        notes.append(f"Load: {pipeline.load.offered.describe()} into {pipeline.load_to}.")
+        load = pipeline.load
+        speed = "" if load.speed == 1 else f" at {load.speed:g} times its speed"
+        notes.append(f"Load: {load.offered.describe()}{speed} into {pipeline.load_to}.")
     notes.append(counted_in_words(outcome))
     for name, count in outcome.restarts.items():
         notes.append(f"{name} was started again {'once' if count == 1 else f'{count} times'}.")
