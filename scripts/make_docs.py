@@ -31,7 +31,6 @@ from headgate.workloads import parse_workload
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 MEASURED = DOCS / "benchmarks"
-MODELS = ROOT / "src" / "headgate" / "runtime" / "models"
 OTHER_SETTINGS = {"guards": GuardSettings, "retention": Retention}
 BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
 BENCHMARK = re.compile(r"<!-- benchmark: (?P<name>[\w-]+) -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL)
@@ -189,30 +188,6 @@ def draw_kafka_load(path: Path) -> None:
     _save(figure, panels, path)
 
 
-def draw_mst(path: Path) -> None:
-    """What every application sustained by its executors, and the chosen model."""
-    curves = json.loads((MEASURED / "mst.json").read_text(encoding="utf-8"))["curves"]
-    columns = 6
-    lines = -(-len(curves) // columns)
-    figure, panels = _pyplot().subplots(
-        lines, columns, sharex=True, squeeze=False, figsize=(10, 1.8 * lines), layout="constrained"
-    )
-    for panel, (name, found) in zip(panels.flat, curves.items(), strict=False):
-        sizes, per_s = zip(*found["curve"], strict=True)
-        panel.plot(sizes, [value / 1000 for value in per_s], color="#2563eb", linewidth=1)
-        measured_at, measured = zip(*found["measured"], strict=True)
-        panel.plot(measured_at, [value / 1000 for value in measured], ".", color="#0f766e", markersize=4)
-        panel.set_title(name, fontsize=8)
-        panel.set_xticks(sizes)
-    for panel in panels.flat[len(curves) :]:
-        panel.set_axis_off()
-    for line in panels:
-        line[0].set_ylabel("1,000 records/s")
-    for panel in panels[-1]:
-        panel.set_xlabel("executors")
-    _save(figure, panels.flat, path)
-
-
 def draw_live(scenario: str, path: Path) -> None:
     """A document's experiment on real Spark: load, latency against its bound and executors, a column per policy."""
     runs = json.loads((MEASURED / f"{scenario}.json").read_text(encoding="utf-8"))["details"]
@@ -239,8 +214,6 @@ def main() -> int:
         MEASURED.mkdir(exist_ok=True)
         for result in (ROOT / "artifacts" / "benchmarks").glob("*.json"):
             shutil.copy(result, MEASURED)
-        for model in (ROOT / "artifacts" / "benchmarks" / "mst").glob("*.json"):
-            shutil.copy(model, MODELS)
     pages = sorted(DOCS.rglob("*.md"))
     stale = [page for page in pages if with_tables(page) != page.read_text(encoding="utf-8")]
     if "--check" in sys.argv[1:]:
@@ -252,7 +225,6 @@ def main() -> int:
     for policy in policy_names():
         draw(policy, DOCS / "images" / "policies" / f"{policy}.svg")
     draw_fidelity(DOCS / "images" / "fidelity.svg")
-    draw_mst(DOCS / "images" / "mst.svg")
     draw_kafka_load(DOCS / "images" / "kafka-load.svg")
     for scenario in LIVE:
         draw_live(scenario, DOCS / "images" / f"{scenario}.svg")

@@ -160,7 +160,7 @@ def test_a_job_may_be_as_fast_as_one_that_was_measured(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("--service-rate", "fast"), "--service-rate 'fast' is neither a number nor a file; write for example 10"),
-        (("--service-rate", "mst.json", "--model", "queue"), "--model queue does not go with the model mst.json"),
+        (("--service-rate", "mst.json", "--model", "queue"), "--model queue does not go with the model file mst.json"),
         (("--service-rate", "mst.json"), "model file 'mst.json' has version None; version 1 is needed"),
     ],
 )

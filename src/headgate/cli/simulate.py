@@ -37,9 +37,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     service_rate: Annotated[
         str,
         typer.Option(
-            metavar="RATE|FILE|APP",
-            help="Records per second that one instance processes; or a model file of headgate mst, or an application "
-            "that was measured, by which several may add up to less.",
+            metavar="RATE|FILE",
+            help="Records per second that one instance processes; or a model file of headgate mst, by which several "
+            "may add up to less.",
         ),
     ],
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the run is, in simulated time.")],
@@ -235,19 +235,19 @@ def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -
 
 def _service(rate: str, model: str | None) -> dict[str, Any]:
     """How fast the job is: by a number, or as it was measured."""
-    from headgate.runtime.model_file import known_models, measured_job
+    from headgate.runtime.model_file import measured_job
 
     try:
         return {"service_rate_per_s": float(rate), "model": model or "queue"}
     except ValueError:
-        if rate not in known_models() and not Path(rate).exists():
+        if not Path(rate).exists():
             raise InputError(
-                f"--service-rate {rate!r} is neither a number nor a file; write for example 10, the model file that "
-                f"headgate mst has written, or one of {', '.join(known_models())}."
+                f"--service-rate {rate!r} is neither a number nor a file; write for example 10, or the model file "
+                "that headgate mst has written."
             ) from None
     if model not in (None, "micro-batch"):
-        raise InputError(f"--model {model} does not go with the model {rate}; it is of a micro-batch job.")
-    single, batches = measured_job(rate)
+        raise InputError(f"--model {model} does not go with the model file {rate}; it is of a micro-batch job.")
+    single, batches = measured_job(Path(rate))
     return {"service_rate_per_s": single, "model": batches}
 
 

@@ -14,7 +14,6 @@ from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, policy
 from headgate.simulation.micro_batch import MicroBatch
 
 SETTING = "model_file"
-_MODELS = Path(__file__).parent / "models"
 
 
 def policy_with_files(
@@ -35,17 +34,8 @@ def with_model_file(settings: Mapping[str, object] | None) -> Mapping[str, objec
     return {**settings, **measurements_in(_read(path), str(path))._asdict()}
 
 
-def known_models() -> list[str]:
-    """The applications whose measurements come with Headgate (docs/lab/mst.md)."""
-    return sorted(file.stem for file in _MODELS.glob("*.json"))
-
-
-def measured_job(source: str | Path) -> tuple[float, MicroBatch]:
-    """A job as it was measured: records per second of one instance, and how much more several get through.
-
-    ``source`` is a model file, or the name of one of :func:`known_models`.
-    """
-    path = _MODELS / f"{source}.json" if source in known_models() else Path(source)
+def measured_job(path: Path) -> tuple[float, MicroBatch]:
+    """A job as it was measured: records per second of one instance, and how much more several get through."""
     curve = curve_in(_read(path), str(path))
     if not curve or curve[0][0] != 1 or curve[0][1] <= 0:
         raise InputError(f"model file {str(path)!r} does not say what one instance gets through.")
