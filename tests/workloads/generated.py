@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from headgate.workloads import Workload
 from headgate.workloads.composed import Clipped, Noisy, Scaled, Shifted, Sum
 from headgate.workloads.placed import Placed
 from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
@@ -12,14 +13,21 @@ from headgate.workloads.steps import Steps
 RATES = st.floats(0, 1000)
 LENGTHS = st.floats(0.1, 5000)
 TIMES = st.floats(0, 5000)
-SHAPES = st.one_of(
-    st.builds(Constant, RATES),
-    st.builds(Periodic, RATES, RATES, LENGTHS, LENGTHS),
-    st.builds(Sine, RATES, RATES, LENGTHS),
-    st.builds(Gaussian, RATES, RATES, TIMES, st.floats(10, 1000)),
-    st.builds(Ramp, RATES, RATES, LENGTHS),
-    st.builds(Spike, RATES, RATES, TIMES, LENGTHS),
-)
+
+
+def shapes(lengths: st.SearchStrategy[float]) -> st.SearchStrategy[Workload]:
+    """Every shape, with times of such lengths between its turns."""
+    return st.one_of(
+        st.builds(Constant, RATES),
+        st.builds(Periodic, RATES, RATES, lengths, lengths),
+        st.builds(Sine, RATES, RATES, lengths),
+        st.builds(Gaussian, RATES, RATES, TIMES, st.floats(10, 1000)),
+        st.builds(Ramp, RATES, RATES, lengths),
+        st.builds(Spike, RATES, RATES, TIMES, lengths),
+    )
+
+
+SHAPES = shapes(LENGTHS)
 PLAIN = st.one_of(
     SHAPES,
     st.builds(Placed, SHAPES, TIMES, LENGTHS),
@@ -29,15 +37,7 @@ PLAIN = st.one_of(
         )
     ),
 )
-CALM_LENGTHS = st.floats(50, 5000)
-CALM = st.one_of(
-    st.builds(Constant, RATES),
-    st.builds(Periodic, RATES, RATES, CALM_LENGTHS, CALM_LENGTHS),
-    st.builds(Sine, RATES, RATES, CALM_LENGTHS),
-    st.builds(Gaussian, RATES, RATES, TIMES, st.floats(10, 1000)),
-    st.builds(Ramp, RATES, RATES, CALM_LENGTHS),
-    st.builds(Spike, RATES, RATES, TIMES, CALM_LENGTHS),
-)
+CALM = shapes(st.floats(50, 5000))
 """Shapes that do not turn thousands of times an hour: what is made of them looks at each turn."""
 CHANGED = st.one_of(
     st.builds(Scaled, PLAIN, st.floats(0, 5)),

@@ -11,14 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
-from headgate.workloads import parse_workload
+from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import Clipped, Noisy, Scaled, Shifted, Sum, end_of
 from headgate.workloads.load import Load
-from headgate.workloads.shapes import Constant
-from headgate.workloads.steps import Steps
 from tests.workloads.generated import SHAPES, SUMS, TIMES, WORKLOADS
 
-FLAT = st.builds(Constant, st.floats(1, 100))
 WRITTEN = st.recursive(
     SHAPES,
     lambda inner: st.one_of(
@@ -88,7 +85,7 @@ def test_a_file_may_be_called_anything(tmp_path: Path) -> None:
 
 
 @given(WRITTEN)
-def test_what_is_described_can_be_written_again(workload: Sum) -> None:
+def test_what_is_described_can_be_written_again(workload: Workload) -> None:
     again = parse_workload(workload.describe())
     for at_s in (0.0, 100.0, 3000.0):
         assert again.rate_per_s(at_s) == pytest.approx(workload.rate_per_s(at_s), rel=1e-6, abs=1e-6)
@@ -144,6 +141,6 @@ def test_when_it_ends(tmp_path: Path, spec: str, end_s: float | None) -> None:
 
 
 @given(WORKLOADS)
-def test_half_and_half_is_the_whole(workload: Steps) -> None:
+def test_half_and_half_is_the_whole(workload: Workload) -> None:
     halves = Sum((Scaled(workload, 0.5), Scaled(workload, 0.5)))
     assert halves.arrivals(10.0, 500.0) == pytest.approx(workload.arrivals(10.0, 500.0), abs=1e-6)

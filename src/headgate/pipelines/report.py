@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -129,7 +130,8 @@ def _notes(pipeline: Pipeline, outcome: Outcome) -> list[str]:
     notes = [f"Jobs: {streams or pipeline.jobs[0].name}. Latency is from end to end, by the times in the records."]
     if pipeline.load is not None:
         load = pipeline.load
-        speed = "" if load.speed == 1 else f" at {load.speed:g} times its speed"
+        fast = "as fast as accepted" if math.isinf(load.speed) else f"at {load.speed:g} times its speed"
+        speed = "" if load.speed == 1 else f", {fast},"
         notes.append(f"Load: {load.offered.describe()}{speed} into {pipeline.load_to}.")
     notes.append(counted_in_words(outcome))
     for name, count in outcome.restarts.items():
