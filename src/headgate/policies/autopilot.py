@@ -38,6 +38,8 @@ KEEPS_UP_S = 120.0
 """It shrinks to no size that would be too small again within this time."""
 CAUGHT_UP_S = 300.0
 """Within this time at most what waits too long is worked off."""
+FAR_TOO_LATE = 2.0
+"""Records that are so many times as late as the bound are reason enough to take back what was done just now."""
 RECENT_BINS = 3
 """What arrives now is the mean of so many bins."""
 IDLE_BINS = 6
@@ -78,6 +80,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     name = "autopilot"
     summary = "Keeps the asked share of records in time at the least cost; needs only an objective."
+    state_version = 2
     wakes = True
     sees_graph = True
     Settings = AutopilotSettings
@@ -202,9 +205,10 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
         arriving_per_s = learned.load.recent_per_s(RECENT_BINS)
-        if choice.size > planned and not is_late and learned.patience.would_undo(now, arriving_per_s):
+        is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s
+        if choice.size > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
             target, code = planned, "steady"
-            why = "the size was reduced just now, under the same load, and records are in time: holding"
+            why = "the size was reduced just now, and the load is the same: holding"
         elif choice.size > planned:
             learned.patience.grows(now, arriving_per_s)
             target, code = choice.size, "needed"
