@@ -70,6 +70,8 @@ def benchmark_table(name: str, where: str = "") -> str:
 def _number(value: object) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
