@@ -62,14 +62,12 @@ class Summary:
 def summarise(course: Course, decisions: Sequence[Decision], objective: Objective, operator: str = "job") -> Summary:
     """The summary of one operator's run."""
     slo = objective.slo_of(operator)
-    violated = _violated(course, slo)
-    # Who allows a job to have no instances allows it to be idle; what waits too long for one is violated all the same.
-    powerless = course.without_capacity if objective.min_instances > 0 else course.without_capacity[:0]
+    violated = violated_parts(course, objective, operator)
     late = course.late_share(slo.bound_s) if isinstance(slo, LatencySlo) else None
     p50_s, p95_s, p99_s = course.latencies_s(0.5, 0.95, 0.99)
     price, paid_s = objective.price_per_instance_hour, course.paid_s()
     return Summary(
-        slo_violation_pct=None if violated is None else 100 * course.share_of_time(violated, powerless),
+        slo_violation_pct=None if violated is None else 100 * course.share_of_time(violated),
         late_records_pct=None if late is None else 100 * late,
         qos_pct=None if course.behind is None else 100 * (1 - course.share_of_time(course.behind)),
         mean_instances=course.mean_ready(),
@@ -85,6 +83,14 @@ def summarise(course: Course, decisions: Sequence[Decision], objective: Objectiv
         latency_p99_s=p99_s,
         cost=None if price is None else price * paid_s / HOUR_S,
     )
+
+
+def violated_parts(course: Course, objective: Objective, operator: str = "job") -> Rows | None:
+    """From and to, where what is asked of an operator was violated; parts may overlap."""
+    violated = _violated(course, objective.slo_of(operator))
+    # Who allows a job to have no instances allows it to be idle; what waits too long for one is violated all the same.
+    powerless = course.without_capacity if objective.min_instances > 0 else course.without_capacity[:0]
+    return None if violated is None else np.concatenate([violated, powerless])
 
 
 def _violated(course: Course, slo: Slo) -> Rows | None:

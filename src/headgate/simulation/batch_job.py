@@ -173,6 +173,9 @@ class MicroBatchJob:
         self._started_available_s = self._available_by(at_s)
         work_s = self._service(at_s, records, oldest_s, is_cold=is_cold)
         work_s /= self._core_rate_per_s * model.efficiency(self._ready)
+        largest_s = work_s * model.largest_share
+        if largest_s and model.partitions is not None:
+            largest_s += model.task_overhead_s
         work_s += (model.partitions or 0) * model.task_overhead_s
         self._batch = _Running(
             at_s,
@@ -182,19 +185,28 @@ class MicroBatchJob:
             told_oldest_s,
             arrived if until_s == at_s else workload.arrivals(0.0, at_s),
             work_s,
-            self._work_of(at_s, work_s),
+            self._work_of(at_s, work_s, largest_s),
             warming=is_cold,
         )
         if self._joining:
             work = self._batch.work
             self._joining = [_with_first_task(one, work.first_done_s(one.joined_s)) for one in self._joining]
 
-    def _work_of(self, at_s: Instant, work_s: float) -> Work:
+    def _work_of(self, at_s: Instant, work_s: float, largest_s: float) -> Work:
         slots, model = self._ready * self._model.cores, self._model
         if model.partitions is None:
-            return Fluid(at_s, model.overhead_s, work_s, slots)
+            return Fluid(at_s, model.overhead_s, work_s, slots, largest_s)
         cold, self._cold_slots = min(self._cold_slots, slots), 0
-        return Tasks(at_s, model.overhead_s, work_s, slots, model.partitions, cold_task_s=model.cold_task_s, cold=cold)
+        return Tasks(
+            at_s,
+            model.overhead_s,
+            work_s,
+            slots,
+            model.partitions,
+            cold_task_s=model.cold_task_s,
+            cold=cold,
+            largest_s=largest_s,
+        )
 
     def _service(self, at_s: Instant, records: float, oldest_s: Instant, *, is_cold: bool) -> float:
         """Records' worth of service that a batch takes."""

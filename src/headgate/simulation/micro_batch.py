@@ -9,6 +9,8 @@
 - The results of a batch are there when it ends; what is done of it before shows in the backlog only.
 - The first batches after an instance joined are slower (cold), and so is its first task, whose batch it holds up. Every
   change of size may cost a pause.
+- With ``skew``, a share of the records of a batch has one key and is one piece of work for one slot: that slot starts
+  with it, and the batch takes at least as long.
 - Where ``work`` is given, records need not all be the same: it says how many records' worth of service arrives.
 - As in Spark Streaming (DStreams), every trigger interval may make a batch of its own, however many wait already.
 - Noise multiplies a batch's service time by a lognormal factor of mean 1, drawn from a seed as the batch starts.
@@ -42,6 +44,10 @@ class MicroBatch:
     """Tasks that a batch is cut into, each done by one slot; without it, work is divided among all slots there are."""
     task_overhead_s: float = 0.0
     """What a task takes however few its records are."""
+    skew: float = 0.0
+    """The share of the records that have one key, so that one slot must do them all: a batch never takes less than that
+    share of what a single slot would take for all, and more than ``1 / skew`` slots are of no use. Where a batch is cut
+    into tasks, the largest has that share, or ``1 / partitions`` if that is more, and the others are equal."""
     cold_factor: float = 1.0
     """By how much the service time of a cold batch is longer."""
     cold_batches: int = 1
@@ -72,6 +78,7 @@ class MicroBatch:
             ("cores", self.cores >= 1, "at least 1"),
             ("partitions", self.partitions is None or self.partitions >= 1, "at least 1"),
             ("task_overhead_s", 0 <= self.task_overhead_s < math.inf, "finite and not negative"),
+            ("skew", 0 <= self.skew <= 1, "between 0 and 1"),
             ("cold_factor", 1 <= self.cold_factor < math.inf, "finite and at least 1"),
             ("cold_batches", self.cold_batches >= 0, "not negative"),
             ("cold_task_s", 0 <= self.cold_task_s < math.inf, "finite and not negative"),
@@ -92,6 +99,11 @@ class MicroBatch:
         for name, is_allowed, rule in allowed:
             if not is_allowed:
                 raise InputError(f"{name} {getattr(self, name)} is not allowed; it must be {rule}.")
+
+    @property
+    def largest_share(self) -> float:
+        """The share of a batch that is one piece of work because of the skew; 0 where there is none that matters."""
+        return self.skew if self.skew * (self.partitions or math.inf) > 1 else 0.0
 
     def efficiency(self, instances: int) -> float:
         """What one of several instances gets through, over what a single one does."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.key_texts import key_texts
 from headgate.core.units import parse_duration_s
 from headgate.workloads.contract import Workload
 from headgate.workloads.csv_file import read_csv
@@ -89,7 +90,7 @@ def _simple(spec: str) -> Workload:
     shape = _SHAPES[name]
     if not colon or not rest:
         raise InputError(f"workload {spec!r} says no more than its shape; write for example {shape.example}.")
-    values = _values(spec, name, shape.keys, shape.example, rest)
+    values = key_texts("workload", spec, name, shape.keys, shape.example, rest)
     missing = [key for key in shape.keys if key not in values]
     if missing:
         raise InputError(f"workload {spec!r} lacks {', '.join(missing)}; write for example {shape.example}.")
@@ -104,25 +105,6 @@ def _trace(spec: str, rest: str) -> Workload:
     trace, _, further = (part.strip() for part in rest.partition(","))
     if not trace:
         raise InputError(f"workload {spec!r} names no trace; write for example {_TRACE_EXAMPLE}.")
-    values = _values(spec, _TRACE, _TRACE_KEYS, _TRACE_EXAMPLE, further) if further else {}
+    values = key_texts("workload", spec, _TRACE, _TRACE_KEYS, _TRACE_EXAMPLE, further) if further else {}
     given = {key: convert(values[key]) for key, convert in _TRACE_KEYS.items() if key in values}
     return trace_load(trace, peak=given.get("peak"), from_s=given.get("from", 0.0), lasting_s=given.get("lasting"))
-
-
-def _values(
-    spec: str, name: str, keys: Mapping[str, Callable[[str], float]], example: str, rest: str
-) -> dict[str, str]:
-    """The text given for each key; a shape with one key may leave it out."""
-    if len(keys) == 1 and "=" not in rest:
-        return dict.fromkeys(keys, rest)
-    values: dict[str, str] = {}
-    for part in rest.split(","):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not value:
-            raise InputError(f"workload {spec!r} has {part!r}, which is not key=value; write for example {example}.")
-        if key not in keys:
-            raise UnknownNameError(f"key of workload {name}", key, keys)
-        if key in values:
-            raise InputError(f"workload {spec!r} gives {key} twice; once is allowed.")
-        values[key] = value
-    return values

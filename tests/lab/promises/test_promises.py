@@ -17,6 +17,7 @@ from headgate.lab.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, STEP
 from headgate.lab.promises.matrix import CONTENDERS, FIXED, OURS, Cell
 from headgate.lab.promises.tables import is_kept, notes_of, plots_of, rows_of
 from headgate.policies import policy_names
+from headgate.simulation.micro_batch import MicroBatch
 
 
 def flat(instances: float, minutes: int = 60) -> Load:
@@ -53,7 +54,7 @@ def test_loads_are_called_by_what_they_do_and_half_of_them_are_held_back() -> No
 def test_the_clairvoyant_has_what_is_needed_early_enough_and_pays_for_it() -> None:
     load = flat(3.0)
     load.rates_per_s[360:480] *= 2
-    sizes = clairvoyant_sizes(load, bound_s=10.0, overhead_s=0.5, startup_s=60.0, bounds=(1, 40))
+    sizes = clairvoyant_sizes(load, job=MicroBatch(overhead_s=0.5), bound_s=10.0, startup_s=60.0, bounds=(1, 40))
     assert (sizes[0], sizes[400], sizes[-1]) == (4, 7, 4), "a tenth of the time is overhead"
     assert sizes[360 - 12] == 7, "it was asked for a minute before"
     assert sizes[360 - 14] == 4
