@@ -57,11 +57,13 @@ class Recording:
     max_records_per_batch: float | None = None
     cores: int = 1
     partitions: int | None = None
+    lead_s: float = 0.0
+    """What lies before the first reading: it is simulated, but no figure is of it."""
 
     @classmethod
     def of(cls, record: RunRecord, load: Workload, **about: Any) -> Recording:
         """What a record of a run tells, with the load that was offered and what is known ``about`` the job."""
-        operator, start_s = record.operator, record.start_s
+        operator, start_s = record.operator, record.start_s - about.get("lead_s", 0.0)
         if not record.observations:
             raise InputError("0 observations are not enough for a recording; at least one is needed.")
         samples = [seen.samples[operator] for seen in record.observations if operator in seen.samples]
@@ -196,7 +198,15 @@ def replay_course(
         engine.apply(decisions[-1])
         size = target
     engine.advance(recording.seconds)
-    return replace(kernel.course(), sizes=engine.sizes(OPERATOR)), decisions
+    course = replace(kernel.course(), sizes=engine.sizes(OPERATOR))
+    return cut(course, recording.lead_s), decisions
+
+
+def cut(course: Course, from_s: float) -> Course:
+    """A course without what was paid for before a time; its records are all in it."""
+    sizes = course.sizes[course.sizes[:, 1] > from_s]
+    begins_s = np.maximum(sizes[:, 0], from_s)
+    return replace(course, from_s=max(course.from_s, from_s), sizes=np.column_stack([begins_s, sizes[:, 1:]]))
 
 
 def compare(measured: Summary, simulated: Summary) -> dict[str, float | None]:

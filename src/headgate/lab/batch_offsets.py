@@ -1,0 +1,63 @@
+"""By how much the batches of a recorded job took longer or shorter than the calibrated job says.
+
+A machine that had other things to do, records that were heavier for a while: what held up a batch and has nothing to do
+with the size of the job would have held it up at any size. So a job that is simulated to learn what another size would
+have come to is held up by as much, at the same times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from headgate.core.objective import Objective
+from headgate.core.types import Batch
+from headgate.lab.cold_starts import without_first_tasks
+from headgate.lab.fidelity import Calibration, Recording, replay_course
+from headgate.simulation.batch_work import make_work
+
+
+def as_it_happened(recording: Recording, calibration: Calibration, objective: Objective) -> Calibration:
+    """The same job, held up whenever the recorded one was, also by instances that were new; nothing is left to chance.
+
+    With the recorded sizes it must come to what was recorded.
+    """
+    plain = replace(calibration, model=replace(calibration.model, cold_factor=1.0, cold_task_s=0.0, noise=0.0))
+    off_s = tuple((start_s, by_s) for _, start_s, by_s in _offsets(recording, plain, objective))
+    return replace(plain, model=replace(plain.model, off_s=off_s))
+
+
+def as_held_up(recording: Recording, calibration: Calibration, objective: Objective) -> Calibration:
+    """The same job, held up when the recorded one was, but not by instances that were new: those of another policy are
+    new at other times, and cost what they usually do."""
+    typical = {id(one) for one in without_first_tasks(recording.startups, recording.batches) if not one.warming}
+    off_s = tuple(
+        (start_s, by_s) for batch, start_s, by_s in _offsets(recording, calibration, objective) if id(batch) in typical
+    )
+    return replace(calibration, model=replace(calibration.model, off_s=off_s, noise=0.0))
+
+
+def _offsets(
+    recording: Recording, calibration: Calibration, objective: Objective
+) -> Iterator[tuple[Batch, float, float]]:
+    """Each batch, when it started, and by how many seconds it was off.
+
+    What comes of instances that joined or left during a batch is no part of what it was off by.
+    """
+    course, _ = replay_course(recording, calibration, objective)
+    model, cores = calibration.model, calibration.model.cores
+    turns = [(float(row[0]), int(row[2])) for row in course.sizes]
+    for batch in sorted((one for one in recording.batches if one.records > 0), key=lambda one: one.started_s):
+        start_s = max(0.0, batch.started_s)
+        work_s = batch.records * cores / calibration.times.rate_per_s + (model.partitions or 0) * model.task_overhead_s
+        work = make_work(replace(model, cold_task_s=0.0), start_s, work_s, _ready(turns, start_s) * cores)
+        for at_s, ready in turns:
+            if start_s < at_s < min(work.end_s, batch.ended_s):
+                work.resize(at_s, ready * cores, 0.0)
+        if math.isfinite(work.end_s):
+            yield batch, start_s, batch.ended_s - work.end_s
+
+
+def _ready(turns: list[tuple[float, int]], at_s: float) -> int:
+    return next((ready for since_s, ready in reversed(turns) if since_s <= at_s), turns[0][1] if turns else 0)
