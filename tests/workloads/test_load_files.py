@@ -56,9 +56,17 @@ def written(folder: Path, text: str, name: str = "load.csv") -> Path:
             ",zone=Europe/Berlin",
             "line 3 has the timestamp '2024-03-31 02:30:00', which the clocks of Europe/Berlin skipped.",
         ),
-        ("ts,n\n0,1\n60,1\n", "", "has the columns ts, n; 'timestamp' and one of 'count', 'value' or 'rate' are needed."),
+        (
+            "ts,n\n0,1\n60,1\n",
+            "",
+            "has the columns ts, n; 'timestamp' and one of 'count', 'value' or 'rate' are needed.",
+        ),
         ("ts,n\n0,1\n60,1\n", ",time=ts,count=m", "has the columns ts, n; 'ts' and 'm' are needed."),
-        ("timestamp,count\n0,1\n60,1\n", ",zone=Mars", "zone 'Mars' is not known; write for example UTC or Europe/Berlin."),
+        (
+            "timestamp,count\n0,1\n60,1\n",
+            ",zone=Mars",
+            "zone 'Mars' is not known; write for example UTC or Europe/Berlin.",
+        ),
         ("timestamp,count\n0,1\n60,1\n", ",repair=maybe", "repair=maybe is not allowed; yes or no is."),
         ("timestamp,count\n0,1\n60,1\n", ",scale=much", "scale 'much' is not a number; write for example 2 or 0.5."),
         ("timestamp,count\n0,1\n60,1\n", ",step=0s", "step=0s is not allowed; a duration must be finite and above 0."),
@@ -139,7 +147,11 @@ def test_levels_last_as_long_as_their_line_says(tmp_path: Path) -> None:
     ("text", "options", "said"),
     [
         ("", "", "has no line of seconds, level; at least 1 is needed."),
-        ("10, 500\n0, 3\n", "", "line 2 has '0, 3'; seconds above 0 and a level that is not negative are needed: 10, 500."),
+        (
+            "10, 500\n0, 3\n",
+            "",
+            "line 2 has '0, 3'; seconds above 0 and a level that is not negative are needed: 10, 500.",
+        ),
         ("10\n", "", "line 1 has '10'; seconds above 0"),
         ("10, -1\n", "", "line 1 has '10, -1'; seconds above 0"),
         ("10, 5\n", ",rate=-1", "rate=-1 is not allowed; a rate must be finite and not negative."),

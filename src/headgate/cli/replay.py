@@ -27,6 +27,7 @@ DEFAULT_POLICIES = ("autopilot", "hpa", "reactive")
 
 def replay(  # noqa: PLR0913 - one parameter per option
     journal: JournalArgument,
+    *,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,7 +72,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
 
     [bold]Examples[/bold]
       [cyan]headgate replay run.sqlite[/cyan]
-      [cyan]headgate replay run.sqlite --policy autopilot --policy hpa --set hpa.target_utilization=0.6[/cyan]
+      [cyan]headgate replay run.sqlite --policy autopilot --policy hpa --set hpa.target=0.6[/cyan]
       [cyan]headgate replay run.sqlite --from 2h --to 4h --price 0.25 --report replay.html[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
@@ -131,9 +132,7 @@ def _contenders(picked: JournalRun, policies: Sequence[str], settings: Sequence[
 
     acted = picked.run.policy
     names = list(dict.fromkeys(policies or (acted, *DEFAULT_POLICIES)))
-    given: dict[str, dict[str, object]] = {
-        name: dict(picked.run.settings) if name == acted else {} for name in names
-    }
+    given: dict[str, dict[str, object]] = {name: dict(picked.run.settings) if name == acted else {} for name in names}
     for item in settings:
         of, dot, rest = item.partition(".")
         key, equals, value = (part.strip() for part in rest.partition("="))
@@ -194,7 +193,7 @@ def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> 
     console.print(Text.assemble((f"run {about['run']}, {about['policy']}", "bold cyan"), told))
     for title, rows in (
         ("Found out about the job", found_rows(found)),
-        ("How close the simulated job comes, with the recorded sizes", check_rows(found)),
+        ("Measured, and simulated with the recorded sizes and hold-ups", check_rows(found)),
         ("What each policy comes to under the recorded load", outcome_rows(found)),
     ):
         names = list(rows[0])

@@ -31,7 +31,8 @@ def as_it_happened(recording: Recording, calibration: Calibration, objective: Ob
 def as_held_up(recording: Recording, calibration: Calibration, objective: Objective) -> Calibration:
     """The same job, held up when the recorded one was, but not by instances that were new: those of another policy are
     new at other times, and cost what they usually do."""
-    typical = {id(one) for one in without_first_tasks(recording.startups, recording.batches) if not one.warming}
+    others = without_first_tasks(recording.startups, recording.batches, recording.seen_within_s)
+    typical = {id(one) for one in others if not one.warming}
     off_s = tuple(
         (start_s, by_s) for batch, start_s, by_s in _offsets(recording, calibration, objective) if id(batch) in typical
     )
@@ -41,7 +42,10 @@ def as_held_up(recording: Recording, calibration: Calibration, objective: Object
 def _offsets(
     recording: Recording, calibration: Calibration, objective: Objective
 ) -> Iterator[tuple[Batch, float, float]]:
-    """Each batch, when it started, and by how many seconds it was off.
+    """Each batch, from when on one that starts is taken for it, and by how many seconds it was off.
+
+    That is half a trigger interval before it started: a batch of the simulated job that starts a little earlier than
+    the recorded one is the same.
 
     What comes of instances that joined or left during a batch is no part of what it was off by.
     """
@@ -56,7 +60,7 @@ def _offsets(
             if start_s < at_s < min(work.end_s, batch.ended_s):
                 work.resize(at_s, ready * cores, 0.0)
         if math.isfinite(work.end_s):
-            yield batch, start_s, batch.ended_s - work.end_s
+            yield batch, max(0.0, start_s - recording.trigger_interval_s / 2), batch.ended_s - work.end_s
 
 
 def _ready(turns: list[tuple[float, int]], at_s: float) -> int:

@@ -25,7 +25,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Batch, Decision, Startup, Verdict
 from headgate.lab.batch_times import BatchTimes, fit_batch_times
-from headgate.lab.cold_starts import cold_task_s, without_first_tasks
+from headgate.lab.cold_starts import SEEN_WITHIN_S, cold_task_s, without_first_tasks
 from headgate.runtime.summary import RunRecord, Summary, summarise
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
 from headgate.simulation.batch_readings import Readings
@@ -57,6 +57,8 @@ class Recording:
     max_records_per_batch: float | None = None
     cores: int = 1
     partitions: int | None = None
+    seen_within_s: float = SEEN_WITHIN_S
+    """How long after the end of an instance's first task that was seen, at most."""
     lead_s: float = 0.0
     """What lies before the first reading: it is simulated, but no figure is of it."""
 
@@ -132,7 +134,9 @@ def calibrate(recording: Recording, *others: Recording) -> Calibration:
     parts = [recording, *(one.shifted(by_s) for one, by_s in zip(others, ends_s, strict=False))]
     batches, tasks = [batch for part in parts for batch in part.batches], recording.partitions
     startups = [startup for part in parts for startup in part.startups]
-    times = fit_batch_times(without_first_tasks(startups, batches), cores=recording.cores, tasks=tasks)
+    within_s = recording.seen_within_s
+    others_than_first = without_first_tasks(startups, batches, within_s)
+    times = fit_batch_times(others_than_first, cores=recording.cores, tasks=tasks)
     if times is None:
         raise InputError(
             f"{len(batches)} batches do not tell how long batches take; some of different sizes are needed, "
@@ -151,7 +155,7 @@ def calibrate(recording: Recording, *others: Recording) -> Calibration:
             partitions=recording.partitions,
             # Where tasks are known, all that new instances cost is told by their first ones.
             cold_factor=times.cold_factor if tasks is None else 1.0,
-            cold_task_s=cold_task_s(startups, batches, times),
+            cold_task_s=cold_task_s(startups, batches, times, within_s),
             task_overhead_s=times.task_overhead_s,
             noise=times.noise,
         ),

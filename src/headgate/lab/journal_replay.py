@@ -110,7 +110,8 @@ def found_out(job: RecordedJob, *, seed: int = 0) -> list[Found]:
 
 def _drawn_times(recording: Recording, random: np.random.Generator) -> list[tuple[float, float]]:
     """The fixed time and the rate that batches tell when they are drawn with replacement."""
-    batches = [one for one in without_first_tasks(recording.startups, recording.batches) if not one.warming]
+    others = without_first_tasks(recording.startups, recording.batches, recording.seen_within_s)
+    batches = [one for one in others if not one.warming]
     found = []
     for _ in range(DRAWS):
         drawn = [batches[place] for place in random.integers(len(batches), size=len(batches))]

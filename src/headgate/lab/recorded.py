@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from statistics import median_high
 
 import numpy as np
 
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.types import Batch, Decision, Observation, Role, Sample
+from headgate.lab.cold_starts import SEEN_WITHIN_S
 from headgate.lab.fidelity import Recording
 from headgate.runtime.summary import RunRecord
 from headgate.workloads.steps import Steps
@@ -51,6 +53,7 @@ def recording_of(
         record,
         recorded_load(samples, lead_s),
         lead_s=lead_s,
+        seen_within_s=max(SEEN_WITHIN_S, looked_every_s(observations)),
         trigger_interval_s=interval_s,
         partitions=max((sample.useful_instances or 0 for sample in samples), default=0) or None,
         max_records_per_batch=most_records(batches),
@@ -66,6 +69,13 @@ def _planned(observations: Sequence[Observation], operator: str, from_s: float) 
     """When which size was planned, as far as the observations tell."""
     sizes = [(seen.at_s - from_s, seen.instances[operator].planned) for seen in observations]
     return [sizes[0], *(after for before, after in pairwise(sizes) if before[1] != after[1])]
+
+
+def looked_every_s(observations: Sequence[Observation]) -> float:
+    """How often was looked, in the median: a journal may have been thinned."""
+    times_s = [seen.at_s for seen in observations]
+    spans_s = [after_s - before_s for before_s, after_s in pairwise(times_s) if after_s > before_s]
+    return median_high(spans_s) if spans_s else 0.0
 
 
 def from_first_reading(observations: Sequence[Observation], operator: str) -> Sequence[Observation]:

@@ -42,7 +42,7 @@ def found_rows(replay: JournalReplay) -> list[dict[str, str]]:
 
 
 def check_rows(replay: JournalReplay) -> list[dict[str, str]]:
-    """What was measured, what the simulated job comes to with the sizes that were recorded, and by how much it is off."""
+    """What was measured, what the simulated job comes to with the recorded sizes, and by how much it is off."""
     rows = []
     for name in CHECKED:
         words, unit = _WORDS[name]
@@ -95,7 +95,7 @@ def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, J
         headings.append(f"Simulated: {name}")
     sections = [
         _table("Found out about the job", found_rows(replay)),
-        _table("Measured, and simulated with the recorded sizes", check_rows(replay)),
+        _table("Measured, and simulated with the recorded sizes and hold-ups", check_rows(replay)),
         _table("What each policy comes to under the recorded load", outcome_rows(replay)),
         *(
             f'<h2>{escape(heading)}</h2><div class="panel"><div id="figure-{place}"></div></div>'
@@ -118,8 +118,8 @@ def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, J
 
 def _head(about: Mapping[str, JSON]) -> str:
     return (
-        f"Objective: {about['objective']}. {about['policy']} acted on {about['operator']}; what it came to was measured, "
-        "all else is simulated on a job that was calibrated to that run."
+        f"Objective: {about['objective']}. {about['policy']} acted on {about['operator']}; what it came to was "
+        "measured, all else is simulated on a job that was calibrated to that run."
     )
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from headgate.core.objective import LatencySlo, Objective
-from headgate.core.types import JSON, Decision, Observation
+from headgate.core.types import Decision, Observation
 from headgate.lab.batch_offsets import as_held_up, as_it_happened
 from headgate.lab.fidelity import Calibration, Recording, calibrate, cut, replay
-from headgate.lab.recorded import from_first_reading, recording_of
+from headgate.lab.recorded import from_first_reading, looked_every_s, recording_of
 from headgate.runtime.counted import course_of
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.runtime.summary import Summary, summarise
@@ -39,7 +38,7 @@ class RecordedJob:
     """From the first reading on."""
     decisions: Sequence[Decision]
     interval_s: float
-    """How often was looked, in the median: a journal may have been thinned."""
+    """How often was looked."""
 
     @classmethod
     def of(
@@ -52,9 +51,7 @@ class RecordedJob:
         """A run that tells too little of its load or its batches is an ``InputError``."""
         recording = recording_of(observations, decisions, objective, operator)
         told = from_first_reading(observations, operator)
-        times_s = [seen.at_s for seen in told]
-        spans_s = sorted(after_s - before_s for before_s, after_s in pairwise(times_s) if after_s > before_s)
-        return cls(operator, recording, calibrate(recording), told, decisions, spans_s[len(spans_s) // 2])
+        return cls(operator, recording, calibrate(recording), told, decisions, looked_every_s(told))
 
     def measured(self, objective: Objective, asked: Objective) -> Summary:
         """What the run came to by what its engine counted, as another objective would judge it than was ``asked``."""

@@ -1,8 +1,8 @@
 """A load-variation file: lines of ``seconds, level``, each a level and how long it lasts, one after the other.
 
-This is how load drivers take them (giannakopoulos, figure 12): ``10, 500`` and then ``20, 700`` is a level of 500 for 10
-seconds and of 700 for the 20 after them. A level is so many clients; each makes ``rate`` records per second, 1 where it
-is not said. Empty lines, and what stands behind a #, are not looked at.
+This is how load drivers take them (giannakopoulos, figure 12): ``10, 500`` and then ``20, 700`` is a level of 500 for
+10 seconds and of 700 for the 20 after them. A level is so many clients; each makes ``rate`` records per second, 1 where
+it is not said. Empty lines, and what stands behind a #, are not looked at.
 """
 
 from __future__ import annotations

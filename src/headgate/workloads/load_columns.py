@@ -100,4 +100,3 @@ def parse_scale(text: str) -> float:
 
 def _steps(steps: Steps) -> str:
     return f"{len(steps)} of {plain(round(steps.end_s / len(steps), 3))} s on average"
-

@@ -55,9 +55,7 @@ def amount_of(place: str, value: object) -> float | None:
     return amount
 
 
-def steps_of(
-    file: str, rows: Sequence[Row], *, is_count: bool, repair: bool, any_order: bool, described: str
-) -> Steps:
+def steps_of(file: str, rows: Sequence[Row], *, is_count: bool, repair: bool, any_order: bool, described: str) -> Steps:
     """The load that rows tell; ``any_order`` where they have none of their own."""
     notes: list[str] = []
     whole = _with_amounts(rows, repair=repair, notes=notes)

@@ -20,8 +20,8 @@ class Timestamps:
     """Seconds since 1970 from the timestamps of one file, row by row.
 
     A timestamp without a zone is taken as UTC, or as of the ``zone`` that is given; one file has all with a zone or all
-    without, unless it is given. Where clocks go back, an hour is there twice: a time that is not after the one before it
-    is the second one.
+    without, unless it is given. Where clocks go back, an hour is there twice: a time that is not after the one before
+    it is the second one.
     """
 
     def __init__(self, zone: ZoneInfo | None = None) -> None:
