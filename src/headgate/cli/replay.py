@@ -193,7 +193,7 @@ def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> 
     console.print(Text.assemble((f"run {about['run']}, {about['policy']}", "bold cyan"), told))
     for title, rows in (
         ("Found out about the job", found_rows(found)),
-        ("Measured, and simulated with the recorded sizes and hold-ups", check_rows(found)),
+        ("Measured, and simulated with the recorded sizes", check_rows(found)),
         ("What each policy comes to under the recorded load", outcome_rows(found)),
     ):
         names = list(rows[0])

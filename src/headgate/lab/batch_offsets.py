@@ -17,6 +17,9 @@ from headgate.lab.cold_starts import without_first_tasks
 from headgate.lab.fidelity import Calibration, Recording, replay_course
 from headgate.simulation.batch_work import make_work
 
+_ROUNDS = 30
+_CLOSE_S = 0.001
+
 
 def as_it_happened(recording: Recording, calibration: Calibration, objective: Objective) -> Calibration:
     """The same job, held up whenever the recorded one was, also by instances that were new; nothing is left to chance.
@@ -51,16 +54,26 @@ def _offsets(
     """
     course, _ = replay_course(recording, calibration, objective)
     model, cores = calibration.model, calibration.model.cores
+    warm = replace(model, cold_task_s=0.0)
     turns = [(float(row[0]), int(row[2])) for row in course.sizes]
     for batch in sorted((one for one in recording.batches if one.records > 0), key=lambda one: one.started_s):
         start_s = max(0.0, batch.started_s)
         work_s = batch.records * cores / calibration.times.rate_per_s + (model.partitions or 0) * model.task_overhead_s
-        work = make_work(replace(model, cold_task_s=0.0), start_s, work_s, _ready(turns, start_s) * cores)
-        for at_s, ready in turns:
-            if start_s < at_s < min(work.end_s, batch.ended_s):
-                work.resize(at_s, ready * cores, 0.0)
-        if math.isfinite(work.end_s):
-            yield batch, max(0.0, start_s - recording.trigger_interval_s / 2), batch.ended_s - work.end_s
+        slots = [(at_s, ready * cores) for at_s, ready in turns if start_s < at_s < batch.ended_s]
+        first = _ready(turns, start_s) * cores
+        by_s, left_s = 0.0, math.inf
+        for _ in range(_ROUNDS):
+            work = make_work(warm, start_s, work_s, first, held_up_s=max(0.0, by_s))
+            for at_s, there in slots:
+                if at_s < work.end_s:
+                    work.resize(at_s, there, 0.0)
+            left_s = batch.ended_s - work.end_s
+            by_s += left_s if math.isfinite(left_s) else 0.0
+            # What holds up a batch may last until more instances are there for it: then it is held up for longer.
+            if by_s <= 0 or not slots or abs(left_s) < _CLOSE_S:
+                break
+        if math.isfinite(left_s):
+            yield batch, max(0.0, start_s - recording.trigger_interval_s / 2), by_s
 
 
 def _ready(turns: list[tuple[float, int]], at_s: float) -> int:

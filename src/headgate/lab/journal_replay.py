@@ -50,7 +50,9 @@ class JournalReplay:
     measured: Summary
     """What the run came to by what its engine counted."""
     again: Summary
-    """What the same load and the same sizes come to on the simulated job."""
+    """What the same load and the same sizes come to on the simulated job, held up as the recorded one was."""
+    foretold: Summary
+    """The same, where what new instances cost is not taken from the run: as policies are simulated."""
     outcomes: Mapping[str, Summary]
     """What each policy comes to, simulated; the one that acted first, where it was asked for."""
     runs: Mapping[str, SimulationResult]
@@ -61,6 +63,7 @@ class JournalReplay:
             "calibration": {one.name: one.to_json() for one in self.found},
             "measured": self.measured.to_json(),
             "replayed": self.again.to_json(),
+            "foretold": self.foretold.to_json(),
             "simulated": {name: summary.to_json() for name, summary in self.outcomes.items()},
         }
 
@@ -78,7 +81,6 @@ def replay_journal(
 ) -> JournalReplay:
     """What each contender comes to by an objective, where another may have been ``asked`` of the run."""
     job = RecordedJob.of(observations, decisions, asked, operator)
-    measured, again = job.measured(objective, asked), job.again(objective)
     outcomes, runs = {}, {}
     for place, (name, contender) in enumerate(contenders.items()):
         outcomes[name], runs[name] = job.under(
@@ -87,7 +89,15 @@ def replay_journal(
             seed=seed,
             progress=lambda share, done=place: progress((done + share) / len(contenders)),  # type: ignore[misc]  # mypy cannot infer a default of a lambda
         )
-    return JournalReplay(job, found_out(job, seed=seed), measured, again, outcomes, runs)
+    return JournalReplay(
+        job=job,
+        found=found_out(job, seed=seed),
+        measured=job.measured(objective, asked),
+        again=job.again(objective),
+        foretold=job.as_foretold(objective),
+        outcomes=outcomes,
+        runs=runs,
+    )
 
 
 def found_out(job: RecordedJob, *, seed: int = 0) -> list[Found]:

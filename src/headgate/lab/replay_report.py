@@ -42,24 +42,28 @@ def found_rows(replay: JournalReplay) -> list[dict[str, str]]:
 
 
 def check_rows(replay: JournalReplay) -> list[dict[str, str]]:
-    """What was measured, what the simulated job comes to with the recorded sizes, and by how much it is off."""
+    """What was measured, and what the simulated job comes to with the recorded sizes: held up just as the recorded one
+    was, and as other policies are simulated; each with by how much it is off."""
     rows = []
     for name in CHECKED:
         words, unit = _WORDS[name]
-        live, again = getattr(replay.measured, name), getattr(replay.again, name)
-        known = live is not None and again is not None
+        live, again, foretold = (getattr(one, name) for one in (replay.measured, replay.again, replay.foretold))
         rows.append(
             {
                 "": words,
                 "measured": _told(live, unit),
-                "simulated": _told(again, unit),
-                "off by": _off(name, live, again) if known else UNKNOWN,
+                "held up as recorded": _told(again, unit),
+                "off": _off(name, live, again),
+                "as policies are": _told(foretold, unit),
+                "off by": _off(name, live, foretold),
             }
         )
     return rows
 
 
-def _off(name: str, live: float, again: float) -> str:
+def _off(name: str, live: float | None, again: float | None) -> str:
+    if live is None or again is None:
+        return UNKNOWN
     if name == "late_records_pct" and live < 1:
         # A share of next to nothing says nothing.
         return f"{again - live:+.1f} points"
@@ -95,7 +99,7 @@ def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, J
         headings.append(f"Simulated: {name}")
     sections = [
         _table("Found out about the job", found_rows(replay)),
-        _table("Measured, and simulated with the recorded sizes and hold-ups", check_rows(replay)),
+        _table("Measured, and simulated with the recorded sizes", check_rows(replay)),
         _table("What each policy comes to under the recorded load", outcome_rows(replay)),
         *(
             f'<h2>{escape(heading)}</h2><div class="panel"><div id="figure-{place}"></div></div>'

@@ -65,6 +65,10 @@ class RecordedJob:
         """What the recorded load and sizes come to on the simulated job, held up as the recorded one was."""
         return replay(self.recording, as_it_happened(self.recording, self.calibration, objective), objective)
 
+    def as_foretold(self, objective: Objective) -> Summary:
+        """What they come to on the job that policies are simulated on: new instances cost what they usually do."""
+        return replay(self.recording, as_held_up(self.recording, self.calibration, objective), objective)
+
     def under(
         self,
         contender: Contender,

@@ -103,6 +103,7 @@ class MicroBatchJob:
         self._off_taken = 0
         """How many of the times that batches were off have been taken up."""
         self._off_left_s = 0.0
+        self._held_up_s = 0.0
         self._batch: _Running | None = None
         self._busy_s = 0.0
         self._available_s = 0.0
@@ -190,6 +191,8 @@ class MicroBatchJob:
             self._work_of(at_s, work_s),
             warming=is_cold,
         )
+        # What holds up a batch keeps its slots busy.
+        self._batch.work_s += self._held_up_s * self._ready * model.cores
         if self._joining:
             work = self._batch.work
             self._joining = [_with_first_task(one, work.first_done_s(one.joined_s)) for one in self._joining]
@@ -198,7 +201,8 @@ class MicroBatchJob:
         cold, self._cold_slots = self._cold_slots, 0
         slots = self._ready * self._model.cores
         off_s, self._off_left_s = self._off_left_s + self._off_by_s(at_s), 0.0
-        work = make_work(self._model, at_s, work_s, slots, cold=cold, held_up_s=max(0.0, off_s))
+        self._held_up_s = max(0.0, off_s)
+        work = make_work(self._model, at_s, work_s, slots, cold=cold, held_up_s=self._held_up_s)
         if off_s >= 0 or not math.isfinite(work.end_s):
             return work
         # Nothing takes less than no time: what this batch cannot make up for is left to those after it.
