@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from headgate.core.objective import parse_objective
-from headgate.core.types import Batch, Sample
+from headgate.core.types import Batch, Role, Sample
 from headgate.lab.batch_offsets import as_held_up, as_it_happened
 from headgate.lab.fidelity import replay
 from headgate.lab.journal_replay import found_out
@@ -120,3 +121,9 @@ def test_triggers_are_found_from_the_batches_that_waited_for_them(phase_s: float
     assert (107.0 - lead_s - phase_s) % 2.0 == pytest.approx(0.0, abs=1e-6) or (
         107.0 - lead_s - phase_s
     ) % 2.0 == pytest.approx(2.0, abs=1e-6)
+
+
+def test_where_nobody_acted_sizes_are_those_that_were_seen(run: SimulationResult) -> None:
+    advice = [replace(decision, role=Role.RECOMMENDED) for decision in run.decisions]
+    seen = RecordedJob.of(run.observations, advice, ASKED)
+    assert seen.again(ASKED).instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.05)

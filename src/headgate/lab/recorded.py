@@ -41,9 +41,10 @@ def recording_of(
     record = RunRecord(objective, operator)
     for observation in observations:
         record(observation, None)
-    for decision in decisions:
+    acting = [decision for decision in decisions if decision.role is Role.ACTING]
+    for decision in acting:
         # One that was made as the run was first looked at may seem to be a moment older.
-        if decision.role is Role.ACTING and decision.at_s >= record.start_s - _SAME_MOMENT_S:
+        if decision.at_s >= record.start_s - _SAME_MOMENT_S:
             record(None, replace(decision, at_s=max(decision.at_s, record.start_s)))
     batches = [batch for sample in samples for batch in sample.batches]
     interval_s = max((batch.trigger_interval_s for batch in batches), default=0.0)
@@ -58,7 +59,8 @@ def recording_of(
         partitions=max((sample.useful_instances or 0 for sample in samples), default=0) or None,
         max_records_per_batch=most_records(batches),
     )
-    if not decisions:
+    if not acting:
+        # Somebody else scaled the job, or nobody wrote down who did.
         return replace(found, sizes=_planned(observations, operator, record.start_s - lead_s))
     planned = observations[0].instances[operator].planned
     # Some may have been asked for already.

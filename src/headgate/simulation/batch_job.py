@@ -200,6 +200,8 @@ class MicroBatchJob:
     def _work_of(self, at_s: Instant, work_s: float) -> Work:
         cold, self._cold_slots = self._cold_slots, 0
         slots = self._ready * self._model.cores
+        if not self._model.off_s:
+            return make_work(self._model, at_s, work_s, slots, cold=cold)
         off_s, self._off_left_s = self._off_left_s + self._off_by_s(at_s), 0.0
         self._held_up_s = max(0.0, off_s)
         work = make_work(self._model, at_s, work_s, slots, cold=cold, held_up_s=self._held_up_s)
