@@ -199,7 +199,7 @@ def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> 
         names = list(rows[0])
         table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0))
         for place, name in enumerate(names):
-            table.add_column(name, justify="left" if place == 0 else "right")
+            table.add_column(name, justify="left" if place == 0 else "right", no_wrap=place == 0)
         for row in rows:
             table.add_row(*(Text(cell) for cell in row.values()))
         console.print(f"\n[bold]{title}[/bold]")

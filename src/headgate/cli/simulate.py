@@ -162,7 +162,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.objective_file import text_or_file
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
-    from headgate.workloads.composed import notes_of
+    from headgate.workloads.notes import notes_of
 
     check_target(json_file, journal=journal)
     check_target(report, journal=journal)

@@ -66,7 +66,7 @@ def _off(name: str, live: float | None, again: float | None) -> str:
         return UNKNOWN
     if name == "late_records_pct" and live < 1:
         # A share of next to nothing says nothing.
-        return f"{again - live:+.1f} points"
+        return f"{again - live:+.1f} pt"
     return f"{100 * (again / live - 1):+.1f} %" if live else UNKNOWN
 
 

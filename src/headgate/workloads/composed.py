@@ -241,22 +241,6 @@ def end_of(workload: Workload) -> float | None:
             return None
 
 
-def notes_of(workload: Workload) -> list[str]:
-    """What was done to recordings to make this load, and by which numbers they are multiplied: a sentence each."""
-    match workload:
-        case Steps():
-            return [f"{workload.describe()}: {note}." for note in workload.notes]
-        case Sum():
-            return [note for part in workload.parts for note in notes_of(part)]
-        case Scaled():
-            own = f"{workload.load.describe()}: multiplied by {plain(workload.factor)}."
-            return [*notes_of(workload.load), *([own] if end_of(workload.load) is not None else [])]
-        case Shifted() | Clipped() | Noisy():
-            return notes_of(workload.load)
-        case _:
-            return []
-
-
 @lru_cache(maxsize=256)
 def _factors(seed: int, spread: float, block: int) -> tuple[float, ...]:
     chances = draws(seed, _STREAM, block * _BLOCK, _BLOCK)
