@@ -100,6 +100,12 @@ def test_what_waited_at_first_is_part_of_the_load() -> None:
     assert recorded_load(samples, 2.0).arrivals(2.0, 12.0) == pytest.approx(100)
 
 
+def test_what_came_while_nobody_knew_is_not_lost() -> None:
+    counts = ((0.0, 0.0), (5.0, None), (10.0, None), (15.0, 450.0), (20.0, 500.0))
+    load = recorded_load([Sample("job", at_s, arrived=count) for at_s, count in counts])
+    assert [load.rate_per_s(at_s) for at_s in (2.0, 12.0, 17.0)] == [30.0, 30.0, 10.0]
+
+
 @pytest.mark.parametrize(
     ("records", "limit"),
     [((120, 120, 120, 120), 120), ((120, 120), None), ((120, 30, 250, 60, 10, 400, 5), None)],

@@ -47,7 +47,9 @@ def test_others_come_to_what_they_would_have(run: SimulationResult) -> None:
     assert list(found) == ["hpa", "static"]
     assert found["hpa"].instance_seconds == pytest.approx(truly.instance_seconds, rel=0.1)
     assert found["static"].instance_seconds == pytest.approx(8 * 2400, rel=0.05)
-    assert found["static"].late_records_pct == pytest.approx(0, abs=0.1)
+    # Until the eight are there, some are late.
+    fixed = recorded("static", settings={"instances": 8}).summary
+    assert found["static"].late_records_pct == pytest.approx(fixed.late_records_pct, abs=0.1)
     assert found["static"].cost == pytest.approx(0.5 * 8 * 2400 / 3600, rel=0.05)
 
 

@@ -96,20 +96,21 @@ def recorded_load(samples: Sequence[Sample], lead_s: float = 0.0) -> Steps:
 
     With a ``lead_s`` that is when the first reading was taken: what waited came before it.
     """
+    # What came while nobody knew what did is spread over that time.
+    known = [(sample.at_s, sample.arrived) for sample in samples if sample.arrived is not None]
     start_s = (samples[0].at_s if samples else 0.0) - lead_s
-    times_s, rates = [lead_s], []
-    for before, after in pairwise(samples):
-        if after.at_s > before.at_s:
-            came = 0.0 if before.arrived is None or after.arrived is None else float(after.arrived - before.arrived)
-            times_s.append(after.at_s - start_s)
+    times_s, rates = [known[0][0] - start_s if known else lead_s], []
+    for (before_s, before), (after_s, after) in pairwise(known):
+        if after_s > before_s:
+            times_s.append(after_s - start_s)
             # A counter that went back was started anew.
-            rates.append(max(0.0, came) / (after.at_s - before.at_s))
+            rates.append(max(0.0, float(after - before)) / (after_s - before_s))
     if not any(rates):
         raise InputError(f"{len(samples)} readings do not tell what arrived; two with a count are needed.")
     waited = samples[0].backlog or 0.0
-    if lead_s > 0:
+    if times_s[0] > 0:
+        rates.insert(0, waited / times_s[0])
         times_s.insert(0, 0.0)
-        rates.insert(0, waited / lead_s)
     elif waited:
         at_once_s = min(_AT_ONCE_S, times_s[1] / 2)
         times_s.insert(1, at_once_s)
