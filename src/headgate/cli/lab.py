@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from headgate.cli.common import JsonOption, check_target, make_console, progress_bar, write_json
+from headgate.cli.lab_traces import traces
 
 lab = typer.Typer(no_args_is_help=True, help="Named experiments that anybody can run again.", rich_markup_mode="rich")
+lab.command()(traces)
 
 
 @lab.command("list")

@@ -32,7 +32,7 @@ COMPARED_SIZES = 10
 def simulate(  # noqa: PLR0913 - one parameter per option
     *,
     workload: Annotated[
-        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, csv:PATH or trace:NAME.")
+        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, a file or trace:NAME.")
     ],
     service_rate: Annotated[
         str,
@@ -148,7 +148,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       gaussian:base=0,peak=100,center=30m,sigma=8m
       ramp:from=10,to=100,over=10m
       spike:base=10,peak=70,at=300s,width=300s
-      csv:PATH, with columns timestamp and count or rate
+      csv:PATH or parquet:PATH, with columns timestamp and count or rate; also csv:PATH,time=ts,count=n,repair=yes
+      levels:PATH, with lines of seconds, level
       trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
       several of them: "csv:load.csv * 3 + spike:base=0,peak=70,at=2h,width=5m | clip 0..500 | shift 1h | noise 10%"
 
@@ -171,6 +172,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.objective_file import text_or_file
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
+    from headgate.workloads.notes import notes_of
 
     check_target(json_file, journal=journal)
     check_target(report, journal=journal)
@@ -217,7 +219,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     if json_file is not None:
         write_json(result.to_json(), json_file)
     else:
-        _print(result, asked, report, journal)
+        _print(result, asked, report, journal, notes_of(offered))
 
 
 def _asked(objective: Objective, fewest: int | None, most: int | None) -> Objective:
@@ -303,7 +305,9 @@ def _write_report(
     )
 
 
-def _print(result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None) -> None:
+def _print(
+    result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None, notes: list[str]
+) -> None:
     from rich.text import Text
 
     from headgate.cli.run_view import figures, plots, print_changes, print_standing
@@ -313,6 +317,8 @@ def _print(result: SimulationResult, objective: Objective, report: Path | None, 
     run = result.run
     told = f" on {run['workload']} for {format_duration(run['seconds'])}, objective {objective}\n"
     console.print(Text.assemble((str(run["policy"]), "bold cyan"), told))
+    for note in notes:
+        console.print(Text(note, style="dim"), soft_wrap=True)
     console.print(plots(result.record.series(), console))
     console.print()
     console.print(figures(result.summary, objective))

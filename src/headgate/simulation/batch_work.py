@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 from headgate.core.types import Instant
+from headgate.simulation.micro_batch import MicroBatch
 
 _Group: TypeAlias = tuple[Instant, int, int, bool]
 """Tasks that end together: when, on how many slots that stay, on how many that leave, and whether it is the largest."""
@@ -41,6 +42,32 @@ class Work(Protocol):
     def finish(self) -> None:
         """It is done: its knots are complete."""
         ...
+
+
+def make_work(
+    model: MicroBatch,
+    start_s: Instant,
+    work_s: float,
+    slots: int,
+    *,
+    cold: int = 0,
+    held_up_s: float = 0.0,
+    largest_s: float = 0.0,
+) -> Work:
+    """The work of a batch, in seconds of slots, as a model has it; some of the slots may have had no task yet."""
+    fixed_s = model.overhead_s + held_up_s
+    if model.partitions is None:
+        return Fluid(start_s, fixed_s, work_s, slots, largest_s)
+    return Tasks(
+        start_s,
+        fixed_s,
+        work_s,
+        slots,
+        model.partitions,
+        cold_task_s=model.cold_task_s,
+        cold=min(cold, slots),
+        largest_s=largest_s,
+    )
 
 
 class Fluid:

@@ -62,6 +62,10 @@ class MicroBatch:
     work_factor: tuple[tuple[float, float], ...] = ()
     """By how much records are heavier over time, as pairs of seconds and factor with straight lines between them; two
     pairs at one time are a jump. Without it, always by 1."""
+    off_s: tuple[tuple[float, float], ...] = ()
+    """By how much batches take longer, or shorter where it is below 0, than all else says: pairs of a time and seconds,
+    each taken up by the first batch that starts then or later. What a recorded job's batches were off by, for reasons
+    that have nothing to do with its size."""
     speed_up: tuple[tuple[int, float], ...] = ()
     """How many times as much as one instance several get through, as pairs of instances and factor with straight lines
     between them; beyond the last pair no more. Without it, as many times as there are instances. A batch goes by the
@@ -85,6 +89,7 @@ class MicroBatch:
             ("rescale_pause_s", 0 <= self.rescale_pause_s < math.inf, "finite and not negative"),
             ("noise", 0 <= self.noise < math.inf, "finite and not negative"),
             ("work_factor", _is_course(self.work_factor), "pairs of times that do not fall and finite factors above 0"),
+            ("off_s", _is_off(self.off_s), "pairs of times that do not fall and finite seconds"),
             (
                 "speed_up",
                 _is_speed_up(self.speed_up),
@@ -117,6 +122,11 @@ def _is_speed_up(pairs: tuple[tuple[int, float], ...]) -> bool:
     counts = [count for count, _ in pairs]
     rises = all(before < after for before, after in pairwise(counts))
     return not pairs or (counts[0] == 1 and rises and all(0 < factor < math.inf for _, factor in pairs))
+
+
+def _is_off(pairs: tuple[tuple[float, float], ...]) -> bool:
+    times_s = [at_s for at_s, _ in pairs]
+    return times_s == sorted(times_s) and all(math.isfinite(seconds) for _, seconds in pairs)
 
 
 def _is_course(pairs: tuple[tuple[float, float], ...]) -> bool:

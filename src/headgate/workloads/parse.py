@@ -19,6 +19,9 @@ from headgate.core.units import parse_duration_s
 from headgate.workloads.contract import Workload
 from headgate.workloads.csv_file import read_csv
 from headgate.workloads.expression import is_expression, parse_expression
+from headgate.workloads.levels_file import read_levels
+from headgate.workloads.load_columns import KEYS, LoadColumns
+from headgate.workloads.parquet_file import read_parquet
 from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
 from headgate.workloads.trace_load import trace_load
 
@@ -61,12 +64,12 @@ _SHAPES = {
         "spike:base=10,peak=70,at=300s,width=300s",
     ),
 }
-_CSV = "csv"
+_FILES = {"csv": "csv:PATH", "parquet": "parquet:PATH", "levels": "levels:PATH"}
 _TRACE = "trace"
 _TRACE_KEYS = {"peak": _rate, "from": parse_duration_s, "lasting": parse_duration_s}
 _TRACE_EXAMPLE = "trace:wc98,peak=500,from=2h,lasting=10m"
 
-WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), "csv:PATH", _TRACE_EXAMPLE)
+WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), *_FILES.values(), _TRACE_EXAMPLE)
 """One specification of each shape, for help texts."""
 
 
@@ -79,14 +82,12 @@ def parse_workload(spec: str) -> Workload:
 def _simple(spec: str) -> Workload:
     name, colon, rest = (part.strip() for part in spec.partition(":"))
     name = name.lower()
-    if name == _CSV:
-        if not rest:
-            raise InputError(f"workload {spec!r} names no file; write csv:PATH.")
-        return read_csv(rest)
+    if name in _FILES:
+        return _file(spec, name, rest)
     if name == _TRACE:
         return _trace(spec, rest)
     if name not in _SHAPES:
-        raise UnknownNameError("workload", name, (*_SHAPES, _CSV, _TRACE))
+        raise UnknownNameError("workload", name, (*_SHAPES, *_FILES, _TRACE))
     shape = _SHAPES[name]
     if not colon or not rest:
         raise InputError(f"workload {spec!r} says no more than its shape; write for example {shape.example}.")
@@ -97,6 +98,33 @@ def _simple(spec: str) -> Workload:
     try:
         return shape.make(*(convert(values[key]) for key, convert in shape.keys.items()))
     except InputError as error:
+        raise InputError(f"workload {spec!r} is not usable: {error}") from error
+
+
+def _file(spec: str, kind: str, rest: str) -> Workload:
+    """A user's file; what may be said of it stands behind its name."""
+    parts, given = rest.split(","), dict[str, str]()
+    # A file's name may have commas, too.
+    while len(parts) > 1 and parts[-1].partition("=")[0].strip() in KEYS and "=" in parts[-1]:
+        key, _, value = (piece.strip() for piece in parts.pop().partition("="))
+        if key in given:
+            raise InputError(f"workload {spec!r} gives {key} twice; once is allowed.")
+        given[key] = value
+    path = ",".join(parts).strip()
+    if not path:
+        raise InputError(f"workload {spec!r} names no file; write {_FILES[kind]}.")
+    try:
+        if kind != "levels":
+            return (read_csv if kind == "csv" else read_parquet)(path, LoadColumns.from_text(given))
+        if wrong := given.keys() - {"rate", "scale", "step"}:
+            raise UnknownNameError("key of workload levels", min(wrong), ("rate", "scale", "step"))
+        rate = _rate(given.pop("rate", "1"))
+        return read_levels(path, LoadColumns.from_text(given), rate=rate)
+    except UnknownNameError:
+        raise
+    except InputError as error:
+        if "workload file" in str(error):
+            raise
         raise InputError(f"workload {spec!r} is not usable: {error}") from error
 
 
