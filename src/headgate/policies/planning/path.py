@@ -90,8 +90,7 @@ class PathPlanner:
         self._places = {tuple(int(size) for size in sizes): place for place, sizes in enumerate(chain)}
         first, last = _reach(chain)
         self._first, self._last = first.tolist(), last.tolist()
-        # Pairs of bounds for reduceat, which reduces from each bound to the next one; every other result is meant.
-        self._bounds = np.stack([first, last + 1], axis=1).ravel()
+        self._spans = _spans(first, last)
         count = len(self._application.operators)
         used = chain.sum(axis=1) / (count * self._application.max_instances)
         self._resources: Floats = self._weights.resources * used[:, None]
@@ -153,8 +152,15 @@ class PathPlanner:
         return result
 
     def _minimum(self, values: Floats) -> Floats:
-        walled = np.concatenate([values, np.full((1, values.shape[1]), np.inf)])
-        return np.minimum.reduceat(walled, self._bounds, axis=0)[::2]
+        """Of the interval of each place, from the minima of its first and its last 1, 2, 4 … places, which overlap."""
+        result, width = np.empty_like(values), 0
+        for places, first, last in self._spans:
+            if width:
+                values = np.minimum(values[:-width], values[width:])
+            width = max(1, 2 * width)
+            if places.size:
+                result[places] = np.minimum(values[first], values[last])
+        return result
 
     def study(self, history: Sequence[int]) -> None:
         """Plan for levels that are known to have followed each other."""
@@ -227,6 +233,20 @@ class PathPlanner:
 def _is_no_step(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
     change = after - before
     return bool(change.min() < 0 or change.sum() != 1)
+
+
+def _spans(
+    first: NDArray[np.int64], last: NDArray[np.int64]
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+    """Intervals by the largest power of two that fits in: their places, and where the two that cover each begin."""
+    lengths = last - first + 1
+    found = []
+    width = 1
+    while width <= lengths.max():
+        places = np.flatnonzero((lengths >= width) & (lengths < 2 * width))
+        found.append((places, first[places], last[places] - width + 1))
+        width *= 2
+    return found
 
 
 def _reach(chain: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
