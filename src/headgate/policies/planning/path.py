@@ -19,7 +19,7 @@ from headgate.core.types import JSON
 from headgate.policies.planning.model import Application, Bools, Floats
 from headgate.policies.planning.planner import Levels, Sizes, SlotOutcome, floats_from
 from headgate.policies.planning.rates import RateGrid, Transitions
-from headgate.policies.planning.solver import TIE, expected, solve, value_of
+from headgate.policies.planning.solver import TIE, expected, interval_minimum, solve, spans_of, value_of
 
 _RATES = 100
 """Rates between 0 and the largest that can be carried, at which configurations are compared."""
@@ -90,7 +90,7 @@ class PathPlanner:
         self._places = {tuple(int(size) for size in sizes): place for place, sizes in enumerate(chain)}
         first, last = _reach(chain)
         self._first, self._last = first.tolist(), last.tolist()
-        self._spans = _spans(first, last)
+        self._spans = spans_of(first, last)
         count = len(self._application.operators)
         used = chain.sum(axis=1) / (count * self._application.max_instances)
         self._resources: Floats = self._weights.resources * used[:, None]
@@ -152,15 +152,7 @@ class PathPlanner:
         return result
 
     def _minimum(self, values: Floats) -> Floats:
-        """Of the interval of each place, from the minima of its first and its last 1, 2, 4 … places, which overlap."""
-        result, width = np.empty_like(values), 0
-        for places, first, last in self._spans:
-            if width:
-                values = np.minimum(values[:-width], values[width:])
-            width = max(1, 2 * width)
-            if places.size:
-                result[places] = np.minimum(values[first], values[last])
-        return result
+        return interval_minimum(values, self._spans)
 
     def study(self, history: Sequence[int]) -> None:
         """Plan for levels that are known to have followed each other."""
@@ -233,20 +225,6 @@ class PathPlanner:
 def _is_no_step(before: NDArray[np.int64], after: NDArray[np.int64]) -> bool:
     change = after - before
     return bool(change.min() < 0 or change.sum() != 1)
-
-
-def _spans(
-    first: NDArray[np.int64], last: NDArray[np.int64]
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-    """Intervals by the largest power of two that fits in: their places, and where the two that cover each begin."""
-    lengths = last - first + 1
-    found = []
-    width = 1
-    while width <= lengths.max():
-        places = np.flatnonzero((lengths >= width) & (lengths < 2 * width))
-        found.append((places, first[places], last[places] - width + 1))
-        width *= 2
-    return found
 
 
 def _reach(chain: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
