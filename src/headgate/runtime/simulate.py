@@ -197,7 +197,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         shadows=[policy_with_files(shadow, context) for shadow in shadows],
     )
     record, differences = RunRecord(objective), Differences()
-    loop.shadow_watchers.append(differences)
+    if shadows:
+        loop.shadow_watchers.append(differences)
     loop.watchers.append(record)
     loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
     _run(loop, engine, interval_s, seconds, progress)

@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -125,16 +126,14 @@ class RunRecord:
         self.observations: list[Observation] = []
         self.decisions: list[Decision] = []
         self._altered: tuple[int, int, str] | None = None
+        self._counted = 0
+        """Observations that the budget and the purse have counted: they do so when they are asked."""
         self._budget = BudgetKeeper(objective.slo_of(operator))
         self._purse = purse_of(objective, (operator,))
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is not None:
             self.observations.append(observation)
-            if (sample := observation.samples.get(self.operator)) is not None:
-                self._budget.observe(sample)
-            if self._purse is not None:
-                self._purse.observe(observation)
         verdict = None if decision is None else decision.verdicts.get(self.operator)
         if decision is None or verdict is None:
             return
@@ -155,12 +154,21 @@ class RunRecord:
 
     def standing(self) -> Standing:
         """How the error budget of this run stands by what was read, and what it has cost."""
+        self._count()
         at_s = self.observations[-1].at_s if self.observations else 0.0
         budget = self._budget.budget(at_s)
         return Standing(
             {} if budget is None else {self.operator: budget},
             None if self._purse is None else self._purse.spending(at_s),
         )
+
+    def _count(self) -> None:
+        for observation in islice(self.observations, self._counted, None):
+            if (sample := observation.samples.get(self.operator)) is not None:
+                self._budget.observe(sample)
+            if self._purse is not None:
+                self._purse.observe(observation)
+        self._counted = len(self.observations)
 
     def summary(self) -> Summary:
         course = self.truth or course_of(self.observations, self.operator)
