@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.units import parse_duration_s
@@ -69,19 +71,43 @@ WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), "csv:PATH",
 """One specification of each shape, for help texts."""
 
 
-def parse_workload(spec: str) -> Workload:
-    """A workload from its specification, or one sentence that says what is wrong with it."""
+def parse_workload(spec: str, folder: Path | None = None) -> Workload:
+    """A workload from its specification, or one sentence that says what is wrong with it.
+
+    ``folder`` is where the files that it names are looked for; the present one where not given.
+    """
+    return _parsed(spec, partial(_simple, folder=folder or Path()))
+
+
+def workload_files(spec: str) -> list[str]:
+    """The files that a specification names, as it names them.
+
+    >>> workload_files("csv:load.csv * 3 + constant:10")
+    ['load.csv']
+    """
+    found: list[str] = []
+
+    def note(one: str) -> Workload:
+        name, _, rest = (part.strip() for part in one.partition(":"))
+        found.extend([rest] if name.lower() == _CSV else [])
+        return Constant(1.0)
+
+    _parsed(spec, note)
+    return found
+
+
+def _parsed(spec: str, simple: Callable[[str], Workload]) -> Workload:
     spec = spec.strip()
-    return parse_expression(spec, _simple) if is_expression(spec) else _simple(spec)
+    return parse_expression(spec, simple) if is_expression(spec) else simple(spec)
 
 
-def _simple(spec: str) -> Workload:
+def _simple(spec: str, folder: Path) -> Workload:
     name, colon, rest = (part.strip() for part in spec.partition(":"))
     name = name.lower()
     if name == _CSV:
         if not rest:
             raise InputError(f"workload {spec!r} names no file; write csv:PATH.")
-        return read_csv(rest)
+        return read_csv(folder / rest)
     if name == _TRACE:
         return _trace(spec, rest)
     if name not in _SHAPES:
