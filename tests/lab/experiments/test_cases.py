@@ -46,7 +46,7 @@ CASES = st.builds(
 
 
 @given(CASES)
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_a_case_is_the_same_after_its_way_as_text(case: Case) -> None:
     again = Case.from_json(case.to_json())
     assert again == case
@@ -56,7 +56,7 @@ def test_a_case_is_the_same_after_its_way_as_text(case: Case) -> None:
 @given(CASES)
 @settings(max_examples=20)
 def test_the_order_of_settings_does_not_make_another_case(case: Case) -> None:
-    turned = replace(case, settings=dict(reversed(case.settings.items())))
+    turned = replace(case, settings=dict(reversed(list(case.settings.items()))))
     assert turned.key == case.key
     assert replace(case, seed=case.seed + 1).key != case.key
 
@@ -97,7 +97,7 @@ def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], to
         ({}, True),
         ({"policy": "static", "start": 1}, False),
         ({"asked": ASKED | {"cost": 0.01}}, False),
-        ({"asked": ASKED | {"slo": "throughput >= 95%"}}, True),
+        ({"asked": ASKED | {"slo": "throughput >= 95%"}, "policy": "static", "start": 2}, True),
     ],
 )
 def test_an_objective_is_kept_or_not(changes: dict[str, object], kept: bool) -> None:

@@ -22,7 +22,7 @@ from tests.lab.experiments.matrices import SMALL, lab_folder, row
 ROWS = [
     *(row(place, "cheap", 1.0 + place / 100, kept=place > 0) for place in range(3)),
     *(row(place, "good", 2.0 + place / 100) for place in range(3, 6)),
-    *(row(place, "near", 2.02 + place / 100) for place in range(6, 9)),
+    *(row(place, "near", 1.98 + place / 100) for place in range(6, 9)),
     *(row(place, "dear", 4.0 + place / 100) for place in range(9, 12)),
     row(12, "broken", None, error="no such thing"),
 ]
@@ -63,7 +63,7 @@ def test_the_cheapest_that_always_keeps_the_objective_is_best(tmp_path: Path) ->
     assert [group.policy for group in found.sorted_by("cost").groups][:2] == ["cheap", "good"]
     good = found.groups[1].figures["instance_hours"]
     assert good is not None
-    assert (good.mean, good.stddev, good.count) == (pytest.approx(2.04), pytest.approx(0.01), 3)
+    assert [good.mean, good.stddev, good.count] == pytest.approx([2.04, 0.01, 3])
 
 
 def test_a_kept_summary_reads_back_as_it_was(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_two_lab_runs_side_by_side_have_their_differences_marked(tmp_path: Path)
     shown = headgate("lab", "results", str(after), "--against", str(before)).stdout
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert any(line.startswith("good 2.04 → 1.54 * 1 → 1") for line in lines), shown
-    assert any(line.startswith("near 2.09 → 2.09 1 → 1") for line in lines), shown
+    assert any(line.startswith("near 2.05 → 2.05 1 → 1") for line in lines), shown
     assert any(line.startswith("new – → 1 ") for line in lines), shown
     assert max(len(line) for line in shown.splitlines()) <= 80
 

@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-import headgate
 from headgate.core.errors import EngineError
 from headgate.local.cluster import plain_session
 from headgate.local.machine import LOOPBACK, QUICK_START
@@ -26,6 +25,8 @@ from headgate.local.machine import LOOPBACK, QUICK_START
 Work: TypeAlias = Callable[[Iterable[str]], int]
 """Is given the texts of a task, where the task runs, and says how many it has done. It must be found by its name."""
 
+_HOME = Path(__file__).parents[3]
+"""Where the package is."""
 POLL_S = 0.2
 TASKS_PER_CORE = 8
 """So that a core which is done early finds more to do."""
@@ -48,7 +49,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "1",
         # Workers of another process find the package where this one has it.
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(Path(headgate.__file__).parents[1]), *_own_path()]),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(_HOME), *_own_path()]),
     }
     if master.startswith("local"):
         chosen |= {
