@@ -64,7 +64,7 @@ def results(
       [cyan]headgate lab results lab/after --against lab/before --csv both.csv[/cyan]
     """
     from headgate.lab.experiments.report import write_results_report
-    from headgate.lab.experiments.results import compare, read_results
+    from headgate.lab.experiments.results import compare, compared_to_json, read_results
     from headgate.lab.files import write_file
     from headgate.lab.report import require_plotly
 
@@ -78,13 +78,13 @@ def results(
     wanted = key_values("--where", where or [])
     found = read_results(folder).where(wanted).sorted_by(sort)
     pairs = None if against is None else compare(read_results(against).where(wanted), found)
-    rows = found.to_json()["rows"] if pairs is None else [pair.to_json() for pair in pairs]
+    plain = found.to_json() if pairs is None else compared_to_json(pairs)
     if csv_file is not None:
-        write_file(csv_file, _as_csv(rows))
+        write_file(csv_file, _as_csv(plain["rows"]))
     if report is not None:
         write_results_report(report, found)
     if json_file is not None:
-        write_json(found.to_json() if pairs is None else {"version": 1, "rows": rows}, json_file)
+        write_json(plain, json_file)
     if json_file == "-":
         return
     if pairs is None:

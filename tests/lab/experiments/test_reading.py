@@ -103,6 +103,11 @@ def test_an_experiment_is_read_as_it_is_written(tmp_path: Path) -> None:
         (changed("[[1, 1], [4, 3.2]]", "[[2, 1]]"), 13, "batches: speed_up ((2, 1.0),) is not allowed"),
         (changed("- hpa", "- hpaa"), 17, "unknown policy 'hpaa', did you mean 'hpa'?"),
         (changed("- hpa", "- static"), 22, "policies: 'static' is there twice; give this one a name"),
+        (
+            changed("  - constant:20\n", "").replace("seconds: 1m", "seconds: 1h, duration: 1m"),
+            4,
+            "did you mean 'seconds'?",
+        ),
         (changed("upper: 0.5", "uper: 0.5"), 20, "unknown setting of threshold 'uper', did you mean 'upper'?"),
         (changed("out_after_out_s: 30s", "cooldown: 1"), 21, "unknown setting of guards 'cooldown'"),
         (changed("start: 3", "start: 9"), 22, "start: found 9, but 'latency p95 < 10s' allows 1 to 8 instances."),
@@ -125,6 +130,13 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(RuleErrors) as caught:
         read(tmp_path, text)
     assert [problem.position.line for problem in caught.value.problems] == [1, 17, 26]
+
+
+def test_two_of_the_same_in_one_line_are_told(tmp_path: Path) -> None:
+    twice = changed("  - {policy: static, start: 3}\n", "  - {policy: static}\n").replace("  - hpa", "  - static")
+    one_line = twice.replace("objectives:\n", "interval: 5s\nobjectives: [throughput >= 90%, throughput >= 90%]\nx:\n")
+    with pytest.raises(RuleErrors, match=r"objectives: 'throughput >= 90%' is there twice; .* the first is in line"):
+        read(tmp_path, one_line)
 
 
 def test_a_changed_file_makes_another_experiment(tmp_path: Path) -> None:

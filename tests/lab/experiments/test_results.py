@@ -140,6 +140,11 @@ def test_what_cannot_be_shown_is_told(tmp_path: Path, arguments: list[str], told
     assert told in refused("lab", "results", str(folder), *arguments)
 
 
+def test_a_lab_run_that_has_just_begun_has_nothing_to_show(tmp_path: Path) -> None:
+    LabFolder(tmp_path / "lab").begin(SMALL, {})
+    assert "has no runs yet; at least one of its 12 must be done." in refused("lab", "results", str(tmp_path / "lab"))
+
+
 def test_a_new_experiment_is_written_once(tmp_path: Path) -> None:
     file = tmp_path / "my.yaml"
     assert headgate("lab", "new", str(file)).exit_code == 0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective_form import objective_from, objective_to_data
@@ -19,7 +17,6 @@ from headgate.lab.experiments.keys import (
     BATCH_KEYS,
     FILE_KEYS,
     JOB_KEYS,
-    MEANT,
     MODELS,
     OBJECTIVE_KEYS,
     POLICY_KEYS,
@@ -34,11 +31,10 @@ from headgate.lab.experiments.model import (
     ObjectivePart,
     PolicyPart,
 )
+from headgate.lab.experiments.part_reader import PartReader, above_zero
 from headgate.policies.frame.base import Context, guards_for, policy_class
-from headgate.rules.fields import FieldReader, Fields, number_not_negative, whole_number
-from headgate.rules.keys import Key
-from headgate.rules.nodes import Mapping as MappingNode
-from headgate.rules.nodes import Node, RuleErrors, Scalar, ScalarKind, described
+from headgate.rules.fields import Fields, number_not_negative, whole_number
+from headgate.rules.nodes import Node, RuleErrors, Scalar, ScalarKind
 from headgate.rules.nodes import Sequence as SequenceNode
 from headgate.rules.yaml_form import yaml_nodes
 from headgate.runtime.model_file import SETTING as MODEL_FILE
@@ -49,9 +45,7 @@ from headgate.workloads.composed import end_of
 from headgate.workloads.parse import workload_files
 
 MOST_CASES = 1_000_000
-_LONGEST_NAME = 60
 _ONE_JOB = Topology(("job",))
-P = TypeVar("P", LoadPart, JobPart, PolicyPart, ObjectivePart)
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -65,14 +59,7 @@ def read_experiment(path: Path) -> Experiment:
     return _Reader(path).experiment(yaml_nodes(text, str(path)))
 
 
-class _Reader(FieldReader):
-    def __init__(self, path: Path) -> None:
-        known = (FILE_KEYS, WORKLOAD_KEYS, JOB_KEYS, POLICY_KEYS, OBJECTIVE_KEYS, BATCH_KEYS)
-        super().__init__(str(path), MEANT, known)
-        self._path = path
-        self._folder = path.parent
-        self._files: dict[str, str] = {}
-
+class _Reader(PartReader):
     def experiment(self, root: Node) -> Experiment:
         if isinstance(root, Scalar) and root.kind is ScalarKind.NOTHING:
             self._problem(root, "the file is empty; headgate lab new writes one to start from.")
@@ -99,39 +86,12 @@ class _Reader(FieldReader):
 
     # ------------------------------------------------------------------------------------------------------- the parts
 
-    def _parts(self, fields: Fields, key: str, read: Callable[[Node], P | None]) -> tuple[P, ...]:
-        """The parts of a list, whose names all differ."""
-        listed = fields[key][1] if key in fields else None
-        if isinstance(listed, SequenceNode) and not listed.items:
-            self._problem(listed, f"{key}: found an empty list, expected at least one.")
-        lines: dict[str, int] = {}
-
-        def unique(node: Node) -> P | None:
-            part = read(node)
-            if part is None:
-                return None
-            first = lines.setdefault(part.name, node.position.line)
-            if first == node.position.line:
-                return part
-            self._problem(
-                node, f"{key}: {part.name!r} is there twice; give this one a name, the first is in line {first}."
-            )
-            return None
-
-        return tuple(self._list(fields, key, unique))
-
-    def _part_fields(self, node: Node, what: str, keys: dict[str, Key], main: str) -> Fields:
-        """The keys of a part; one that is only a text stands for its main key."""
-        if isinstance(node, Scalar) and node.kind is ScalarKind.TEXT:
-            return {main: (node, node)}
-        return self._fields(node, what, keys)
-
     def _workload(self, node: Node, usual_s: float | None) -> LoadPart | None:
         before = len(self._problems)
         fields = self._part_fields(node, "a workload", WORKLOAD_KEYS, "workload")
         text = self._value(fields, "workload", str)
         load = self._value(fields, "workload", self._offered)
-        name, scale = self._name(fields), self._value(fields, "scale", _positive)
+        name, scale = self._name(fields), self._value(fields, "scale", above_zero)
         seconds = self._positive_duration(fields, "seconds") or usual_s
         if load is not None and seconds is None and "seconds" not in fields:
             seconds = end_of(load)
@@ -152,7 +112,7 @@ class _Reader(FieldReader):
         fields = self._fields(node, "a job", JOB_KEYS)
         if fields and ("rate" in fields) == ("model_file" in fields):
             self._problem(node, "a job needs either rate or model_file, and not both: say how fast an instance is.")
-        rate = self._value(fields, "rate", _positive)
+        rate = self._value(fields, "rate", above_zero)
         batches = self._batches(fields)
         if (measured := self._value(fields, "model_file", self._measured)) is not None:
             rate, speed_up = measured
@@ -236,11 +196,6 @@ class _Reader(FieldReader):
 
     # ---------------------------------------------------------------------------------------------------- single values
 
-    def _name(self, fields: Fields) -> str | None:
-        if "name" not in fields:
-            return None
-        return self._made(fields["name"][1], lambda: _usable_name(fields["name"][1]))
-
     def _seeds(self, fields: Fields) -> tuple[int, ...]:
         if "repeats" not in fields:
             return (0,)
@@ -253,28 +208,6 @@ class _Reader(FieldReader):
         if not node.items or len(set(seeds)) < len(seeds):
             self._problem(node, "repeats: found a seed twice or none, expected a number, or seeds that differ.")
         return seeds
-
-    def _positive_duration(self, fields: Fields, key: str) -> float | None:
-        found = self._duration(fields, key)
-        if found == 0:
-            self._problem(fields[key][1], f"{key}: found 0 s, expected a time above 0.")
-        return found
-
-    def _note_file(self, name: str) -> None:
-        self._files[name] = hashlib.sha256((self._folder / name).read_bytes()).hexdigest()[:16]
-
-
-def _usable_name(node: Node) -> str:
-    if isinstance(node, MappingNode | SequenceNode) or not node.text.strip() or len(node.text) > _LONGEST_NAME:
-        raise InputError(f"name: found {described(node)}, expected a text of at most {_LONGEST_NAME} characters.")
-    return node.text.strip()
-
-
-def _positive(text: object) -> float:
-    number = number_not_negative(text)
-    if number == 0:
-        raise InputError(f"found {text!r}, expected a number above 0.")
-    return number
 
 
 def _model(text: object) -> str:

@@ -92,6 +92,8 @@ def read_results(path: Path) -> Results:
     else:
         table = read_parts(folder.runs)
         groups, done = groups_by_arrow(table), table.num_rows
+    if not groups:
+        raise InputError(f"{path} has no runs yet; at least one of its {total} must be done.")
     return Results(
         experiment["name"], path, groups, verdicts(groups), done, total, headgate=str(manifest.get("headgate", ""))
     )
@@ -117,6 +119,10 @@ class Compared:
             before, after, is_change = self.change(name)
             row |= {f"{name}_before": before, f"{name}_after": after, f"{name}_differs": is_change}
         return row
+
+
+def compared_to_json(pairs: Sequence[Compared]) -> dict[str, JSON]:
+    return {"version": FORMAT_VERSION, "rows": [pair.to_json() for pair in pairs]}
 
 
 def compare(before: Results, after: Results) -> list[Compared]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from headgate.core.errors import EngineError
 from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_sql
-from headgate.lab.experiments.kept_summary import write_summary
+from headgate.lab.experiments.kept_summary import read_summary, write_summary
 from headgate.lab.experiments.model import Experiment
 from headgate.lab.experiments.parts import carry_out_all, count_rows, packed, read_parts
 from headgate.lab.experiments.summary import Group
@@ -52,6 +52,8 @@ def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] =
     before = total - len(waiting)
     if before:
         told(f"{before} of {total} runs are there already; {len(waiting)} are to be done.")
+    if not waiting and out.summary.is_file():
+        return read_summary(out.summary)
     progress(before / total)
     with batch_session(plan.master, f"headgate lab {plan.experiment.name}", out.log) as session:
         if waiting:

@@ -89,7 +89,8 @@ def group_from(row: Mapping[str, Any]) -> Group:
     """From a row with the count, the mean and the deviation of every figure."""
     figures = {}
     for name in FIGURES:
-        count, mean, stddev = (row[f"{name}_{part}"] for part in ("count", "mean", "stddev"))
+        # A figure that came later is unknown in files from before it.
+        count, mean, stddev = row[f"{name}_count"] or 0, row[f"{name}_mean"], row[f"{name}_stddev"]
         known = stddev if count > 1 and stddev is not None and math.isfinite(stddev) else None
         figures[name] = Estimate(mean, known, count) if count else None
     told = {name: row[name] for name in (*LABELS, "place", "runs", "failed", "error")}
