@@ -13,22 +13,18 @@ from headgate.cli.common import JsonOption, check_target, key_values, make_conso
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.table import Table
 
     from headgate.core.types import JSON
     from headgate.lab.experiments.results import Compared, Results
+    from headgate.lab.experiments.summary import Group
 
 WIDTH = 80
-_COLUMNS = {
-    "kept": None,
-    "instance-hours": "instance_hours",
-    "late %": "late_records_pct",
-    "p95 s": "latency_p95_s",
-    "rescales": "rescales",
-}
-_COMPARED = {"instance-hours": "instance_hours", "late %": "late_records_pct", "p95 s": "latency_p95_s"}
+_HOURS = {"instance-hours": "instance_hours"}
+_PRICED = {"cost": "cost"}
+_SHOWN = {"late %": "late_records_pct", "p95 s": "latency_p95_s", "rescales": "rescales"}
 
 
 def results(
@@ -102,15 +98,14 @@ def print_results(found: Results) -> None:
     console = make_console()
     contests = dict.fromkeys(group.contest for group in found.groups)
     for contest in contests:
-        table = _table("policy", *_COLUMNS, "")
+        columns = _columns(group for group in found.groups if group.contest == contest)
+        table = _table("policy", "kept", *columns, "")
         for group, verdict in found.rows:
             if group.contest == contest:
-                cells = [
-                    f"{group.kept}/{group.runs}" if figure is None else with_interval(group.figures[figure])
-                    for figure in _COLUMNS.values()
-                ]
-                table.add_row(Text(group.policy), *cells, Text(str(verdict), style="bold" if verdict == "best" else ""))
-        console.print(Text("\n" + " · ".join(contest), style="bold cyan"))
+                cells = [with_interval(group.figures[figure]) for figure in columns.values()]
+                told = Text(str(verdict), style="bold" if verdict == "best" else "")
+                table.add_row(Text(group.policy), f"{group.kept}/{group.runs}", *cells, told)
+        console.print(Text("\n" + " · ".join(contest), style="bold cyan"), width=min(WIDTH, console.width))
         console.print(table, width=min(WIDTH, console.width))
     for note in found.notes:
         console.print(Text(f"\n{note}", style="dim"), width=min(WIDTH, console.width))
@@ -121,14 +116,21 @@ def _print_compared(pairs: Sequence[Compared]) -> None:
 
     console = make_console()
     for contest in dict.fromkeys(pair.labels[:3] for pair in pairs):
-        table = _table("policy", *_COMPARED)
+        columns = _columns(one for pair in pairs for one in (pair.before, pair.after) if one and one.contest == contest)
+        table = _table("policy", *columns)
         for pair in pairs:
             if pair.labels[:3] == contest:
-                table.add_row(Text(pair.labels[3]), *(_change(pair, figure) for figure in _COMPARED.values()))
-        console.print(Text("\n" + " · ".join(contest), style="bold cyan"))
+                table.add_row(Text(pair.labels[3]), *(_change(pair, figure) for figure in columns.values()))
+        console.print(Text("\n" + " · ".join(contest), style="bold cyan"), width=min(WIDTH, console.width))
         console.print(table, width=min(WIDTH, console.width))
     note = "before → after. *: differs by more than noise (Welch's test, 95 %). –: not in that lab run."
     console.print(Text(f"\n{note}", style="dim"), width=min(WIDTH, console.width))
+
+
+def _columns(groups: Iterable[Group]) -> dict[str, str]:
+    """Money where there is a price, and what it is paid for otherwise."""
+    is_priced = any(group.figures["cost"] for group in groups)
+    return (_PRICED if is_priced else _HOURS) | _SHOWN
 
 
 def _change(pair: Compared, figure: str) -> str:
