@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.key_texts import key_texts
@@ -73,17 +75,42 @@ WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), *_FILES.val
 """One specification of each shape, for help texts."""
 
 
-def parse_workload(spec: str) -> Workload:
-    """A workload from its specification, or one sentence that says what is wrong with it."""
+def parse_workload(spec: str, folder: Path | None = None) -> Workload:
+    """A workload from its specification, or one sentence that says what is wrong with it.
+
+    ``folder`` is where the files that it names are looked for; the present one where not given.
+    """
+    return _parsed(spec, partial(_simple, folder=folder or Path()))
+
+
+def workload_files(spec: str) -> list[str]:
+    """The files that a specification names, as it names them.
+
+    >>> workload_files("csv:load.csv * 3 + constant:10")
+    ['load.csv']
+    """
+    found: list[str] = []
+
+    def note(one: str) -> Workload:
+        name, _, rest = (part.strip() for part in one.partition(":"))
+        if name.lower() in _FILES:
+            found.append(_file_parts(one, name.lower(), rest)[0])
+        return Constant(1.0)
+
+    _parsed(spec, note)
+    return found
+
+
+def _parsed(spec: str, simple: Callable[[str], Workload]) -> Workload:
     spec = spec.strip()
-    return parse_expression(spec, _simple) if is_expression(spec) else _simple(spec)
+    return parse_expression(spec, simple) if is_expression(spec) else simple(spec)
 
 
-def _simple(spec: str) -> Workload:
+def _simple(spec: str, folder: Path) -> Workload:
     name, colon, rest = (part.strip() for part in spec.partition(":"))
     name = name.lower()
     if name in _FILES:
-        return _file(spec, name, rest)
+        return _file(spec, name, rest, folder)
     if name == _TRACE:
         return _trace(spec, rest)
     if name not in _SHAPES:
@@ -101,8 +128,8 @@ def _simple(spec: str) -> Workload:
         raise InputError(f"workload {spec!r} is not usable: {error}") from error
 
 
-def _file(spec: str, kind: str, rest: str) -> Workload:
-    """A user's file; what may be said of it stands behind its name."""
+def _file_parts(spec: str, kind: str, rest: str) -> tuple[str, dict[str, str]]:
+    """The name of a user's file, and what is said of it behind that."""
     parts, given = rest.split(","), dict[str, str]()
     # A file's name may have commas, too.
     while len(parts) > 1 and parts[-1].partition("=")[0].strip() in KEYS and "=" in parts[-1]:
@@ -113,6 +140,12 @@ def _file(spec: str, kind: str, rest: str) -> Workload:
     path = ",".join(parts).strip()
     if not path:
         raise InputError(f"workload {spec!r} names no file; write {_FILES[kind]}.")
+    return path, given
+
+
+def _file(spec: str, kind: str, rest: str, folder: Path) -> Workload:
+    name, given = _file_parts(spec, kind, rest)
+    path = folder / name
     try:
         if kind != "levels":
             return (read_csv if kind == "csv" else read_parquet)(path, LoadColumns.from_text(given))

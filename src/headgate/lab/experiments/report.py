@@ -1,0 +1,94 @@
+"""A lab run as a page: its table, and for each contest what policies cost against what they made late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headgate.core.types import JSON
+from headgate.lab.experiments.carry import FIGURES
+from headgate.lab.experiments.results import Results
+from headgate.lab.experiments.summary import COST, Estimate, Group
+from headgate.lab.scenario import Outcome, Plot, Scenario
+from headgate.lab.scenario_report import write_scenario_report
+from headgate.policies.frame.readings import plain
+
+MOST_PLOTS = 24
+SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon", "bowtie")
+"""Policies are told apart without colour too."""
+_SHOWN = ("instance_hours", "cost", "late_records_pct", "slo_violation_pct", "latency_p95_s", "rescales_per_day")
+
+
+def write_results_report(path: Path, results: Results) -> Path:
+    runs = (
+        f"{results.done} simulated runs" if results.done == results.total else f"{results.done} of {results.total} runs"
+    )
+    page = Scenario(results.name, f"{runs}; means over repeats, all figures simulated.", lambda _: outcome_of(results))
+    return write_scenario_report(path, page, outcome_of(results))
+
+
+def outcome_of(results: Results) -> Outcome:
+    return Outcome(
+        rows=[_row(group, verdict) for group, verdict in results.rows], notes=results.notes, plots=_plots(results)
+    )
+
+
+def _row(group: Group, verdict: str) -> dict[str, JSON]:
+    row: dict[str, JSON] = {
+        "workload": group.workload,
+        "job": group.job,
+        "objective": group.objective,
+        "policy": group.policy,
+        "verdict": str(verdict),
+        "kept": f"{group.kept} of {group.runs}",
+    }
+    return row | {FIGURES[name]: with_interval(group.figures[name]) for name in _SHOWN}
+
+
+def with_interval(found: Estimate | None) -> str:
+    """A mean with how sure it is.
+
+    >>> with_interval(Estimate(12.0, 0.5, 4)), with_interval(Estimate(12.0, None, 1))
+    ('12 ± 0.796', '12')
+    """
+    if found is None:
+        return ""
+    return plain(found.mean) + (f" ± {plain(found.half_width)}" if found.half_width else "")
+
+
+def _plots(results: Results) -> list[Plot]:
+    contests: dict[tuple[str, str, str], list[Group]] = {}
+    for group in results.groups:
+        contests.setdefault(group.contest, []).append(group)
+    policies = list(dict.fromkeys(group.policy for group in results.groups))
+    return [
+        Plot(
+            " · ".join(contest),
+            [_points(group, SYMBOLS[policies.index(group.policy) % len(SYMBOLS)]) for group in groups],
+            {
+                "xaxis": {"title": {"text": FIGURES[COST]}, "rangemode": "tozero"},
+                "yaxis": {"title": {"text": FIGURES[_lateness(groups)]}, "rangemode": "tozero"},
+            },
+        )
+        for contest, groups in list(contests.items())[:MOST_PLOTS]
+        if any(group.figures[COST] for group in groups)
+    ]
+
+
+def _lateness(groups: Sequence[Group]) -> str:
+    """Late records where the objective is about latency, and time in violation otherwise."""
+    return "late_records_pct" if any(group.figures["late_records_pct"] for group in groups) else "slo_violation_pct"
+
+
+def _points(group: Group, symbol: str) -> Mapping[str, JSON]:
+    cost, late = group.figures[COST], group.figures[_lateness([group])]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": group.policy,
+        "x": [None if cost is None else cost.mean],
+        "y": [None if late is None else late.mean],
+        "error_x": {"type": "data", "array": [0 if cost is None else cost.half_width or 0]},
+        "error_y": {"type": "data", "array": [0 if late is None else late.half_width or 0]},
+        "marker": {"symbol": symbol, "size": 11},
+    }
