@@ -80,6 +80,18 @@ def test_an_experiment_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert [case.seed for case in cases[:2]] == [3, 5]
 
 
+def test_a_service_model_bends_up_to_the_bound_of_each_objective(tmp_path: Path) -> None:
+    text = changed("  - rate: 10\n", '  - service: "saturating:rate=10,contention=0.5,pause=30s,startup=1m"\n')
+    found = read(tmp_path, text.replace("    startup: 30s\n", "", 1))
+    job = found.jobs[0]
+    assert (job.rate_per_s, job.startup_s) == (10.0, 60.0)
+    batches = next(found.cases()).batches
+    assert batches is not None
+    assert batches["rescale_pause_s"] == 30.0
+    assert [count for count, _ in batches["speed_up"]] == list(range(1, 9))
+    assert batches["speed_up"][1][1] == pytest.approx(4 / 3)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "told"),
     [
@@ -93,7 +105,13 @@ def test_an_experiment_is_read_as_it_is_written(tmp_path: Path) -> None:
         (changed("csv:load.csv", "csv:lod.csv"), 5, "cannot be read: no such file"),
         (changed("scale: 3", "scale: 0"), 5, "scale: found '0', expected a number above 0."),
         (changed("seconds: 10m\n", ""), 4, "seconds is missing: 'constant:20' has no end"),
-        (changed("  - rate: 10\n    startup", "  - startup"), 7, "a job needs either rate or model_file"),
+        (changed("  - rate: 10\n    startup", "  - startup"), 7, "a job needs one of rate, service and model_file"),
+        (changed("rate: 10\n", "service: amdahl:rate=10\n"), 7, "unknown service model 'amdahl'"),
+        (
+            changed("rate: 10\n", "service: retrograde:rate=10,contention=0.1,coherency=0.001\n"),
+            7,
+            "gets through most at 30.0 instances, which is not below the 8 that are allowed",
+        ),
         (changed("rate: 10\n", "model_file: gone.json\n"), 7, "gone.json' cannot be read"),
         (changed("model: micro-batch", "model: batch"), 10, "unknown model 'batch', did you mean 'micro-batch'?"),
         (changed("model: micro-batch", "model: queue"), 12, "batches: found in a job whose model is queue"),

@@ -56,6 +56,10 @@ JOB_KEYS = {
     "name": Key("What tables call it.", _NAME),
     "rate": Key("Records per second that one instance processes.", _POSITIVE),
     "model_file": Key("A model file of headgate mst, which says the rate and how several add up.", {"type": "string"}),
+    "service": Key(
+        "A service model, by which several instances may add up to less, such as saturating:rate=50,contention=0.05.",
+        {"type": "string"},
+    ),
     "model": Key("How the job works: queue or micro-batch.", {"enum": list(MODELS)}),
     "batches": Key("How micro-batches behave.", {"$ref": "#/$defs/batches"}),
     "readings": Key("What is seen of micro-batches: spark, kafka or perfect.", {"enum": ["spark", "kafka", "perfect"]}),

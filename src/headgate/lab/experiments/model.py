@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import product
 
+from headgate.core.objective_form import objective_from
 from headgate.core.types import JSON
 from headgate.lab.experiments.case import Case
+from headgate.simulation.service_models import parse_service_model
 
 DEFAULT_INTERVAL_S = 5.0
 
@@ -36,6 +38,17 @@ class JobPart:
     startup_s: float = 0.0
     startup_spread: float = 0.0
     drain_s: float = 0.0
+    service: str | None = None
+    """A service model, by which several instances may add up to less; its curve reaches to an objective's bound."""
+
+    def batches_up_to(self, max_instances: int) -> Mapping[str, JSON] | None:
+        """The fields of ``MicroBatch`` for so many instances at most."""
+        if self.service is None:
+            return self.batches
+        model = parse_service_model(self.service).micro_batch(max_instances)
+        curve: JSON = [list(pair) for pair in model.speed_up]
+        bends = {"speed_up": curve} if curve else {}
+        return {**(self.batches or {}), **bends, "rescale_pause_s": model.rescale_pause_s, "skew": model.skew}
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,10 @@ class ObjectivePart:
 
     name: str
     objective: Mapping[str, JSON]
+
+    @property
+    def max_instances(self) -> int:
+        return objective_from(self.objective).max_instances
 
 
 @dataclass(frozen=True)
@@ -89,7 +106,7 @@ class Experiment:
                 seconds=load.seconds,
                 job=job.name,
                 rate_per_s=job.rate_per_s,
-                batches=job.batches,
+                batches=job.batches_up_to(objective.max_instances),
                 readings=job.readings,
                 startup_s=job.startup_s,
                 startup_spread=job.startup_spread,

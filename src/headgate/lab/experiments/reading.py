@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
@@ -40,6 +41,7 @@ from headgate.rules.yaml_form import yaml_nodes
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.model_file import measured_job, policy_with_files
 from headgate.simulation.batch_readings import Readings
+from headgate.simulation.service_models import parse_service_model
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import end_of
 from headgate.workloads.parse import workload_files
@@ -71,8 +73,8 @@ class _Reader(PartReader):
         interval_s = self._positive_duration(fields, "interval")
         seeds = self._seeds(fields)
         workloads = self._parts(fields, "workloads", lambda node: self._workload(node, seconds))
-        jobs = self._parts(fields, "jobs", self._job)
         objectives = self._parts(fields, "objectives", self._objective)
+        jobs = self._parts(fields, "jobs", lambda node: self._job(node, objectives))
         policies = self._parts(fields, "policies", lambda node: self._policy(node, objectives))
         if self._problems:
             raise RuleErrors(self._source, self._problems)
@@ -107,13 +109,18 @@ class _Reader(PartReader):
             self._note_file(file)
         return load
 
-    def _job(self, node: Node) -> JobPart | None:
+    def _job(self, node: Node, objectives: Sequence[ObjectivePart]) -> JobPart | None:
         before = len(self._problems)
         fields = self._fields(node, "a job", JOB_KEYS)
-        if fields and ("rate" in fields) == ("model_file" in fields):
-            self._problem(node, "a job needs either rate or model_file, and not both: say how fast an instance is.")
+        if fields and len(fields.keys() & {"rate", "service", "model_file"}) != 1:
+            self._problem(node, "a job needs one of rate, service and model_file: say how fast an instance is.")
         rate = self._value(fields, "rate", above_zero)
         batches = self._batches(fields)
+        service = self._value(fields, "service", lambda text: parse_service_model(str(text)))
+        if service is not None:
+            rate, batches = service.rate_per_s, batches or {}
+            if "startup" in fields and service.startup_s is not None:
+                self._problem(fields["startup"][0], "startup: found beside startup= in service; once is enough.")
         if (measured := self._value(fields, "model_file", self._measured)) is not None:
             rate, speed_up = measured
             batches = {**(batches or {}), "speed_up": speed_up}
@@ -123,8 +130,15 @@ class _Reader(PartReader):
         spread = self._value(fields, "startup_spread", number_not_negative)
         if len(self._problems) > before or rate is None:
             return None
-        told = name or f"{'queue' if batches is None else 'micro-batch'} {rate:g}/s"
-        return JobPart(told, rate, batches, readings, startup_s or 0.0, spread or 0.0, drain_s or 0.0)
+        told, text = f"{'queue' if batches is None else 'micro-batch'} {rate:g}/s", None
+        if service is not None:
+            told = text = service.describe()
+            startup_s = startup_s if service.startup_s is None else service.startup_s
+        found = JobPart(name or told, rate, batches, readings, startup_s or 0.0, spread or 0.0, drain_s or 0.0, text)
+        for objective in objectives:
+            if self._made(node, partial(found.batches_up_to, objective.max_instances)) is None and text is not None:
+                return None
+        return found
 
     def _batches(self, fields: Fields) -> dict[str, JSON] | None:
         """The fields of the micro-batch model that are set; ``None`` for a queue."""
