@@ -3,8 +3,9 @@
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.core.course import Course
@@ -82,12 +83,23 @@ def test_an_instance_that_is_lost_takes_the_largest_task_along() -> None:
     assert work.end_s == 6.0, "it is begun again, and takes as long as it did"
 
 
+def test_a_change_of_size_while_one_slot_works_alone_changes_nothing() -> None:
+    work = Fluid(0.0, 0.0, 10.0, 5, 6.0)
+    work.resize(3.0, 2, 0.0)
+    work.finish()
+    # Four others do 4 s of work in 1 s; from then on there is one piece for one slot.
+    times_s, done = zip(*work.knots, strict=True)
+    assert np.interp([0.5, 1.0, 3.0, 4.5, 6.0], times_s, done) == pytest.approx([0.25, 0.5, 0.7, 0.85, 1.0])
+
+
 @pytest.mark.parametrize("skew", [-0.1, 1.1, math.nan])
 def test_a_skew_is_a_share(skew: float) -> None:
     with pytest.raises(InputError, match=r"skew .* is not allowed; it must be between 0 and 1"):
         MicroBatch(skew=skew)
 
 
+@example(share=0.5204487587516893, tasks=None, slots=1, changes=[(0.9375, 5, 0.5), (1.875, 2, 0.0)])
+@example(share=0.5204487587516893, tasks=None, slots=1, changes=[(0.9375, 5, 0.5), (1.875, 1, 0.0)])
 @given(
     share=st.floats(0.05, 1.0),
     tasks=st.none() | st.integers(2, 9),

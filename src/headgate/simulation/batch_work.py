@@ -103,11 +103,12 @@ class Fluid:
     def resize(self, at_s: Instant, slots: int, pause_s: float, *, lost: bool = False) -> Sequence[Instant]:
         left, share = self._slots - slots, self.share(at_s)
         if at_s > self._begin_s:
+            self._add_knots(at_s, share)
             self._left_s = self._total_s * (1 - share)
             if self._slots:
-                self._largest_s = max(0.0, self._largest_s - (at_s - self._begin_s))
+                # At most what is left, which is rounded otherwise.
+                self._largest_s = min(self._left_s, max(0.0, self._largest_s - (at_s - self._begin_s)))
             self._begin_s = at_s
-            self.knots.append((at_s, share))
         if pause_s:
             self._begin_s += pause_s
             self.knots.append((self._begin_s, share))
@@ -116,10 +117,15 @@ class Fluid:
         return [at_s] * left
 
     def finish(self) -> None:
-        if self._largest_s > self._left_s / self._slots:
-            rest_s = self._begin_s + (self._left_s - self._largest_s) / (self._slots - 1)
-            self.knots.append((rest_s, self.share(rest_s)))
-        self.knots.append((self.end_s, 1.0))
+        self._add_knots(self.end_s, 1.0)
+
+    def _add_knots(self, at_s: Instant, share: float) -> None:
+        """What is done by a time, and by the time from which one slot worked alone."""
+        if self._slots > 1 and self._largest_s > self._left_s / self._slots:
+            alone_s = self._begin_s + (self._left_s - self._largest_s) / (self._slots - 1)
+            if alone_s < at_s:
+                self.knots.append((alone_s, self.share(alone_s)))
+        self.knots.append((at_s, share))
 
 
 class Tasks:
