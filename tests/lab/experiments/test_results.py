@@ -15,7 +15,8 @@ from headgate.lab.experiments.groups import groups_by_arrow
 from headgate.lab.experiments.kept_summary import read_summary, write_summary
 from headgate.lab.experiments.parts import read_parts
 from headgate.lab.experiments.results import read_results
-from headgate.lab.experiments.summary import Estimate, Verdict, differs
+from headgate.lab.experiments.summary import Verdict, differs
+from headgate.lab.measures.repeats import Estimate
 from tests.cli.commands import headgate, refused
 from tests.lab.experiments.matrices import SMALL, lab_folder, row
 
@@ -90,7 +91,7 @@ def test_results_are_shown_within_80_columns(tmp_path: Path) -> None:
     shown = headgate("lab", "results", str(folder)).stdout
     assert max(len(line) for line in shown.splitlines()) <= 80
     lines = [line.split() for line in shown.splitlines()]
-    assert ["good", "3/3", "2.04", "±", "0.0248", "1", "best"] in lines
+    assert ["good", "3/3", "2.04", "±", "0.02", "1", "best"] in lines
     assert "as good" in shown
     assert "1 of 1 runs of steady, queue, p95 < 10s, broken failed: no such thing" in " ".join(shown.split())
 

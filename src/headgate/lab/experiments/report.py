@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.carry import FIGURES
 from headgate.lab.experiments.results import Results
-from headgate.lab.experiments.summary import COST, Estimate, Group
+from headgate.lab.experiments.summary import COST, Group
+from headgate.lab.measures.repeats import Estimate
 from headgate.lab.scenario import Outcome, Plot, Scenario
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.policies.frame.readings import plain
@@ -46,14 +48,19 @@ def _row(group: Group, verdict: str) -> dict[str, JSON]:
 
 
 def with_interval(found: Estimate | None) -> str:
-    """A mean with how sure it is.
+    """A mean with how sure it is, to two digits of that.
 
-    >>> with_interval(Estimate(12.0, 0.5, 4)), with_interval(Estimate(12.0, None, 1))
-    ('12 ± 0.796', '12')
+    >>> with_interval(Estimate(0.63412, 0.019, 4)), with_interval(Estimate(12.0, None, 1))
+    ('0.634 ± 0.030', '12')
     """
     if found is None:
         return ""
-    return plain(found.mean) + (f" ± {plain(found.half_width)}" if found.half_width else "")
+    if not found.half_width:
+        return plain(found.mean)
+    places = max(0, 1 - math.floor(math.log10(found.half_width)))
+    # Beyond three digits of the mean itself nobody reads on.
+    places = min(places, max(0, 2 - math.floor(math.log10(max(abs(found.mean), 1e-3)))))
+    return f"{found.mean:.{places}f} ± {found.half_width:.{places}f}"
 
 
 def _plots(results: Results) -> list[Plot]:

@@ -15,7 +15,8 @@ from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_arrow
 from headgate.lab.experiments.kept_summary import read_summary
 from headgate.lab.experiments.parts import read_parts
-from headgate.lab.experiments.summary import COST, Estimate, Group, Verdict, differs, notes_on, verdicts
+from headgate.lab.experiments.summary import COST, Group, Verdict, differs, notes_on, verdicts
+from headgate.lab.measures.repeats import Estimate
 
 FORMAT_VERSION = 1
 

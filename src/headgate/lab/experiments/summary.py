@@ -6,32 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.carry import FIGURES, LABELS
+from headgate.lab.measures.repeats import Estimate, t_quantile
 
-CONFIDENCE = 0.95
 COST = "instance_hours"
 """What is paid by, whatever the price: a price only multiplies it."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The mean of a figure over repeats."""
-
-    mean: float
-    stddev: float | None
-    """``None`` for a single run, of which nobody knows how far others would be from it."""
-    count: int
-
-    @property
-    def half_width(self) -> float | None:
-        """The mean is as near to the true one as this, with 95 % confidence."""
-        if self.stddev is None:
-            return None
-        return _t_quantile(self.count - 1) * self.stddev / math.sqrt(self.count)
 
 
 @dataclass(frozen=True)
@@ -131,7 +113,7 @@ def differs(one: Estimate | None, other: Estimate | None) -> bool:
     if noise == 0:
         return gap > 0
     freedom = noise**2 / sum(share**2 / (found.count - 1) for share, found in zip(shares, (one, other), strict=True))
-    return gap > _t_quantile(freedom) * math.sqrt(noise)
+    return gap > t_quantile(freedom) * math.sqrt(noise)
 
 
 def notes_on(groups: Sequence[Group]) -> list[str]:
@@ -155,10 +137,3 @@ def notes_on(groups: Sequence[Group]) -> list[str]:
 def _hours(group: Group) -> float:
     found = group.figures[COST]
     return math.inf if found is None else found.mean
-
-
-@lru_cache(maxsize=256)
-def _t_quantile(freedom: float) -> float:
-    from scipy.stats import t
-
-    return float(t.ppf((1 + CONFIDENCE) / 2, freedom))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
@@ -25,13 +26,28 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with the interval in which the true one lies, as often as the confidence says."""
+    """A mean over repeats, with the interval in which the true one lies as often as the confidence says."""
 
     mean: float
-    low: float | None
-    """``None``, as ``high``, where there is one value only: nothing can be said then."""
-    high: float | None
+    stddev: float | None
+    """``None`` for a single run, of which nobody knows how far others would be from it."""
     count: int
+    confidence: float = CONFIDENCE
+
+    @property
+    def half_width(self) -> float | None:
+        """How near the mean is to the true one; ``None``, as ``low`` and ``high``, where nothing can be said."""
+        if self.stddev is None:
+            return None
+        return t_quantile(self.count - 1, self.confidence) * self.stddev / math.sqrt(self.count)
+
+    @property
+    def low(self) -> float | None:
+        return None if self.half_width is None else self.mean - self.half_width
+
+    @property
+    def high(self) -> float | None:
+        return None if self.half_width is None else self.mean + self.half_width
 
     def to_json(self) -> dict[str, JSON]:
         return {"mean": self.mean, "low": self.low, "high": self.high, "count": self.count}
@@ -39,8 +55,6 @@ class Estimate:
 
 def estimate(values: Iterable[float], confidence: float = CONFIDENCE) -> Estimate:
     """The mean of some values and its confidence interval; their order makes no difference."""
-    from scipy.special import stdtrit
-
     found = list(values)
     if not found:
         raise InputError("there are no values to average; at least one is needed.")
@@ -51,7 +65,14 @@ def estimate(values: Iterable[float], confidence: float = CONFIDENCE) -> Estimat
     count = len(found)
     mean = math.fsum(found) / count
     if count == 1:
-        return Estimate(mean, None, None, 1)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in found) / (count - 1))
-    half = float(stdtrit(count - 1, (1 + confidence) / 2)) * deviation / math.sqrt(count)
-    return Estimate(mean, mean - half, mean + half, count)
+        return Estimate(mean, None, 1, confidence)
+    stddev = math.sqrt(math.fsum((value - mean) ** 2 for value in found) / (count - 1))
+    return Estimate(mean, stddev, count, confidence)
+
+
+@lru_cache(maxsize=256)
+def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """How many standard errors an interval reaches to either side."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + confidence) / 2))
