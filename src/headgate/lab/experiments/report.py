@@ -18,6 +18,8 @@ from headgate.policies.frame.readings import plain
 MOST_PLOTS = 24
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon", "bowtie")
 """Policies are told apart without colour too."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31")
+"""Those of Okabe and Ito, which the colour-blind can tell apart, on light and on dark."""
 _SHOWN = ("instance_hours", "cost", "late_records_pct", "slo_violation_pct", "latency_p95_s", "rescales_per_day")
 
 
@@ -71,7 +73,7 @@ def _plots(results: Results) -> list[Plot]:
     return [
         Plot(
             " · ".join(contest),
-            [_points(group, SYMBOLS[policies.index(group.policy) % len(SYMBOLS)]) for group in groups],
+            [_points(group, policies.index(group.policy)) for group in groups],
             {
                 "xaxis": {"title": {"text": FIGURES[COST]}, "rangemode": "tozero"},
                 "yaxis": {"title": {"text": FIGURES[_lateness(groups)]}, "rangemode": "tozero"},
@@ -87,7 +89,8 @@ def _lateness(groups: Sequence[Group]) -> str:
     return "late_records_pct" if any(group.figures["late_records_pct"] for group in groups) else "slo_violation_pct"
 
 
-def _points(group: Group, symbol: str) -> Mapping[str, JSON]:
+def _points(group: Group, index: int) -> Mapping[str, JSON]:
+    """A policy looks the same in every plot."""
     cost, late = group.figures[COST], group.figures[_lateness([group])]
     return {
         "type": "scatter",
@@ -97,5 +100,5 @@ def _points(group: Group, symbol: str) -> Mapping[str, JSON]:
         "y": [None if late is None else late.mean],
         "error_x": {"type": "data", "array": [0 if cost is None else cost.half_width or 0]},
         "error_y": {"type": "data", "array": [0 if late is None else late.half_width or 0]},
-        "marker": {"symbol": symbol, "size": 11},
+        "marker": {"symbol": SYMBOLS[index % len(SYMBOLS)], "color": COLOURS[index % len(COLOURS)], "size": 11},
     }
