@@ -175,7 +175,10 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         read_experiment(tmp_path / "gone.yaml")
 
 
-@pytest.mark.parametrize("text", [GOOD, EXAMPLE.read_text(encoding="utf-8")], ids=["good", "example"])
+SERVED = GOOD.replace("rate: 10\n", "service: saturating:rate=10,contention=0.1\n")
+
+
+@pytest.mark.parametrize("text", [GOOD, SERVED, EXAMPLE.read_text(encoding="utf-8")], ids=["good", "served", "example"])
 def test_the_schema_takes_what_the_reader_takes(text: str) -> None:
     given = json.loads(json.dumps(YAML(typ="safe", pure=True).load(text)))
     validator = Draft202012Validator(json_schema())
