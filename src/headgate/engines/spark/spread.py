@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -100,8 +99,7 @@ def spread(
     with ThreadPoolExecutor(1, thread_name_prefix="spread") as pool:
         job = pool.submit(run)
         try:
-            while not job.done():
-                time.sleep(POLL_S)
+            while wait([job], timeout=POLL_S).not_done:
                 watch()
         except BaseException:
             context.cancelAllJobs()
