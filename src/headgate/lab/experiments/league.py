@@ -76,7 +76,8 @@ class League:
         self._kinds = {one["name"]: one.get("kind") for one in told["workloads"]}
         self.made_up = {one["name"] for one in told["workloads"] if named_day(one["workload"]) in DAY_SHAPES}
         self.fixed = {one["name"] for one in told["policies"] if one["policy"] == FIXED}
-        self.policies = [name for name in dict.fromkeys(one.policy for one in self._groups) if name not in self.fixed]
+        took_part = {one.policy for one in self._groups} - self.fixed
+        self.policies = [one["name"] for one in told["policies"] if one["name"] in took_part]
 
     @cached_property
     def contests(self) -> dict[Contest, dict[str, Group]]:

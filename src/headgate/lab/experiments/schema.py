@@ -14,7 +14,8 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["required"]
     ['version', 'workloads', 'jobs', 'policies', 'objectives']
     """
-    job = object_schema(JOB_KEYS) | {"oneOf": [{"required": ["rate"]}, {"required": ["model_file"]}]}
+    speeds = [{"required": [key]} for key in ("rate", "service", "model_file")]
+    job = object_schema(JOB_KEYS) | {"oneOf": speeds}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "An experiment of Headgate",
