@@ -113,7 +113,7 @@ def test_without_traces_only_the_shapes_are_played(tmp_path: Path, monkeypatch: 
     experiment, absent = LEAGUE.read()
     assert [one.name for one in experiment.workloads] == list(DAY_SHAPES)
     assert {one.kind for one in experiment.workloads} <= {"smooth", "noisy", "bursty"}
-    assert {one.seconds for one in experiment.workloads} == {6 * 3600.0}
+    assert {one.seconds for one in experiment.workloads} == {4 * 3600.0}
     assert len(experiment) == 5 * 2 * 40 * 2 == sum(1 for _ in experiment.cases())
     assert [*DAY_SHAPES, *absent] == day_names()
     assert left_out(["nasa", "wc98"]) == (
