@@ -57,7 +57,7 @@ def plain(file: Path) -> dict[str, Any]:
 
 def made_up(contests: Mapping[tuple[str, str], Figures]) -> Results:
     """Instance-hours and late records of policies, contest by contest; ``None`` for one that failed."""
-    groups = []
+    groups: list[Group] = []
     for (workload, job), row in contests.items():
         for policy, found in row.items():
             hours, late = found or (None, None)
