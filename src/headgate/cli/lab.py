@@ -15,7 +15,7 @@ from headgate.cli.common import (
     progress_bar,
     write_json,
 )
-from headgate.cli.lab_experiment import is_experiment, run_file, write_new
+from headgate.cli.lab_experiment import is_experiment, run_file, run_named, write_new
 from headgate.cli.lab_results import results
 from headgate.cli.lab_traces import traces
 from headgate.core.errors import InputError
@@ -32,16 +32,18 @@ def list_scenarios(json_file: JsonOption = None) -> None:
     """List the experiments."""
     from rich.table import Table
 
+    from headgate.lab.experiments.named_experiments import NAMED
     from headgate.lab.scenario import scenarios
 
-    known = scenarios()
+    known = [(one.name, one.summary) for one in scenarios()] + [(one.name, one.summary) for one in NAMED]
+    known.sort()
     if json_file is not None:
         check_target(json_file)
-        write_json([{"name": one.name, "summary": one.summary} for one in known], json_file)
+        write_json([{"name": name, "summary": summary} for name, summary in known], json_file)
         return
     table = Table.grid(padding=(0, 2, 0, 0))
-    for one in known:
-        table.add_row(f"[bold cyan]{one.name}[/bold cyan]", one.summary)
+    for name, summary in known:
+        table.add_row(f"[bold cyan]{name}[/bold cyan]", summary)
     make_console().print(table)
 
 
@@ -55,7 +57,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Gets the results of a file; one that was stopped goes on.",
+            help="Gets the results of a file or of the league; one that was stopped goes on.",
             show_default="lab/NAME-TIME",
         ),
     ] = None,
@@ -63,6 +65,7 @@ def run(
         str | None,
         typer.Option(metavar="URL", help="A Spark cluster to spread a file's runs over.", show_default="local[*]"),
     ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the league in small.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
     ] = None,
@@ -74,20 +77,27 @@ def run(
     [bold]Examples[/bold]
       [cyan]headgate lab run russo-table-1 --json table.json --report table.html[/cyan]
       [cyan]headgate lab run my.yaml --out lab/my[/cyan]
+      [cyan]headgate lab run league --quick --report league.html[/cyan]
     """
     from rich.table import Table
     from rich.text import Text
 
+    from headgate.lab.experiments.named_experiments import find_named
     from headgate.lab.scenario import find_scenario
     from headgate.lab.scenario_report import cell, write_scenario_report
 
     check_target(json_file)
     check_target(None if report is None else str(report))
+    if (named := find_named(name)) is not None:
+        run_named(named, out, master or "local[*]", report, json_file, is_quick=quick)
+        return
+    if quick:
+        raise InputError(f"--quick goes with league; {name} has only one size.")
     if is_experiment(name):
         run_file(Path(name), out, master or "local[*]", report, json_file)
         return
     if out is not None or master is not None:
-        raise InputError(f"--out and --master go with an experiment file; {name} is a named experiment.")
+        raise InputError(f"--out and --master go with an experiment file or league; {name} is a scenario.")
     found = find_scenario(name)
     with progress_bar(name) as progress:
         outcome = found.run(progress)

@@ -45,6 +45,9 @@ def results(
         Path | None,
         typer.Option(metavar="DIR", help="Another lab run to set beside it, as what was before.", show_default=False),
     ] = None,
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Rank policies over all contests, by cost at a kept objective.")
+    ] = False,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write all figures as CSV.", show_default=False)
     ] = None,
@@ -59,7 +62,7 @@ def results(
       [cyan]headgate lab results lab/first-look --where policy=hpa* --sort late_records_pct[/cyan]
       [cyan]headgate lab results lab/after --against lab/before --csv both.csv[/cyan]
     """
-    from headgate.lab.experiments.report import write_results_report
+    from headgate.cli.lab_ranks import show_ranks
     from headgate.lab.experiments.results import compare, compared_to_json, read_results
     from headgate.lab.files import write_file
     from headgate.lab.report import require_plotly
@@ -68,25 +71,39 @@ def results(
         check_target(target)
     if report is not None and against is not None:
         raise InputError(f"--report {report} and --against {against} do not go together; a report is of one lab run.")
+    if rank and (against is not None or csv_file is not None or sort is not None):
+        raise InputError("--rank goes with --where, --report and --json; --against, --csv and --sort are of contests.")
     if report is not None:
         require_plotly()
     _require_arrow()
     wanted = key_values("--where", where or [])
     found = read_results(folder).where(wanted).sorted_by(sort)
+    if rank:
+        show_ranks(found, report, json_file)
+        return
     pairs = None if against is None else compare(read_results(against).where(wanted), found)
     plain = found.to_json() if pairs is None else compared_to_json(pairs)
     if csv_file is not None:
         write_file(csv_file, _as_csv(plain["rows"]))
+    if pairs is None:
+        show_results(found, report, json_file)
+        return
+    if json_file is not None:
+        write_json(plain, json_file)
+    if json_file != "-":
+        _print_compared(pairs)
+
+
+def show_results(found: Results, report: Path | None, json_file: str | None) -> None:
+    """Write what is asked for, and print the contests unless the JSON goes where they would."""
+    from headgate.lab.experiments.report import write_results_report
+
     if report is not None:
         write_results_report(report, found)
     if json_file is not None:
-        write_json(plain, json_file)
-    if json_file == "-":
-        return
-    if pairs is None:
+        write_json(found.to_json(), json_file)
+    if json_file != "-":
         print_results(found)
-    else:
-        _print_compared(pairs)
 
 
 def print_results(found: Results) -> None:
@@ -162,5 +179,5 @@ def _require_arrow() -> None:
         raise InputError("pyarrow is not installed; install it with: pip install 'headgate[spark]'.")
 
 
-def print_interrupted(folder: Path, file: Path) -> None:
-    say(f"headgate: stopped; go on with: headgate lab run {file} --out {folder}", stderr=True)
+def print_interrupted(folder: Path, told: str) -> None:
+    say(f"headgate: stopped; go on with: headgate lab run {told} --out {folder}", stderr=True)

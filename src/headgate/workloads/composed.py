@@ -12,6 +12,7 @@ from statistics import NormalDist
 
 from headgate.core.errors import InputError
 from headgate.workloads.contract import Workload
+from headgate.workloads.day_load import DayLoad
 from headgate.workloads.draws import draws
 from headgate.workloads.numbers import plain, require_length, require_rate
 from headgate.workloads.steps import Steps
@@ -222,8 +223,10 @@ class Noisy(Modified):
 
 
 def reseeded(workload: Workload, by: int) -> Workload:
-    """The same with other noise: every seed in it is so much higher."""
+    """The same with other noise, and another day where it is a day: every seed in it is so much higher."""
     match workload:
+        case DayLoad():
+            return workload.reseeded(by)
         case Sum(parts=parts):
             return Sum(tuple(reseeded(part, by) for part in parts))
         case Noisy(load=load, seed=seed):

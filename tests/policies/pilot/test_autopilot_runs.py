@@ -10,10 +10,11 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, parse_objective
 from headgate.lab.promises import cells
-from headgate.lab.promises.loads import STEP_S, make_load
+from headgate.lab.promises.loads import make_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import Workload, parse_workload
+from headgate.workloads.day_shapes import STEP_S
 from headgate.workloads.steps import Steps
 from tests.traces import needs_traces
 
