@@ -36,6 +36,15 @@ JsonOption = Annotated[
     ),
 ]
 
+SettingsFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A policy with its settings and guards, as headgate lab tune writes them.",
+        show_default=False,
+    ),
+]
+
 
 # ------------------------------------------------------------------------------------------------------------- errors
 
@@ -161,6 +170,21 @@ def key_values(option: str, items: Sequence[str]) -> dict[str, str]:
             raise InputError(f"{option} gives {key} twice, as {values[key]!r} and {value!r}; once is allowed.")
         values[key] = value
     return values
+
+
+def chosen_settings(
+    policy: str | None, file: Path | None, setting: Sequence[str] | None, guard: Sequence[str] | None
+) -> tuple[str | None, dict[str, str], dict[str, str]]:
+    """The policy with its settings and guards; what ``--set`` and ``--guard`` say comes before what a file says."""
+    settings, guards = key_values("--set", setting or []), key_values("--guard", guard or [])
+    if file is None:
+        return policy, settings, guards
+    from headgate.runtime.settings_file import read_settings
+
+    found = read_settings(file)
+    if policy not in (None, found.policy):
+        raise InputError(f"--policy {policy} does not go with --settings {file}, which is for {found.policy}.")
+    return found.policy, {**found.settings, **settings}, {**found.guards, **guards}
 
 
 # ------------------------------------------------------------------------------------------------------------- output
