@@ -44,7 +44,7 @@ def test_guards_given_beside_a_file_come_first(tmp_path: Path) -> None:
 
 
 def test_a_model_file_is_looked_for_beside_the_settings_file(tmp_path: Path) -> None:
-    path = written(tmp_path, "version: 1\npolicy: mst\nsettings: {model_file: mst.json}\n")
+    path = written(tmp_path, "version: 1\npolicy: mst-0\nsettings: {model_file: mst.json}\n")
     assert read_settings(path).settings == {"model_file": str(tmp_path / "mst.json")}
 
 
@@ -53,7 +53,7 @@ def test_a_model_file_is_looked_for_beside_the_settings_file(tmp_path: Path) -> 
     [
         ("", ":1:1: the file is empty"),
         ("policy: hpa\n", ":1:1: version is missing in a settings file"),
-        ("version: 2\npolicy: hpa\n", ":1:10: version: found 2, expected 1"),
+        ("version: 2\npolicy: hpa\n", ":1:10: version: found '2', expected 1"),
         ("version: 1\nsettings: {}\n", ":1:1: policy is missing in a settings file"),
         ("version: 1\npolicy: hpaa\n", ":2:9: policy: unknown policy 'hpaa'"),
         ("version: 1\npolicy: hpa\nguard: {}\n", ":3:1: unknown key 'guard' in a settings file, did you mean 'guards'"),

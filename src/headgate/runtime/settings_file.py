@@ -109,7 +109,9 @@ class _Reader(FieldReader):
                 known[name.text] = found[name.text]
                 self._alone(kind, owner, name.text, value)
         if len(self._problems) == before:
-            self._made(node, lambda: make_settings(kind, owner, known))
+            # What a model file says is read when the policy is made.
+            together = {name: text for name, text in known.items() if name != MODEL_FILE}
+            self._made(node, lambda: make_settings(kind, owner, together))
         return known
 
     def _alone(self, kind: type[Settings], owner: str, name: str, value: Node) -> None:
