@@ -50,6 +50,7 @@ def importance(values: Sequence[Value], scores: Sequence[float], groups: int = G
 def _labels(values: Sequence[Value], groups: int) -> list[Hashable]:
     if any(isinstance(value, bool | str) for value in values):
         return list(values)
-    ranked = sorted(values)  # type: ignore[type-var]  # all are numbers here
+    numbers = [float(value) for value in values]
+    ranked = sorted(numbers)
     # Equal values have the same first place, so that they are in one group.
-    return [ranked.index(value) * groups // len(ranked) for value in values]
+    return [ranked.index(number) * groups // len(ranked) for number in numbers]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
+from headgate.core.types import JSON
 from headgate.lab.experiments.keys import MODELS
 from headgate.lab.experiments.model import JobPart
 from headgate.lab.experiments.part_reader import content_hash
@@ -43,6 +44,7 @@ def job_of(rate: str, startup_s: float | None, model: str | None, readings: str,
         raise UnknownNameError("model", model, MODELS)
     if readings not in (known := [str(one) for one in Readings]):
         raise UnknownNameError("readings", readings, known)
+    single: float | None
     try:
         single = float(rate)
     except ValueError:
@@ -50,7 +52,7 @@ def job_of(rate: str, startup_s: float | None, model: str | None, readings: str,
     if single is not None:
         if not 0 < single < float("inf"):
             raise InputError(f"--service-rate {rate} is not allowed; it must be finite and above 0.")
-        batches = {} if model == "micro-batch" else None
+        batches: dict[str, JSON] | None = {} if model == "micro-batch" else None
         return JobPart(f"{model or 'queue'} {single:g}/s", single, batches, readings, startup_s or 0.0)
     if model not in (None, "micro-batch"):
         raise InputError(f"--model {model} does not go with --service-rate {rate}; that is of a micro-batch job.")

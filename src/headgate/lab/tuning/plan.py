@@ -79,7 +79,8 @@ class TunePlan:
 
     def missed_pct(self, row: Row) -> float | None:
         """What a run missed: late records where the objective counts records, and time in violation otherwise."""
-        late, violated = row["late_records_pct"], row["slo_violation_pct"]
+        late: float | None = row["late_records_pct"]
+        violated: float | None = row["slo_violation_pct"]
         by_records = self.objective.slo.by is By.RECORDS and late is not None
         return late if by_records else violated
 

@@ -33,7 +33,7 @@ def front_rows(tuned: Tuned) -> list[dict[str, JSON]]:
     """The default, what was chosen, and those that no other beats in both; with the settings that differ."""
     shown = {trial.number: trial for trial in (tuned.trials[0], *tuned.front, tuned.found)}
     default = tuned.plan.space.defaults()
-    rows = []
+    rows: list[dict[str, JSON]] = []
     for trial in sorted(shown.values(), key=lambda one: (one.number != 0, one.seen.total_hours, one.number)):
         changed = {name: value for name, value in trial.values.items() if value != default.get(name)}
         rows.append(

@@ -97,8 +97,8 @@ def _searched(plan: TunePlan, evaluate: Evaluate, search: Search, trials: list[T
         def on_part(share: float, begun: int = first - 1, count: int = len(asked)) -> None:
             progress(_SEARCHED * (begun + count * share) / plan.trials)
 
-        done = _batch(plan, evaluate, [Trial(first + i, one, Seen(), Status.DONE) for i, one in enumerate(asked)],
-                      trials, on_part)  # fmt: skip
+        batch = [Trial(first + place, values, Seen(), Status.RUNNING) for place, values in enumerate(asked)]
+        done = _batch(plan, evaluate, batch, trials, on_part)
         trials += done
         search.tell([trial.scores for trial in done])
 
@@ -111,7 +111,7 @@ def _batch(
     finished = [trial.seen for trial in before if trial.is_done]
     now = {trial.number: trial for trial in batch}
     for place, stretch in enumerate(plan.training):
-        running = {f"trial {trial.number}": trial for trial in now.values() if trial.is_done}
+        running = {f"trial {trial.number}": trial for trial in now.values() if trial.is_running}
         if not running:
             break
         rows = _rows(plan, stretch, evaluate, {name: trial.values for name, trial in running.items()})
@@ -137,14 +137,14 @@ def _stop_some(plan: TunePlan, now: dict[int, Trial], finished: Sequence[Seen], 
     if plan.prune is Prune.NO:
         return
     terms = terms_of(plan)
-    running = [trial for trial in now.values() if trial.is_done]
+    running = [trial for trial in now.values() if trial.is_running]
     for trial in running:
         if why := lost(trial.seen, finished, terms):
             now[trial.number] = replace(trial, status=Status.STOPPED, why=why)
     if plan.prune is Prune.HALF:
         for place in worse_half([trial.seen for trial in running], default, terms):
             trial = now[running[place].number]
-            if trial.is_done:
+            if trial.is_running:
                 now[trial.number] = replace(trial, status=Status.STOPPED, why="among the worse half of its batch")
 
 
@@ -159,9 +159,10 @@ def terms_of(plan: TunePlan) -> Terms:
 
 
 def _scored(plan: TunePlan, trial: Trial, default: Seen) -> Trial:
-    if trial.status is Status.FAILED or not trial.seen.runs:
+    if trial.status is Status.FAILED:
         return trial
-    return replace(trial, scores=scores_of(trial.seen, default, plan.allowed_pct, plan.minimise))
+    status = Status.DONE if trial.is_running else trial.status
+    return replace(trial, status=status, scores=scores_of(trial.seen, default, plan.allowed_pct, plan.minimise))
 
 
 def _rows(plan: TunePlan, stretch: Stretch, evaluate: Evaluate, wanted: Mapping[str, Values]) -> dict[str, list[Row]]:
@@ -178,7 +179,7 @@ def _default_on(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate
 def _on_all(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate, name: str, values: Values) -> Seen:
     """All parts at once; what fails here leaves nothing to compare with."""
     cases = [case for stretch in stretches for case in plan.cases(stretch, {name: values})]
-    found = _gone_on(plan, Trial(0, values, Seen(), Status.DONE), list(evaluate(cases)))
+    found = _gone_on(plan, Trial(0, values, Seen(), Status.RUNNING), list(evaluate(cases)))
     if found.status is Status.FAILED:
         raise InputError(f"{plan.space.policy} with settings {name} cannot be run on this load: {found.why}")
     return found.seen

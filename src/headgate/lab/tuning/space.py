@@ -200,7 +200,5 @@ def _number(name: str, text: str) -> float:
 
 
 def _is_allowed(part: Mapping[str, Any], value: float) -> bool:
-    return (
-        part.get("minimum", -math.inf) <= value <= part.get("maximum", math.inf)
-        and part.get("exclusiveMinimum", -math.inf) < value < part.get("exclusiveMaximum", math.inf)
-    )  # fmt: skip
+    within = part.get("minimum", -math.inf) <= value <= part.get("maximum", math.inf)
+    return bool(within and part.get("exclusiveMinimum", -math.inf) < value < part.get("exclusiveMaximum", math.inf))

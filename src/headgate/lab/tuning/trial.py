@@ -25,6 +25,7 @@ class Minimise(StrEnum):
 
 
 class Status(StrEnum):
+    RUNNING = "running"
     DONE = "done"
     STOPPED = "stopped"
     """Before its end, as it could not win any more."""
@@ -68,6 +69,10 @@ class Trial:
     status: Status
     why: str = ""
     scores: Scores | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.status is Status.RUNNING
 
     @property
     def is_done(self) -> bool:
