@@ -56,13 +56,11 @@ def test_what_is_cheap_only_on_the_load_of_the_search_is_not_recommended() -> No
 
 
 @pytest.mark.parametrize("prune", list(Prune))
-def test_stopping_saves_runs_and_sure_stopping_changes_nothing_that_is_chosen(prune: Prune) -> None:
-    whole = tune(plan_for(prune=Prune.NO), Table(near_a_target))
+def test_stopping_saves_runs_and_each_that_is_stopped_says_why(prune: Prune) -> None:
     table = Table(near_a_target)
     tuned = tune(plan_for(prune=prune), table)
-    assert len(tuned.trials) == len(whole.trials) == 41
-    stopped = [trial for trial in tuned.trials if trial.status is Status.STOPPED]
-    assert all(trial.why for trial in stopped)
+    assert len(tuned.trials) == 41
+    assert all(trial.why for trial in tuned.trials if trial.status is Status.STOPPED)
     assert (tuned.saved_pct > 0) is (prune is not Prune.NO)
     held_back = 2 * len(tuned.plan.held_back) * len(tuned.plan.seeds)
     assert len(table.asked) == tuned.runs + held_back
