@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headgate.lab.tuning.trial import Minimise, Seen, scores_of
+from headgate.lab.tuning.trial import FAR, Minimise, Seen, scores_of
 
 
 class Prune(StrEnum):
@@ -47,11 +47,12 @@ def lost(seen: Seen, finished: Sequence[Seen], terms: Terms) -> str | None:
     missed_pct = sum(seen.missed_pct) / terms.runs
     for other in finished:
         their_hours, their_pct = other.total_hours, other.mean_missed_pct
-        if terms.minimise is Minimise.COST and their_pct <= terms.allowed_pct:
-            # Of those that keep the objective the cheapest is wanted, so that either is enough.
-            if missed_pct > terms.allowed_pct:
+        if their_pct <= terms.allowed_pct:
+            # Of those that keep the objective the cheapest is wanted: the others are of interest only near to it.
+            is_cost = terms.minimise is Minimise.COST
+            if missed_pct > (1 if is_cost else FAR) * terms.allowed_pct:
                 return f"at least {missed_pct:.3g} % missed, where {terms.allowed_pct:.3g} % are allowed"
-            if their_hours < hours:
+            if is_cost and their_hours < hours:
                 return f"at least {hours:.3g} instance-hours, beaten by {their_hours:.3g}"
         if their_hours < hours and their_pct <= missed_pct:
             return (

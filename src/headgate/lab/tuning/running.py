@@ -41,7 +41,7 @@ class Tuned:
 
     @property
     def front(self) -> list[Trial]:
-        return pareto_front(self.trials)
+        return pareto_front(self.trials, self.plan.allowed_pct)
 
     @property
     def runs(self) -> int:

@@ -14,6 +14,9 @@ MISSED = 10.0
 """Where one number is followed, settings that miss the objective come after all that keep it; so many times dearer than
 the default nothing is."""
 
+FAR = 4.0
+"""What misses so many times what is allowed is no choice for anybody, however cheap."""
+
 
 class Minimise(StrEnum):
     """What a search makes small."""
@@ -97,7 +100,8 @@ def scores_of(seen: Seen, default: Seen, allowed_pct: float, minimise: Minimise)
     cost = seen.total_hours / max(default.first(seen.runs).total_hours, 1e-9)
     missed_pct = seen.mean_missed_pct
     if minimise is Minimise.BOTH:
-        return cost, missed_pct
+        # Otherwise a search would spend its time on what is cheap because nearly all is missed.
+        return (MISSED + missed_pct if missed_pct > FAR * allowed_pct else cost), missed_pct
     return (min(cost, MISSED) if missed_pct <= allowed_pct else MISSED + missed_pct - allowed_pct,)
 
 
@@ -113,10 +117,12 @@ def chosen(trials: Sequence[Trial], allowed_pct: float) -> Trial:
     return min(done, key=lambda one: (one.seen.mean_missed_pct, one.seen.total_hours, one.number))
 
 
-def pareto_front(trials: Sequence[Trial]) -> list[Trial]:
-    """Those that no other beats in both cost and what is missed, the cheapest first."""
+def pareto_front(trials: Sequence[Trial], allowed_pct: float) -> list[Trial]:
+    """Those that no other beats in both cost and what is missed, the cheapest first; without those that are far from
+    what is asked, unless all are."""
     front: list[Trial] = []
     done = [trial for trial in trials if trial.is_done]
+    done = [trial for trial in done if trial.seen.mean_missed_pct <= FAR * allowed_pct] or done
     for trial in sorted(done, key=lambda one: (one.seen.total_hours, one.seen.mean_missed_pct, one.number)):
         if not front or trial.seen.mean_missed_pct < front[-1].seen.mean_missed_pct:
             front.append(trial)
