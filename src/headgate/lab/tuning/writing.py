@@ -12,8 +12,10 @@ from headgate._version import __version__
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
 from headgate.lab.files import write_file
+from headgate.lab.tuning.dimension import Value
 from headgate.lab.tuning.importance import importances
 from headgate.lab.tuning.running import Tuned
+from headgate.lab.tuning.space import GUARDS
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.settings_file import VERSION as SETTINGS_VERSION
 
@@ -24,7 +26,14 @@ def write_settings(path: Path, tuned: Tuned, home: Path) -> None:
     """What is recommended, as :func:`~headgate.runtime.settings_file.read_settings` takes it; where the default stays,
     only what the user has fixed."""
     plan = tuned.plan
-    settings, guards = plan.space.split(tuned.recommended)
+    texts, guard_texts = plan.space.split(tuned.recommended)
+    settings: dict[str, JSON] = {**texts}
+    guards: dict[str, JSON] = {**guard_texts}
+    for name, value in tuned.recommended.items():
+        if name.startswith(GUARDS):
+            guards[name.removeprefix(GUARDS)] = _unquoted(value)
+        else:
+            settings[name] = _unquoted(value)
     if MODEL_FILE in settings:
         # Files are looked for beside the settings file.
         settings[MODEL_FILE] = os.path.relpath(home / settings[MODEL_FILE], path.parent)
@@ -52,6 +61,11 @@ def write_settings(path: Path, tuned: Tuned, home: Path) -> None:
     out = io.StringIO()
     writer.dump(plain, out)
     write_file(path, out.getvalue())
+
+
+def _unquoted(value: Value) -> Value:
+    """As people would write it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def tuned_to_json(tuned: Tuned) -> dict[str, JSON]:
