@@ -13,9 +13,10 @@ import typer
 
 from headgate.cli.common import (
     JsonOption,
+    SettingsFileOption,
     check_target,
+    chosen_settings,
     duration_s,
-    key_values,
     make_console,
     prepare_folder,
     write_json,
@@ -57,9 +58,10 @@ def run(  # noqa: PLR0913 - one parameter per option
     no_load: Annotated[bool, typer.Option("--no-load", help="Others send the records to the topic.")] = False,
     objective: Annotated[str, typer.Option(metavar="TEXT", help="What is to be kept.")] = "latency p95 < 10s",
     executors: Annotated[str, typer.Option(metavar="LO..HI", help="The fewest and the most executors.")] = "1..4",
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")] = (
-        DEFAULT_POLICY
-    ),
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default=DEFAULT_POLICY),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,6 +72,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
     ] = None,
+    settings: SettingsFileOption = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -143,6 +146,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     check_target(json_file)
     require_plotly()
     application = find_application(name)
+    decides, chosen, guards = chosen_settings(policy, settings, setting, guard)
     fewest, most = _bounds("--executors", executors)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     load = _load(no_load, workload, name, lasting_s, (speed, keys, skew, seed))
@@ -152,9 +156,9 @@ def run(  # noqa: PLR0913 - one parameter per option
         source=_one_of("--source", source, SOURCES),  # type: ignore[arg-type] # it is one of them
         folder=RunFolder.at(place, checkpoint),
         objective=parse_objective(objective).within(fewest, most),
-        policy=policy,
-        settings=key_values("--set", setting or []),
-        guards=key_values("--guard", guard or []),
+        policy=decides or DEFAULT_POLICY,
+        settings=chosen,
+        guards=guards,
         load=load,
         seconds=lasting_s if no_load else None,
         bootstrap=bootstrap,

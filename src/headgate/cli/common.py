@@ -36,6 +36,15 @@ JsonOption = Annotated[
     ),
 ]
 
+SettingsFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A policy with its settings and guards, as headgate lab tune writes them.",
+        show_default=False,
+    ),
+]
+
 
 # ------------------------------------------------------------------------------------------------------------- errors
 
@@ -163,6 +172,21 @@ def key_values(option: str, items: Sequence[str]) -> dict[str, str]:
     return values
 
 
+def chosen_settings(
+    policy: str | None, file: Path | None, setting: Sequence[str] | None, guard: Sequence[str] | None
+) -> tuple[str | None, dict[str, str], dict[str, str]]:
+    """The policy with its settings and guards; what ``--set`` and ``--guard`` say comes before what a file says."""
+    settings, guards = key_values("--set", setting or []), key_values("--guard", guard or [])
+    if file is None:
+        return policy, settings, guards
+    from headgate.runtime.settings_file import read_settings
+
+    found = read_settings(file)
+    if policy not in (None, found.policy):
+        raise InputError(f"--policy {policy} does not go with --settings {file}, which is for {found.policy}.")
+    return found.policy, {**found.settings, **settings}, {**found.guards, **guards}
+
+
 # ------------------------------------------------------------------------------------------------------------- output
 
 
@@ -183,17 +207,17 @@ def say(sentence: str, *, stderr: bool = False) -> None:
 
 @contextmanager
 def progress_bar(
-    description: str, *, after_s: float = 1.0, counted: int | None = None
+    description: str, *, after_s: float = 1.0, counted: int | None = None, word: str = "runs"
 ) -> Iterator[Callable[[float], None]]:
     """Gives a function to call with the share that is done, 0 to 1.
 
     The bar shows on standard error, only on a terminal, only when the work takes longer than ``after_s``, and leaves no
-    trace. Where ``counted`` says how many runs the work is, it tells how many of them are done.
+    trace. Where ``counted`` says how many runs, or what ``word`` says, the work is, it tells how many of them are done.
     """
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    told = [] if counted is None else [TextColumn("{task.fields[done]}")]
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), *told)
+    counts = [] if counted is None else [TextColumn("{task.fields[done]}")]
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), *counts)
     # A single run may take minutes: the time left is told from longer ago than usual.
     bar = Progress(*columns, console=make_console(stderr=True), transient=True, speed_estimate_period=600.0)
     task = bar.add_task(description, total=1.0, done="")
@@ -205,7 +229,8 @@ def progress_bar(
         if not shown and bar.console.is_terminal and time.monotonic() - began_s >= after_s:
             bar.start()
             shown = True
-        bar.update(task, completed=share, done="" if counted is None else f"{round(share * counted)} of {counted} runs")
+        told = "" if counted is None else f"{round(share * counted)} of {counted} {word}"
+        bar.update(task, completed=share, done=told)
 
     try:
         yield show

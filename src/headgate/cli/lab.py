@@ -18,6 +18,7 @@ from headgate.cli.common import (
 from headgate.cli.lab_experiment import is_experiment, run_file, run_named, write_new
 from headgate.cli.lab_results import results
 from headgate.cli.lab_traces import traces
+from headgate.cli.lab_tune import tune
 from headgate.core.errors import InputError
 
 lab = typer.Typer(
@@ -145,3 +146,4 @@ def schema(json_file: JsonOption = None) -> None:
 
 lab.command()(results)
 lab.command()(traces)
+lab.command()(tune)

@@ -10,9 +10,10 @@ import typer
 
 from headgate.cli.common import (
     JsonOption,
+    SettingsFileOption,
     check_target,
+    chosen_settings,
     duration_s,
-    key_values,
     make_console,
     progress_bar,
     write_json,
@@ -65,6 +66,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
     ] = None,
+    settings: SettingsFileOption = None,
     objective: Annotated[
         str,
         typer.Option(
@@ -193,7 +195,10 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         "seconds": duration_s("--seconds", seconds),
         "seed": seed,
     }
-    decides = Rules.from_file(rules) if rules is not None else policy or DEFAULT_POLICY
+    if rules is not None and settings is not None:
+        raise InputError(f"--settings {settings} and --rules {rules} do not go together; one of them decides.")
+    named, chosen, guards = chosen_settings(policy, settings, setting, guard)
+    decides = Rules.from_file(rules) if rules is not None else named or DEFAULT_POLICY
     learned = None if state is None else read_state(state, decides if isinstance(decides, str) else "rules")
     kept = nullcontext(None) if journal is None else closing(SqliteJournal(journal))
     with kept as open_journal, progress_bar("Simulating") as progress:
@@ -201,8 +206,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             decides,
             offered,
             objective=asked,
-            settings=key_values("--set", setting or []),
-            guards=key_values("--guard", guard or []),
+            settings=chosen,
+            guards=guards,
             constraints=constraints,
             start=asked.min_instances if start is None else start,
             state=learned,

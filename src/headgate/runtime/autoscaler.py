@@ -37,6 +37,7 @@ from headgate.runtime.metrics import require_metrics
 from headgate.runtime.mode import Mode, mode_named
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.objective_file import read_objective
+from headgate.runtime.settings_file import with_settings_file
 from headgate.runtime.shadows import refuse_alike
 from headgate.runtime.switch import PolicySwitch, RuleFileWatch
 from headgate.runtime.wiring import wire
@@ -153,13 +154,13 @@ class Autoscaler:
 def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     spark: SparkSession | StreamingContext,
     objective: str | Objective | Mapping[str, JSON] | Path = "latency p95 < 10s",
-    policy: str | PolicyMaker = DEFAULT_POLICY,
+    policy: str | PolicyMaker | None = None,
     executors: tuple[int, int] | None = None,
     *,
     price: float | None = None,
     job: str | None = None,
     queries: Sequence[str] | None = None,
-    settings: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | str | Path | None = None,
     guards: Mapping[str, object] | None = None,
     constraints: str | Path | RulePolicy | None = None,
     metrics: Mapping[str, MetricSource] | None = None,
@@ -181,7 +182,8 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
       how long it holds, a day where nothing is said, and what all executors may cost
     - ``price``: what an executor costs for an hour, in the unit of that cost
     - ``policy``: a name from ``headgate policies`` or a policy that is set up, such as ``Rules.from_file(…)``;
-      ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
+      autopilot where nothing is said. ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
+    - ``settings`` may also be the path of a settings file, which ``headgate lab tune`` writes: it says which policy
     - ``constraints``: a rule file of constraints, which hold whatever the policy decides
     - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name, or
       ``headgate.rules.Observed("name", "column")`` of a ``df.observe``
@@ -204,6 +206,8 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     goal = goal_of(objective, executors, price)
     clock = SystemClock()
     # Everything that can be wrong with the arguments is found out before the session is touched.
+    named, settings, guards = with_settings_file(policy, settings, guards)
+    policy = DEFAULT_POLICY if named is None else named
     chosen = preview_policy(policy, goal, settings, seed)
     guards_for(chosen, guards)
     chosen_mode = mode_named(mode)

@@ -76,18 +76,25 @@ def read_parts(runs: Path, *, repair: bool = False) -> pa.Table:
     good as never run.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    tables = []
-    for path in sorted(runs.glob("part-*.parquet")):
-        try:
-            tables.append(pq.read_table(path, schema=schema()))
-        except (OSError, pa.ArrowInvalid) as error:
-            if not repair:
-                raise InputError(f"{path} cannot be read; run the experiment again, which replaces it.") from error
-            path.unlink()
+    found = (read_part(path, repair=repair) for path in sorted(runs.glob("part-*.parquet")))
+    tables = [table for table in found if table is not None]
     whole = pa.concat_tables(tables) if tables else schema().empty_table()
     first: dict[int, int] = {}
     for index, place in enumerate(whole.column("place").to_pylist()):
         first.setdefault(place, index)
     return whole.take(pa.array(first.values(), pa.int64())).sort_by("place")
+
+
+def read_part(path: Path, *, repair: bool) -> pa.Table | None:
+    """The rows of one file; ``None`` of one that was broken and is gone now."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, schema=schema())
+    except (OSError, pa.ArrowInvalid) as error:
+        if not repair:
+            raise InputError(f"{path} cannot be read; run the experiment again, which replaces it.") from error
+        path.unlink()
+        return None
