@@ -4,8 +4,8 @@
 the plots, which take a while). A page asks for a table by the line ``<!-- settings -->``, or
 ``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers,
 ``retention`` that of what journals keep.
-``<!-- benchmark: NAME -->`` asks for what a benchmark measured; ``--benchmarks`` first takes over what the last
-``make bench`` measured.
+``<!-- benchmark: NAME -->`` asks for what a benchmark measured, ``<!-- benchmark: NAME where KEY=VALUE; … -->`` for the
+rows of which that is true; ``--benchmarks`` first takes over what the last ``make bench`` measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ DOCS = ROOT / "docs"
 MEASURED = DOCS / "benchmarks"
 OTHER_SETTINGS = {"guards": GuardSettings, "retention": Retention}
 BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
-BENCHMARK = re.compile(r"<!-- benchmark: (?P<name>[\w-]+) -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL)
+BENCHMARK = re.compile(
+    r"<!-- benchmark: (?P<name>[\w.-]+)(?P<where> where [^>]+)? -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL
+)
 
 LIVE = ("rouaux-5.3.5", "giannakopoulos-live", "azimi-live")
 """Experiments on real Spark: ``headgate lab run NAME --json artifacts/benchmarks/NAME.json``."""
@@ -56,15 +58,20 @@ def settings_table(name: str) -> str:
     return _table(("setting", "default", "allowed", "what it is"), rows) if rows else "It has no settings.\n"
 
 
-def benchmark_table(name: str) -> str:
+def benchmark_table(name: str, where: str = "") -> str:
     """A Markdown table of what a benchmark measured when its results were last taken over."""
     rows = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))["rows"]
-    return _table(
-        [key.replace("_", " ") for key in rows[0]], [[_number(value) for value in row.values()] for row in rows]
-    )
+    asked = dict(one.strip().split("=", 1) for one in where.split(";") if one)
+    found = [row for row in rows if all(_number(row[key]) == value for key, value in asked.items())]
+    names = [key for key in rows[0] if key not in asked]
+    return _table([key.replace("_", " ") for key in names], [[_number(row[key]) for key in names] for row in found])
 
 
 def _number(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -91,7 +98,9 @@ def with_tables(page: Path) -> str:
         return f"{marker}\n\n{settings_table(name)}\n<!-- /settings -->\n"
 
     def fill_benchmark(match: re.Match[str]) -> str:
-        return f"<!-- benchmark: {match['name']} -->\n\n{benchmark_table(match['name'])}\n<!-- /benchmark -->\n"
+        where = match["where"] or ""
+        table = benchmark_table(match["name"], where.removeprefix(" where "))
+        return f"<!-- benchmark: {match['name']}{where} -->\n\n{table}\n<!-- /benchmark -->\n"
 
     return BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8")))
 

@@ -156,12 +156,34 @@ def test_a_job_may_be_as_fast_as_one_that_was_measured(tmp_path: Path) -> None:
     assert (late[0] < 10, late[1] > 50) == (True, True), "three of them get through 30 records/s, or 16"
 
 
+def test_a_job_may_be_told_by_a_service_model() -> None:
+    service = "saturating:rate=10,contention=0.05,pause=3s,skew=20%,startup=40s"
+    run = simulated(*REACTIVE, "--service-rate", service)["run"]
+    assert (run["service_rate_per_s"], run["startup_s"], run["model"]) == (10.0, 40.0, "micro-batch")
+    assert (run["micro_batch"]["rescale_pause_s"], run["micro_batch"]["skew"]) == (3.0, 0.2)
+    assert len(run["micro_batch"]["speed_up"]) == run["max_instances"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--service-rate", "fast"), "--service-rate 'fast' is neither a number nor a file; write for example 10"),
         (("--service-rate", "mst.json", "--model", "queue"), "--model queue does not go with the model file mst.json"),
         (("--service-rate", "mst.json"), "model file 'mst.json' has version None; version 1 is needed"),
+        (("--service-rate", "retrogade:rate=10"), "unknown service model 'retrogade', did you mean 'retrograde'?"),
+        (("--service-rate", "saturating:rate=10"), "service model 'saturating:rate=10' lacks contention; write for"),
+        (
+            ("--service-rate", "retrograde:rate=10,contention=0.03,coherency=0.002"),
+            "gets through most at 22.0 instances, which is not below the 10 that are allowed",
+        ),
+        (
+            ("--service-rate", "linear:rate=10", "--model", "queue"),
+            "--model queue does not go with the service model linear:rate=10; it is of a micro-batch job.",
+        ),
+        (
+            ("--service-rate", "linear:rate=10,startup=30s", "--startup", "10s"),
+            "--startup 10s does not go with startup= in the service model linear:rate=10,startup=30s; one is enough.",
+        ),
     ],
 )
 def test_a_service_rate_that_is_none_is_told(

@@ -9,7 +9,8 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Sample
-from headgate.lab.what_if import Contender, recorded_load, what_if
+from headgate.lab.recorded import recorded_load
+from headgate.lab.what_if import Contender, what_if
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
@@ -46,7 +47,9 @@ def test_others_come_to_what_they_would_have(run: SimulationResult) -> None:
     assert list(found) == ["hpa", "static"]
     assert found["hpa"].instance_seconds == pytest.approx(truly.instance_seconds, rel=0.1)
     assert found["static"].instance_seconds == pytest.approx(8 * 2400, rel=0.05)
-    assert found["static"].late_records_pct == pytest.approx(0, abs=0.1)
+    # Until the eight are there, some are late.
+    fixed = recorded("static", settings={"instances": 8}).summary
+    assert found["static"].late_records_pct == pytest.approx(fixed.late_records_pct, abs=0.1)
     assert found["static"].cost == pytest.approx(0.5 * 8 * 2400 / 3600, rel=0.05)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.live.replays import assert_it_can_be_replayed
 from tests.live.support import eventually
 
 
@@ -97,6 +98,7 @@ def test_it_keeps_its_objective_for_less_than_the_smallest_fixed_size_that_does(
     fixed = told["fixed_sizes_simulated"].values()
     as_good = [one["instance_seconds"] for one in fixed if one["late_records_pct"] <= 5]
     assert told["summary"]["instance_seconds"] < min(as_good)
+    assert_it_can_be_replayed(tmp_path / "journal.db")
 
 
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The micro-batch job, against batches worked out by hand."""
 
+import math
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -333,6 +335,8 @@ def test_an_instance_that_leaves_finishes_its_task(at_s: float, cores: int, thro
         ("cold_factor", 0.5, "finite and at least 1"),
         ("cold_batches", -1, "not negative"),
         ("cold_task_s", -1, "finite and not negative"),
+        ("off_s", ((5.0, 1.0), (4.0, 1.0)), "pairs of times that do not fall and finite seconds"),
+        ("off_s", ((5.0, math.nan),), "pairs of times that do not fall and finite seconds"),
         ("task_overhead_s", -1, "finite and not negative"),
         ("rescale_pause_s", float("inf"), "finite and not negative"),
         ("noise", float("nan"), "finite and not negative"),
@@ -461,3 +465,21 @@ def test_a_job_that_stands_still_goes_on_where_it_was(stops: list[tuple[float, f
     running.advance(end_s + 0.1)
     first = running.samples()["job"].batches[0]
     assert first.ended_s == pytest.approx(end_s)
+
+
+@pytest.mark.parametrize("partitions", [None, 4])
+def test_batches_are_off_by_what_is_said_and_what_one_cannot_make_up_for_is_left_to_the_next(
+    partitions: int | None,
+) -> None:
+    plain = MicroBatch(trigger_interval_s=10, overhead_s=1, partitions=partitions)
+    off = replace(plain, off_s=((10.0, 3.0), (30.0, -1.0), (50.0, -9.0)))
+    times_s = []
+    for model in (plain, off):
+        job = MicroBatchJob(parse_workload("constant:10"), 25.0, model, readings="perfect")
+        ended_s: list[float] = []
+        job.on_batch = lambda at_s, records, ends=ended_s: ends.append(at_s)  # type: ignore[misc]  # a default of its own
+        job.advance(100.0)
+        times_s.append(ended_s)
+    longer_s = [one_s - usual_s for usual_s, one_s in zip(*times_s, strict=True)]
+    # A batch has four seconds of work, of which a tenth is always left.
+    assert longer_s == pytest.approx([3.0, 0.0, -1.0, 0.0, -3.6, -3.6, -1.8, 0.0, 0.0])

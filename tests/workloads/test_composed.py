@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
 from headgate.workloads import Workload, parse_workload
-from headgate.workloads.composed import Clipped, Noisy, Scaled, Shifted, Sum, end_of
+from headgate.workloads.composed import Clipped, Noisy, Scaled, Shifted, Sum, end_of, reseeded
 from headgate.workloads.load import Load
+from headgate.workloads.parse import workload_files
 from tests.workloads.generated import SHAPES, SUMS, TIMES, WORKLOADS
 
 WRITTEN = st.recursive(
@@ -144,3 +145,19 @@ def test_when_it_ends(tmp_path: Path, spec: str, end_s: float | None) -> None:
 def test_half_and_half_is_the_whole(workload: Workload) -> None:
     halves = Sum((Scaled(workload, 0.5), Scaled(workload, 0.5)))
     assert halves.arrivals(10.0, 500.0) == pytest.approx(workload.arrivals(10.0, 500.0), abs=1e-6)
+
+
+def test_other_seeds_change_the_noise_wherever_it_is_and_nothing_else() -> None:
+    spec = "((constant:10 | noise 10% every 60s seed {}) * 2 | shift 5s | clip 0..50) + constant:3"
+    again = reseeded(parse_workload(spec.format(3)), 4)
+    assert again == parse_workload(spec.format(7))
+    assert reseeded(parse_workload("constant:10"), 4) == parse_workload("constant:10")
+
+
+def test_files_are_found_in_the_folder_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "load.csv").write_text("timestamp,rate\n0,10\n60,20\n")
+    spec = "csv:load.csv * 2 + csv:load.csv | noise 5%"
+    assert workload_files(spec) == ["load.csv", "load.csv"]
+    assert end_of(parse_workload(spec, tmp_path)) == 120
+    with pytest.raises(InputError, match="cannot be read"):
+        parse_workload(spec, tmp_path / "elsewhere")

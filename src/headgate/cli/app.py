@@ -16,6 +16,7 @@ from headgate.cli.load import load
 from headgate.cli.mst import mst
 from headgate.cli.pipeline import pipeline
 from headgate.cli.policies import policies
+from headgate.cli.replay import replay
 from headgate.cli.report import report
 from headgate.cli.rules import rules
 from headgate.cli.simulate import simulate
@@ -46,6 +47,7 @@ app.command()(simulate)
 app.add_typer(policies, name="policies")
 app.command()(explain)
 app.command()(report)
+app.command()(replay)
 app.command()(mst)
 app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")

@@ -182,17 +182,21 @@ def say(sentence: str, *, stderr: bool = False) -> None:
 
 
 @contextmanager
-def progress_bar(description: str, *, after_s: float = 1.0) -> Iterator[Callable[[float], None]]:
+def progress_bar(
+    description: str, *, after_s: float = 1.0, counted: int | None = None
+) -> Iterator[Callable[[float], None]]:
     """Gives a function to call with the share that is done, 0 to 1.
 
     The bar shows on standard error, only on a terminal, only when the work takes longer than ``after_s``, and leaves no
-    trace.
+    trace. Where ``counted`` says how many runs the work is, it tells how many of them are done.
     """
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=make_console(stderr=True), transient=True)
-    task = bar.add_task(description, total=1.0)
+    told = [] if counted is None else [TextColumn("{task.fields[done]}")]
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), *told)
+    # A single run may take minutes: the time left is told from longer ago than usual.
+    bar = Progress(*columns, console=make_console(stderr=True), transient=True, speed_estimate_period=600.0)
+    task = bar.add_task(description, total=1.0, done="")
     began_s = time.monotonic()
     shown = False
 
@@ -201,7 +205,7 @@ def progress_bar(description: str, *, after_s: float = 1.0) -> Iterator[Callable
         if not shown and bar.console.is_terminal and time.monotonic() - began_s >= after_s:
             bar.start()
             shown = True
-        bar.update(task, completed=share)
+        bar.update(task, completed=share, done="" if counted is None else f"{round(share * counted)} of {counted} runs")
 
     try:
         yield show

@@ -127,7 +127,9 @@ def _what_if(reader: JournalReader, picked: JournalRun, shadows: Iterable[str]) 
     contenders = [Contender(run.policy, run.settings), *(Contender(name, {}) for name in shadows)]
     try:
         objective = objective_of(run)
-        return what_if(reader.observations(run=picked.number), contenders, objective, run.operators[0], seed=run.seed)
+        observations, decisions = reader.observations(run=picked.number), reader.decisions(run=picked.number)
+        operator = run.operators[0]
+        return what_if(observations, contenders, objective, operator, decisions=decisions, seed=run.seed)
     except InputError as error:
         return str(error)
 

@@ -7,9 +7,24 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, make_console, progress_bar, write_json
+from headgate.cli.common import (
+    STANDARD_OUTPUT,
+    JsonOption,
+    check_target,
+    make_console,
+    progress_bar,
+    write_json,
+)
+from headgate.cli.lab_experiment import is_experiment, run_file, write_new
+from headgate.cli.lab_results import results
+from headgate.cli.lab_traces import traces
+from headgate.core.errors import InputError
 
-lab = typer.Typer(no_args_is_help=True, help="Named experiments that anybody can run again.", rich_markup_mode="rich")
+lab = typer.Typer(
+    no_args_is_help=True,
+    help="Experiments: named ones that anybody can run again, and your own.",
+    rich_markup_mode="rich",
+)
 
 
 @lab.command("list")
@@ -32,16 +47,33 @@ def list_scenarios(json_file: JsonOption = None) -> None:
 
 @lab.command()
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which experiment; headgate lab list names them.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="Which experiment; headgate lab list names them. Or a file.")
+    ],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Gets the results of a file; one that was stopped goes on.",
+            show_default="lab/NAME-TIME",
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="A Spark cluster to spread a file's runs over.", show_default="local[*]"),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Run one experiment and show its table, with the figures of its source document beside it.
+    """Run one experiment and show its table: a named one, with the figures of its source document beside it, or a file
+    of your own, which headgate lab new writes.
 
     [bold]Examples[/bold]
       [cyan]headgate lab run russo-table-1 --json table.json --report table.html[/cyan]
+      [cyan]headgate lab run my.yaml --out lab/my[/cyan]
     """
     from rich.table import Table
     from rich.text import Text
@@ -51,6 +83,11 @@ def run(
 
     check_target(json_file)
     check_target(None if report is None else str(report))
+    if is_experiment(name):
+        run_file(Path(name), out, master or "local[*]", report, json_file)
+        return
+    if out is not None or master is not None:
+        raise InputError(f"--out and --master go with an experiment file; {name} is a named experiment.")
     found = find_scenario(name)
     with progress_bar(name) as progress:
         outcome = found.run(progress)
@@ -68,3 +105,33 @@ def run(
     console.print(table)
     for note in outcome.notes:
         console.print(Text(f"\n{note}", style="dim"))
+
+
+@lab.command()
+def new(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The file to write.")] = Path("experiment.yaml"),
+) -> None:
+    """Write a commented experiment file to start from; it runs as it is.
+
+    [bold]Example[/bold]
+      [cyan]headgate lab new my.yaml && headgate lab run my.yaml[/cyan]
+    """
+    check_target(file)
+    write_new(file)
+
+
+@lab.command()
+def schema(json_file: JsonOption = None) -> None:
+    """Print the JSON schema of experiment files, for editors that complete and check by it.
+
+    [bold]Example[/bold]
+      [cyan]headgate lab schema --json experiment.schema.json[/cyan]
+    """
+    from headgate.lab.experiments.schema import json_schema
+
+    check_target(json_file)
+    write_json(json_schema(), json_file or STANDARD_OUTPUT)
+
+
+lab.command()(results)
+lab.command()(traces)

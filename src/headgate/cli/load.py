@@ -57,7 +57,8 @@ def load(  # noqa: PLR0913 - one parameter per option
       gaussian:base=0,peak=100,center=30m,sigma=8m
       ramp:from=10,to=100,over=10m
       spike:base=10,peak=70,at=300s,width=300s
-      csv:PATH, with columns timestamp and count or rate
+      csv:PATH or parquet:PATH, with columns timestamp and count or rate; also csv:PATH,time=ts,count=n,repair=yes
+      levels:PATH, with lines of seconds, level
       trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
       several of them: "csv:load.csv * 3 + spike:base=0,peak=70,at=2h,width=5m | clip 0..500 | shift 1h | noise 10%"
 
@@ -70,6 +71,7 @@ def load(  # noqa: PLR0913 - one parameter per option
     from headgate.cli.load_view import load_view
     from headgate.runtime.clock import SystemClock
     from headgate.workloads.load import Load, parse_speed
+    from headgate.workloads.notes import notes_of
     from headgate.workloads.replay import Replay
 
     check_target(json_file)
@@ -90,7 +92,7 @@ def load(  # noqa: PLR0913 - one parameter per option
         described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **asked.to_json()}
         write_json(described | _as_json(result), json_file)
     if json_file != "-":
-        for sentence in _sentences(result, topic):
+        for sentence in (*notes_of(asked.offered), *_sentences(result, topic)):
             say(sentence)
     if result.answers.failed or result.unanswered:
         raise typer.Exit(1)

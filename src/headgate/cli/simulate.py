@@ -32,14 +32,14 @@ COMPARED_SIZES = 10
 def simulate(  # noqa: PLR0913 - one parameter per option
     *,
     workload: Annotated[
-        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, csv:PATH or trace:NAME.")
+        str, typer.Option(metavar="SPEC", help="What arrives: a shape with its parameters, a file or trace:NAME.")
     ],
     service_rate: Annotated[
         str,
         typer.Option(
-            metavar="RATE|FILE",
-            help="Records per second that one instance processes; or a model file of headgate mst, by which several "
-            "may add up to less.",
+            metavar="RATE|MODEL|FILE",
+            help="Records per second that one instance processes; or a service model, or a model file of headgate mst, "
+            "by which several may add up to less.",
         ),
     ],
     seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the run is, in simulated time.")],
@@ -86,7 +86,12 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         int | None,
         typer.Option(metavar="N", help="Instances at the start; the minimum where not given.", show_default=False),
     ] = None,
-    startup: Annotated[str, typer.Option(metavar="DURATION", help="Time until a new instance can work.")] = "0s",
+    startup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Time until a new instance can work.", show_default="0s; or as the model says"
+        ),
+    ] = None,
     startup_spread: Annotated[
         float, typer.Option(metavar="SIGMA", help="How much start-up times differ: the deviation of their logarithm.")
     ] = 0.0,
@@ -99,7 +104,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         typer.Option(
             metavar="MODEL",
             help="How the job works: queue or micro-batch.",
-            show_default="queue; micro-batch with a model file",
+            show_default="queue; micro-batch with a service model or a model file",
         ),
     ] = None,
     readings: Annotated[
@@ -143,9 +148,15 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       gaussian:base=0,peak=100,center=30m,sigma=8m
       ramp:from=10,to=100,over=10m
       spike:base=10,peak=70,at=300s,width=300s
-      csv:PATH, with columns timestamp and count or rate
+      csv:PATH or parquet:PATH, with columns timestamp and count or rate; also csv:PATH,time=ts,count=n,repair=yes
+      levels:PATH, with lines of seconds, level
       trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
       several of them: "csv:load.csv * 3 + spike:base=0,peak=70,at=2h,width=5m | clip 0..500 | shift 1h | noise 10%"
+
+    What several instances add up to is told by --service-rate:
+      10, so many times as much as one
+      saturating:rate=10,contention=0.05, or retrograde:rate=10,contention=0.03,coherency=0.02; each also with
+      pause=30s, skew=20% and startup=60s
 
     [bold]Examples[/bold]
       [cyan]headgate simulate --workload constant:25 --service-rate 10 --seconds 10m[/cyan]
@@ -161,6 +172,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.objective_file import text_or_file
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
+    from headgate.workloads.notes import notes_of
 
     check_target(json_file, journal=journal)
     check_target(report, journal=journal)
@@ -172,9 +184,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     asked = _asked(text_or_file(objective).priced(price), min_instances, max_instances)
     offered = parse_workload(workload)
     options: dict[str, Any] = {
-        **_service(service_rate, model),
+        "startup_s": 0.0 if startup is None else duration_s("--startup", startup),
+        **_service(service_rate, model, startup, asked.max_instances),
         "readings": readings,
-        "startup_s": duration_s("--startup", startup),
         "startup_spread": startup_spread,
         "drain_s": duration_s("--drain", drain),
         "interval_s": duration_s("--interval", interval),
@@ -207,7 +219,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     if json_file is not None:
         write_json(result.to_json(), json_file)
     else:
-        _print(result, asked, report, journal)
+        _print(result, asked, report, journal, notes_of(offered))
 
 
 def _asked(objective: Objective, fewest: int | None, most: int | None) -> Objective:
@@ -233,22 +245,39 @@ def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -
     return compared
 
 
-def _service(rate: str, model: str | None) -> dict[str, Any]:
-    """How fast the job is: by a number, or as it was measured."""
+def _service(rate: str, model: str | None, startup: str | None, max_instances: int) -> dict[str, Any]:
+    """How fast the job is: by a number, by a service model, or as it was measured."""
     from headgate.runtime.model_file import measured_job
 
     try:
         return {"service_rate_per_s": float(rate), "model": model or "queue"}
     except ValueError:
-        if not Path(rate).exists():
-            raise InputError(
-                f"--service-rate {rate!r} is neither a number nor a file; write for example 10, or the model file "
-                "that headgate mst has written."
-            ) from None
+        pass
+    is_file = Path(rate).exists()
+    if not is_file and ":" not in rate:
+        raise InputError(
+            f"--service-rate {rate!r} is neither a number nor a file; write for example 10, "
+            "saturating:rate=10,contention=0.05, or the model file that headgate mst has written."
+        )
     if model not in (None, "micro-batch"):
-        raise InputError(f"--model {model} does not go with the model file {rate}; it is of a micro-batch job.")
+        kind = "model file" if is_file else "service model"
+        raise InputError(f"--model {model} does not go with the {kind} {rate}; it is of a micro-batch job.")
+    if not is_file:
+        return _modelled(rate, startup, max_instances)
     single, batches = measured_job(Path(rate))
     return {"service_rate_per_s": single, "model": batches}
+
+
+def _modelled(text: str, startup: str | None, max_instances: int) -> dict[str, Any]:
+    from headgate.simulation.service_models import parse_service_model
+
+    service = parse_service_model(text)
+    found = {"service_rate_per_s": service.rate_per_s, "model": service.micro_batch(max_instances)}
+    if service.startup_s is None:
+        return found
+    if startup is not None:
+        raise InputError(f"--startup {startup} does not go with startup= in the service model {text}; one is enough.")
+    return {**found, "startup_s": service.startup_s}
 
 
 def _write_report(
@@ -276,7 +305,9 @@ def _write_report(
     )
 
 
-def _print(result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None) -> None:
+def _print(
+    result: SimulationResult, objective: Objective, report: Path | None, journal: Path | None, notes: list[str]
+) -> None:
     from rich.text import Text
 
     from headgate.cli.run_view import figures, plots, print_changes, print_standing
@@ -286,6 +317,8 @@ def _print(result: SimulationResult, objective: Objective, report: Path | None, 
     run = result.run
     told = f" on {run['workload']} for {format_duration(run['seconds'])}, objective {objective}\n"
     console.print(Text.assemble((str(run["policy"]), "bold cyan"), told))
+    for note in notes:
+        console.print(Text(note, style="dim"), soft_wrap=True)
     console.print(plots(result.record.series(), console))
     console.print()
     console.print(figures(result.summary, objective))

@@ -20,38 +20,10 @@ from types import MappingProxyType
 from typing import ClassVar, TypeAlias
 
 from headgate.core.errors import InputError
+from headgate.core.guarded import EachOperator
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.units import format_duration
 from headgate.core.window import Change, Window
-
-
-class EachOperator:
-    """A guard that looks at one operator at a time."""
-
-    __slots__ = ()
-    name: ClassVar[str]
-
-    def __call__(self, window: Window, decision: Decision) -> Decision:
-        verdicts = {name: self._noted(window, decision.at_s, verdict) for name, verdict in decision.verdicts.items()}
-        return Decision(decision.at_s, decision.policy, verdicts, decision.role)
-
-    def _noted(self, window: Window, now: Instant, verdict: Verdict) -> Verdict:
-        target, why = self.limit(window, now, verdict)
-        return Verdict(
-            verdict.operator,
-            verdict.current,
-            verdict.proposed,
-            target,
-            verdict.code,
-            verdict.reason,
-            verdict.numbers,
-            (*verdict.notes, GuardNote(self.name, verdict.target, target, why)),
-        )
-
-    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
-        """The target that is left, and why it differs (empty when it does not)."""
-        raise NotImplementedError
-
 
 OwnBounds: TypeAlias = Mapping[str, tuple[int, int]]
 """Fewest and most instances of the operators that have bounds of their own."""
@@ -81,6 +53,7 @@ class Useful(EachOperator):
     """Adds no instance that could find nothing to do: a job's work comes in so many pieces and no more."""
 
     name: ClassVar[str] = "useful"
+    lets_holds_pass: ClassVar[bool] = True
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         sample = window.sample(verdict.operator)
@@ -117,6 +90,7 @@ class Strategy(EachOperator):
     """
 
     name: ClassVar[str] = "strategy"
+    lets_holds_pass: ClassVar[bool] = True
     kind: StrategyKind
     granularity: int
     min_instances: int
@@ -155,6 +129,7 @@ class StepLimit(EachOperator):
     """No single change is larger than this."""
 
     name: ClassVar[str] = "step-limit"
+    lets_holds_pass: ClassVar[bool] = True
     max_out: int | None
     max_in: int | None
 
@@ -174,6 +149,7 @@ class Hysteresis(EachOperator):
     """
 
     name: ClassVar[str] = "hysteresis"
+    lets_holds_pass: ClassVar[bool] = True
     gain_out: float = 1.0
     gain_in: float = 1.0
 
@@ -198,6 +174,7 @@ class AllowedSizes(EachOperator):
     """Goes to a size that is possible: the next larger one, unless there is none."""
 
     name: ClassVar[str] = "sizes"
+    lets_holds_pass: ClassVar[bool] = True
     allowed: Mapping[str, tuple[int, ...]]
     """By operator, rising."""
 
@@ -216,6 +193,7 @@ class GuardTimes(EachOperator):
     """Waits after a change before the next one, per direction of both (rouaux §4.2)."""
 
     name: ClassVar[str] = "guard-times"
+    lets_holds_pass: ClassVar[bool] = True
     out_after_out_s: float = 0.0
     out_after_in_s: float = 0.0
     in_after_out_s: float = 0.0
@@ -246,6 +224,7 @@ class Monotonicity(EachOperator):
     """No scale-in when latency rose after a scale-out; no scale-out when it fell after a scale-in (azimi Alg. 5)."""
 
     name: ClassVar[str] = "monotonicity"
+    lets_holds_pass: ClassVar[bool] = True
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         last = window.last_change(verdict.operator)
@@ -275,6 +254,7 @@ class HoldWhilePending(EachOperator):
     """
 
     name: ClassVar[str] = "pending"
+    lets_holds_pass: ClassVar[bool] = True
     timeout_s: float
     growth_waits: bool = False
     """Whether growing waits, too."""
@@ -304,6 +284,7 @@ class HoldWhileRecovering(EachOperator):
     """
 
     name: ClassVar[str] = "recovering"
+    lets_holds_pass: ClassVar[bool] = True
     timeout_s: float
     growth_waits: bool = False
 
@@ -334,6 +315,7 @@ class NeverInBlind(EachOperator):
     """Never scales in without a fresh reading; scaling out stays possible."""
 
     name: ClassVar[str] = "blind"
+    lets_holds_pass: ClassVar[bool] = True
     stale_after_s: float
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:

@@ -47,9 +47,10 @@ class RollingSums:
             self._buckets.popleft()
 
     def _put(self, number: int, amounts: Sequence[float], share: float) -> None:
-        if not self._buckets or self._buckets[-1][0] < number:
-            self._buckets.append((number, [0.0] * self._columns))
-        held = self._buckets[-1][1]
+        newest, held = self._buckets[-1] if self._buckets else (None, [])
+        if newest is None or newest < number:
+            held = [0.0] * self._columns
+            self._buckets.append((number, held))
         for column, amount in enumerate(amounts):
             held[column] += amount * share
 

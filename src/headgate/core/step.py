@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.core.contracts import Guard, Policy
+from headgate.core.guarded import guarded
 from headgate.core.types import Decision, Instant, Proposal, Target, Verdict
 from headgate.core.window import Window
 
 
 def step(policy: Policy, guards: Sequence[Guard], now: Instant, window: Window) -> Decision:
     """What to do now, with the reason, the numbers behind it and what each guard did."""
-    decision = _unguarded(policy.name, now, window, policy.decide(now, window))
-    for guard in guards:
-        decision = guard(window, decision)
-    return decision
+    return guarded(guards, window, _unguarded(policy.name, now, window, policy.decide(now, window)))
 
 
 def hold(policy_name: str, now: Instant, window: Window, code: str, reason: str) -> Decision:
@@ -39,13 +37,6 @@ def _unguarded(policy_name: str, now: Instant, window: Window, proposal: Proposa
         target = proposal.targets.get(name) or Target(
             instances.planned, "no-opinion", f"{policy_name} has no opinion on {name}"
         )
-        verdicts[name] = Verdict(
-            operator=name,
-            current=instances.planned,
-            proposed=target.instances,
-            target=target.instances,
-            code=target.code,
-            reason=target.reason,
-            numbers=target.numbers,
-        )
+        size = target.instances
+        verdicts[name] = Verdict(name, instances.planned, size, size, target.code, target.reason, target.numbers)
     return Decision(now, policy_name, verdicts)

@@ -328,7 +328,7 @@ class Outcome(StrEnum):
     @property
     def is_taken(self) -> bool:
         """Whether the decided size is now the plan."""
-        return self not in (Outcome.REFUSED, Outcome.FAILED)
+        return self is not Outcome.REFUSED and self is not Outcome.FAILED
 
 
 _GRAVITY = (Outcome.UNCHANGED, Outcome.ACCEPTED, Outcome.DELIVERED, Outcome.REFUSED, Outcome.FAILED)
@@ -354,6 +354,8 @@ class Receipt:
     @property
     def outcome(self) -> Outcome:
         """The gravest of the answers."""
+        if len(self.answers) == 1:
+            return next(iter(self.answers.values())).outcome
         return max((answer.outcome for answer in self.answers.values()), key=_GRAVITY.index, default=Outcome.UNCHANGED)
 
     @property

@@ -10,7 +10,8 @@ from headgate.core.types import Batch, Startup
 from headgate.lab.batch_times import BatchTimes
 
 SEEN_WITHIN_S = 1.0
-"""That a first task has ended is seen when it is next looked, which may be so much later."""
+"""That a first task has ended is seen when it is next looked, which may be so much later where it is not said
+otherwise."""
 
 
 def joined_s(startup: Startup) -> float:
@@ -18,11 +19,11 @@ def joined_s(startup: Startup) -> float:
     return startup.requested_s + startup.registered_after_s
 
 
-def first_batch(startup: Startup, batches: Sequence[Batch]) -> Batch | None:
+def first_batch(startup: Startup, batches: Sequence[Batch], seen_within_s: float = SEEN_WITHIN_S) -> Batch | None:
     """The batch in which a new instance had its first task: the one that was running as it came, or one after it."""
     not_before_s = joined_s(startup)
     if startup.first_task_after_s is not None:
-        not_before_s = max(not_before_s, startup.requested_s + startup.first_task_after_s - SEEN_WITHIN_S)
+        not_before_s = max(not_before_s, startup.requested_s + startup.first_task_after_s - seen_within_s)
     return next((batch for batch in batches if batch.records and batch.ended_s > not_before_s), None)
 
 
@@ -40,7 +41,9 @@ def first_task_extra_s(startup: Startup, batch: Batch, task_s: float) -> float |
     return max(0.0, ended_s - max(joined_s(startup), batch.started_s) - task_s)
 
 
-def cold_task_s(startups: Sequence[Startup], batches: Sequence[Batch], times: BatchTimes) -> float:
+def cold_task_s(
+    startups: Sequence[Startup], batches: Sequence[Batch], times: BatchTimes, seen_within_s: float = SEEN_WITHIN_S
+) -> float:
     """What new instances cost a batch that is cut into tasks, at the median; 0 where batches are not.
 
     That is what the first task of one takes longer, and what the batches take longer until it is warm.
@@ -48,9 +51,9 @@ def cold_task_s(startups: Sequence[Startup], batches: Sequence[Batch], times: Ba
     if times.tasks is None:
         return 0.0
     found: dict[float, float] = {}
-    others = without_first_tasks(startups, batches)
+    others = without_first_tasks(startups, batches, seen_within_s)
     for startup in startups:
-        batch = first_batch(startup, batches)
+        batch = first_batch(startup, batches, seen_within_s)
         if batch is None:
             continue
         task_s = times.task_overhead_s + batch.records / times.tasks / (times.rate_per_s / times.cores)
@@ -63,7 +66,9 @@ def cold_task_s(startups: Sequence[Startup], batches: Sequence[Batch], times: Ba
     return median(found.values()) if found else 0.0
 
 
-def without_first_tasks(startups: Sequence[Startup], batches: Sequence[Batch]) -> list[Batch]:
+def without_first_tasks(
+    startups: Sequence[Startup], batches: Sequence[Batch], seen_within_s: float = SEEN_WITHIN_S
+) -> list[Batch]:
     """The batches in which no instance had its first task."""
-    held_up = [first_batch(startup, batches) for startup in startups]
+    held_up = [first_batch(startup, batches, seen_within_s) for startup in startups]
     return [batch for batch in batches if not any(batch is one for one in held_up)]

@@ -25,7 +25,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Batch, Decision, Startup, Verdict
 from headgate.lab.batch_times import BatchTimes, fit_batch_times
-from headgate.lab.cold_starts import cold_task_s, without_first_tasks
+from headgate.lab.cold_starts import SEEN_WITHIN_S, cold_task_s, without_first_tasks
 from headgate.runtime.summary import RunRecord, Summary, summarise
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
 from headgate.simulation.batch_readings import Readings
@@ -57,11 +57,15 @@ class Recording:
     max_records_per_batch: float | None = None
     cores: int = 1
     partitions: int | None = None
+    seen_within_s: float = SEEN_WITHIN_S
+    """How long after the end of an instance's first task that was seen, at most."""
+    lead_s: float = 0.0
+    """What lies before the first reading: it is simulated, but no figure is of it."""
 
     @classmethod
     def of(cls, record: RunRecord, load: Workload, **about: Any) -> Recording:
         """What a record of a run tells, with the load that was offered and what is known ``about`` the job."""
-        operator, start_s = record.operator, record.start_s
+        operator, start_s = record.operator, record.start_s - about.get("lead_s", 0.0)
         if not record.observations:
             raise InputError("0 observations are not enough for a recording; at least one is needed.")
         samples = [seen.samples[operator] for seen in record.observations if operator in seen.samples]
@@ -130,7 +134,9 @@ def calibrate(recording: Recording, *others: Recording) -> Calibration:
     parts = [recording, *(one.shifted(by_s) for one, by_s in zip(others, ends_s, strict=False))]
     batches, tasks = [batch for part in parts for batch in part.batches], recording.partitions
     startups = [startup for part in parts for startup in part.startups]
-    times = fit_batch_times(without_first_tasks(startups, batches), cores=recording.cores, tasks=tasks)
+    within_s = recording.seen_within_s
+    others_than_first = without_first_tasks(startups, batches, within_s)
+    times = fit_batch_times(others_than_first, cores=recording.cores, tasks=tasks)
     if times is None:
         raise InputError(
             f"{len(batches)} batches do not tell how long batches take; some of different sizes are needed, "
@@ -149,7 +155,7 @@ def calibrate(recording: Recording, *others: Recording) -> Calibration:
             partitions=recording.partitions,
             # Where tasks are known, all that new instances cost is told by their first ones.
             cold_factor=times.cold_factor if tasks is None else 1.0,
-            cold_task_s=cold_task_s(startups, batches, times),
+            cold_task_s=cold_task_s(startups, batches, times, within_s),
             task_overhead_s=times.task_overhead_s,
             noise=times.noise,
         ),
@@ -196,7 +202,15 @@ def replay_course(
         engine.apply(decisions[-1])
         size = target
     engine.advance(recording.seconds)
-    return replace(kernel.course(), sizes=engine.sizes(OPERATOR)), decisions
+    course = replace(kernel.course(), sizes=engine.sizes(OPERATOR))
+    return cut(course, recording.lead_s), decisions
+
+
+def cut(course: Course, from_s: float) -> Course:
+    """A course without what was paid for before a time; its records are all in it."""
+    sizes = course.sizes[course.sizes[:, 1] > from_s]
+    begins_s = np.maximum(sizes[:, 0], from_s)
+    return replace(course, from_s=max(course.from_s, from_s), sizes=np.column_stack([begins_s, sizes[:, 1:]]))
 
 
 def compare(measured: Summary, simulated: Summary) -> dict[str, float | None]:

@@ -6,25 +6,94 @@ that acted is simulated, too: what differs between the rows is then the policy, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from headgate.core.errors import InputError
-from headgate.core.objective import Objective
-from headgate.core.types import JSON, Observation, Sample
-from headgate.lab.fidelity import Calibration, Recording, calibrate
-from headgate.runtime.simulate import simulate
-from headgate.runtime.summary import RunRecord, Summary
-from headgate.workloads.steps import Steps
+from headgate.core.objective import LatencySlo, Objective
+from headgate.core.types import Decision, Observation
+from headgate.lab.batch_offsets import as_held_up, as_it_happened
+from headgate.lab.fidelity import Calibration, Recording, calibrate, cut, replay
+from headgate.lab.recorded import from_first_reading, looked_every_s, recording_of
+from headgate.runtime.counted import course_of
+from headgate.runtime.simulate import SimulationResult, simulate
+from headgate.runtime.summary import Summary, summarise
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A policy that acted, or was a shadow."""
+    """A policy that acted, or was a shadow, or might have acted."""
 
     policy: str
-    settings: Mapping[str, JSON]
+    settings: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class RecordedJob:
+    """A run of one operator, and the simulated job that was calibrated to it."""
+
+    operator: str
+    recording: Recording
+    calibration: Calibration
+    observations: Sequence[Observation]
+    """From the first reading on."""
+    decisions: Sequence[Decision]
+    interval_s: float
+    """How often was looked."""
+
+    @classmethod
+    def of(
+        cls,
+        observations: Sequence[Observation],
+        decisions: Sequence[Decision],
+        objective: Objective,
+        operator: str = "job",
+    ) -> RecordedJob:
+        """A run that tells too little of its load or its batches is an ``InputError``."""
+        recording = recording_of(observations, decisions, objective, operator)
+        told = from_first_reading(observations, operator)
+        return cls(operator, recording, calibrate(recording), told, decisions, looked_every_s(told))
+
+    def measured(self, objective: Objective, asked: Objective) -> Summary:
+        """What the run came to by what its engine counted, as another objective would judge it than was ``asked``."""
+        course = course_of(self.observations, self.operator)
+        if _bound_s(objective, self.operator) != _bound_s(asked, self.operator):
+            # What was counted as late was so by another bound.
+            course = replace(course, counted_late=None)
+        return summarise(course, self.decisions, objective, self.operator)
+
+    def again(self, objective: Objective) -> Summary:
+        """What the recorded load and sizes come to on the simulated job, held up as the recorded one was."""
+        return replay(self.recording, as_it_happened(self.recording, self.calibration, objective), objective)
+
+    def as_foretold(self, objective: Objective) -> Summary:
+        """What they come to on the job that policies are simulated on: new instances cost what they usually do."""
+        return replay(self.recording, as_held_up(self.recording, self.calibration, objective), objective)
+
+    def under(
+        self,
+        contender: Contender,
+        objective: Objective,
+        *,
+        seed: int = 0,
+        progress: Callable[[float], None] | None = None,
+    ) -> tuple[Summary, SimulationResult]:
+        """What a policy comes to under the recorded load."""
+        recording = self.recording
+        asked = objective.fitting(max(1, recording.start))
+        result = simulate(
+            contender.policy,
+            recording.load,
+            objective=asked,
+            settings=contender.settings,
+            start=asked.clamp(recording.start),
+            interval_s=self.interval_s,
+            seconds=recording.seconds,
+            seed=seed,
+            progress=progress,
+            **as_held_up(recording, self.calibration, objective).options,
+        )
+        assert result.record.truth is not None
+        return summarise(cut(result.record.truth, recording.lead_s), result.decisions, asked), result
 
 
 def what_if(
@@ -33,66 +102,17 @@ def what_if(
     objective: Objective,
     operator: str = "job",
     *,
+    decisions: Sequence[Decision] = (),
     seed: int = 0,
 ) -> dict[str, Summary]:
     """The figures that each contender comes to under the recorded load, by its name.
 
     A run that tells too little of its load or its batches is an ``InputError``.
     """
-    record = RunRecord(objective, operator)
-    for observation in observations:
-        record(observation, None)
-    samples = [seen.samples[operator] for seen in observations if operator in seen.samples]
-    load = recorded_load(samples)
-    batches = [batch for sample in samples for batch in sample.batches]
-    trigger_s = max((batch.trigger_interval_s for batch in batches), default=0.0)
-    recording = Recording.of(record, load, trigger_interval_s=trigger_s)
-    calibration = calibrate(recording)
-    asked = objective.fitting(max(1, recording.start))
-    return {
-        one.policy: _simulated(one, load, asked, asked.clamp(recording.start), calibration, _interval_s(samples), seed)
-        for one in contenders
-    }
+    job = RecordedJob.of(observations, decisions, objective, operator)
+    return {one.policy: job.under(one, objective, seed=seed)[0] for one in contenders}
 
 
-def recorded_load(samples: Sequence[Sample]) -> Steps:
-    """What arrived between the readings of a run, in seconds from the first of them."""
-    start_s = samples[0].at_s if samples else 0.0
-    times_s, rates = [0.0], []
-    for before, after in pairwise(samples):
-        if after.at_s > before.at_s:
-            came = 0.0 if before.arrived is None or after.arrived is None else float(after.arrived - before.arrived)
-            times_s.append(after.at_s - start_s)
-            # A counter that went back was started anew.
-            rates.append(max(0.0, came) / (after.at_s - before.at_s))
-    if not any(rates):
-        raise InputError(f"{len(samples)} readings do not tell what arrived; two with a count are needed.")
-    return Steps(times_s, rates, "recorded load")
-
-
-def _interval_s(samples: Sequence[Sample]) -> float:
-    """How often was looked, in the median: a journal may have been thinned."""
-    spans_s = sorted(after.at_s - before.at_s for before, after in pairwise(samples) if after.at_s > before.at_s)
-    return spans_s[len(spans_s) // 2]
-
-
-def _simulated(
-    contender: Contender,
-    load: Steps,
-    objective: Objective,
-    start: int,
-    calibration: Calibration,
-    interval_s: float,
-    seed: int,
-) -> Summary:
-    return simulate(
-        contender.policy,
-        load,
-        objective=objective,
-        settings=contender.settings,
-        start=start,
-        interval_s=interval_s,
-        seconds=load.end_s,
-        seed=seed,
-        **calibration.options,
-    ).summary
+def _bound_s(objective: Objective, operator: str) -> float | None:
+    slo = objective.slo_of(operator)
+    return slo.bound_s if isinstance(slo, LatencySlo) else None

@@ -128,6 +128,14 @@ def open_session(master_url: str, name: str, settings: Mapping[str, str], log: P
 
     ``log`` gets what the driver has to say, where that is not to go where all else goes.
     """
+    session = plain_session(master_url, name, settings, log)
+    # It has asked for the first executors; from here on it would act by itself.
+    session.sparkContext._jsc.sc().executorAllocationManager().get().stop()
+    return session
+
+
+def plain_session(master_url: str, name: str, settings: Mapping[str, str], log: Path | None = None) -> SparkSession:
+    """A session on any cluster, whose size is its own business."""
     from pyspark.sql import SparkSession
 
     # Spark starts Python sources and workers by this name; they must find what this process finds.
@@ -138,8 +146,6 @@ def open_session(master_url: str, name: str, settings: Mapping[str, str], log: P
     with contextlib.nullcontext() if log is None else _stderr_to(log):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # It has asked for the first executors; from here on it would act by itself.
-    session.sparkContext._jsc.sc().executorAllocationManager().get().stop()
     return session
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from headgate.rules.keys import Key
+from headgate.rules.keys import DURATION, Key
 
 VERSION = 1
-_DURATION = {"type": ["string", "number"], "pattern": r"^\s*(\d+(\.\d+)?|\.\d+)\s*(ms|s|m|h|d)?\s*$", "minimum": 0}
 _NAME = {"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"}
 _TOPIC = {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,249}$"}
 _COUNT = {"type": "integer", "minimum": 1}
@@ -18,7 +17,7 @@ FILE_KEYS = {
     "objective": Key("What is asked from end to end, such as latency p95 < 30s.", _OBJECTIVE, required=True),
     "policy": Key("Who decides the sizes; headgate policies lists them. autopilot where not given.", _NAME),
     "settings": Key("Settings of the policy.", _SCALARS),
-    "interval": Key("Time between two decisions, such as 5s.", _DURATION),
+    "interval": Key("Time between two decisions, such as 5s.", DURATION),
     "seed": Key("Of the policy's randomness.", {"type": "integer", "minimum": 0}),
     "load": Key("What is sent into the first topic while the pipeline runs.", {"$ref": "#/$defs/load"}),
     "topics": Key(
@@ -48,7 +47,7 @@ JOB_KEYS = {
         {"type": "array", "minItems": 2, "maxItems": 2, "items": _COUNT},
     ),
     "price": Key("What an executor costs for an hour, in any unit.", {"type": "number", "minimum": 0}),
-    "trigger": Key("Time between two batches, such as 2s; 0s for as soon as possible.", _DURATION),
+    "trigger": Key("Time between two batches, such as 2s; 0s for as soon as possible.", DURATION),
     "max_records_per_batch": Key(
         "How many records one batch takes at most; as many as get done in time where not given.", _COUNT
     ),
@@ -64,7 +63,7 @@ LOAD_KEYS = {
         "How many records come when, as headgate load has it, such as constant:20.", {"type": "string"}, required=True
     ),
     "to": Key("The topic that gets the records.", _TOPIC, required=True),
-    "seconds": Key("How long it lasts, such as 4m; needed where the workload has no end.", _DURATION),
+    "seconds": Key("How long it lasts, such as 4m; needed where the workload has no end.", DURATION),
     "speed": Key("How many times faster than the clock.", {"type": ["number", "string"]}),
     "app": Key("Whose records they are; numbered where not given.", {"type": "string"}),
     "keys": Key("How many different keys records have.", _COUNT),

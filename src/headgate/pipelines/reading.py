@@ -15,7 +15,7 @@ from headgate.pipelines.functions import find_build
 from headgate.pipelines.keys import FILE_KEYS, JOB_KEYS, LOAD_KEYS, MEANT, VERSION
 from headgate.pipelines.model import DEFAULT_INTERVAL_S, DEFAULT_PARTITIONS, DEFAULT_TRIGGER_S, Build, Job, Pipeline
 from headgate.policies.frame.base import policy_class
-from headgate.rules.fields import FieldReader, Fields
+from headgate.rules.fields import FieldReader, Fields, number_not_negative, whole_number
 from headgate.rules.nodes import Mapping, Node, RuleErrors, Scalar, ScalarKind, Sequence, described
 from headgate.rules.yaml_form import yaml_nodes
 from headgate.workloads.load import Load
@@ -50,15 +50,14 @@ class _Reader(FieldReader):
             self._problem(root, "the file is empty; expected version, objective and jobs.")
             raise RuleErrors(self._source, self._problems)
         fields = self._fields(root, "a pipeline file", FILE_KEYS)
-        if "version" in fields:
-            self._version(fields["version"][1])
+        self._version(fields, VERSION)
         jobs = self._jobs(fields)
         load, load_to = self._load(fields)
         objective = self._value(fields, "objective", lambda text: parse_objective(str(text)))
         policy = self._value(fields, "policy", lambda text: policy_class(str(text)).name) or DEFAULT_POLICY
-        settings = self._plain(fields, "settings")
+        settings: dict[str, object] = {**self._plain(fields, "settings")}
         interval_s = self._duration(fields, "interval")
-        seed = self._value(fields, "seed", lambda text: _whole(text, 0)) or 0
+        seed = self._value(fields, "seed", lambda text: whole_number(text, 0)) or 0
         topics = self._topics(fields, jobs, load_to)
         name = self._value(fields, "name", lambda text: _named("name", text)) or re.sub(r"\W+", "-", self._path.stem)
         if interval_s == 0:
@@ -82,21 +81,17 @@ class _Reader(FieldReader):
             ),
         )
         if made is not None:
-            self._check_whole(made, fields, root)
+            self._checkwhole_number(made, fields, root)
         if made is None or self._problems:
             raise RuleErrors(self._source, self._problems)
         return made
 
-    def _check_whole(self, pipeline: Pipeline, fields: Fields, root: Node) -> None:
+    def _checkwhole_number(self, pipeline: Pipeline, fields: Fields, root: Node) -> None:
         """What can only be seen with all parts together: the graph, and whether the policy can be made."""
         if self._made(fields["jobs"][0], lambda: pipeline.topology, "jobs") is None:
             return
         where = fields["settings"][1] if "settings" in fields else fields["objective"][1]
         self._made(where, lambda: (pipeline.objective.prices(pipeline.topology), pipeline.make_policy()))
-
-    def _version(self, node: Node) -> None:
-        if not (isinstance(node, Scalar) and node.kind is ScalarKind.NUMBER and node.text == str(VERSION)):
-            self._problem(node, f"version: found {described(node)}, expected {VERSION}, the only version there is.")
 
     # ------------------------------------------------------------------------------------------------------- the jobs
 
@@ -130,11 +125,11 @@ class _Reader(FieldReader):
         reads, writes = self._read_topics(fields), self._topic_in(fields, "to")
         executors, state = self._range(fields, "executors"), self._range(fields, "state_partitions")
         fewest, most = executors or (Job.min_executors, Job.max_executors)
-        price = self._value(fields, "price", _price)
+        price = self._value(fields, "price", number_not_negative)
         trigger_s = self._duration(fields, "trigger")
-        most_records = self._value(fields, "max_records_per_batch", lambda text: _whole(text, 1))
+        most_records = self._value(fields, "max_records_per_batch", lambda text: whole_number(text, 1))
         slo: Slo | None = self._value(fields, "objective", lambda text: parse_slo(str(text)))
-        spark = {key: str(value) for key, value in self._plain(fields, "spark").items()}
+        spark = self._plain(fields, "spark")
         if writes is not None and writes in reads:
             self._problem(fields["to"][1], f"to: found {writes!r}, which the job also reads; expected another topic.")
         if len(self._problems) > before or writes is None:
@@ -161,7 +156,7 @@ class _Reader(FieldReader):
         if len(items) != 2:
             self._problem(node, f"{key}: found {described(node)}, expected the fewest and the most, as [1, 4].")
             return None
-        fewest, most = (self._scalar(item, key, lambda text: _whole(text, 1)) for item in items)
+        fewest, most = (self._scalar(item, key, lambda text: whole_number(text, 1)) for item in items)
         if fewest is None or most is None:
             return None
         if fewest > most:
@@ -208,7 +203,7 @@ class _Reader(FieldReader):
             return partitions
         for key, value in node.entries:
             name = self._scalar(key, "topics", _topic)
-            count = self._scalar(value, "topics", lambda text: _whole(text, 1))
+            count = self._scalar(value, "topics", lambda text: whole_number(text, 1))
             if name is not None and name not in used and not self._problems:
                 listed = ", ".join(used)
                 self._problem(key, f"topics: no job reads or writes {name!r}; those that are used: {listed}.")
@@ -244,22 +239,6 @@ class _Reader(FieldReader):
         load = self._made(inner["workload"][1], lambda: _checked_load(options), "load")
         return load, to
 
-    def _plain(self, fields: Fields, key: str) -> dict[str, object]:
-        """A mapping of names to plain values."""
-        if key not in fields:
-            return {}
-        node = fields[key][1]
-        if not isinstance(node, Mapping):
-            self._problem(node, f"{key}: found {described(node)}, expected names and values.")
-            return {}
-        found: dict[str, object] = {}
-        for name, value in node.entries:
-            if isinstance(name, Scalar) and isinstance(value, Scalar) and value.kind is not ScalarKind.NOTHING:
-                found[name.text] = value.text
-            else:
-                self._problem(value, f"{key}: found {described(value)}, expected a plain value.")
-        return found
-
 
 def _checked_load(options: dict[str, str]) -> Load:
     load = Load.from_options(options)
@@ -278,19 +257,3 @@ def _topic(text: object) -> str:
     if not _TOPIC.fullmatch(str(text)) or str(text) in (".", ".."):
         raise InputError(f"topic {text!r} is not usable; letters, digits, '.', '_' and '-' are, 249 at most.")
     return str(text)
-
-
-def _whole(text: object, least: int) -> int:
-    if not str(text).isdecimal() or len(str(text)) > 9 or int(str(text)) < least:
-        raise InputError(f"found {text!r}, expected a whole number of at least {least}.")
-    return int(str(text))
-
-
-def _price(text: object) -> float:
-    try:
-        price = float(str(text))
-    except ValueError:
-        price = -1.0
-    if not 0 <= price < float("inf"):
-        raise InputError(f"found {text!r}, expected a number that is not negative.")
-    return price

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headgate.core.contracts import Guard
+from headgate.core.guarded import EachOperator
 from headgate.core.guards import (
-    EachOperator,
     GuardTimes,
     HoldWhilePending,
     HoldWhileRecovering,
@@ -54,6 +54,7 @@ class ForbiddenScaling(EachOperator):
     """No scale-in, or no scaling at all, while a constraint forbids it."""
 
     name: ClassVar[str] = "constraint-forbids"
+    lets_holds_pass: ClassVar[bool] = True
     constraints: tuple[Constraint, ...]
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:

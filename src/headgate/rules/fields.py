@@ -73,6 +73,28 @@ class FieldReader:
     def _duration(self, fields: Fields, key: str) -> float | None:
         return self._value(fields, key, lambda text: parse_duration_s(str(text)))
 
+    def _version(self, fields: Fields, version: int) -> None:
+        node = fields["version"][1] if "version" in fields else None
+        if node is None or (isinstance(node, Scalar) and (node.kind, node.text) == (ScalarKind.NUMBER, str(version))):
+            return
+        self._problem(node, f"version: found {described(node)}, expected {version}, the only version there is.")
+
+    def _plain(self, fields: Fields, key: str) -> dict[str, str]:
+        """A mapping of names to plain values, as text."""
+        if key not in fields:
+            return {}
+        node = fields[key][1]
+        if not isinstance(node, MappingNode):
+            self._problem(node, f"{key}: found {described(node)}, expected names and values.")
+            return {}
+        found: dict[str, str] = {}
+        for name, value in node.entries:
+            if isinstance(name, Scalar) and isinstance(value, Scalar) and value.kind is not ScalarKind.NOTHING:
+                found[name.text] = value.text
+            else:
+                self._problem(value, f"{key}: found {described(value)}, expected a plain value.")
+        return found
+
     def _text(self, node: Node, key: str, expected: str) -> str | None:
         if isinstance(node, Scalar) and node.kind is ScalarKind.TEXT:
             return node.text
@@ -95,6 +117,22 @@ class FieldReader:
 
     def _problem(self, node: Node, message: str) -> None:
         self._problems.append(Problem(self._source, node.position, message))
+
+
+def whole_number(text: object, least: int) -> int:
+    if not str(text).isdecimal() or len(str(text)) > 9 or int(str(text)) < least:
+        raise InputError(f"found {text!r}, expected a whole number of at least {least}.")
+    return int(str(text))
+
+
+def number_not_negative(text: object) -> float:
+    try:
+        number = float(str(text))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise InputError(f"found {text!r}, expected a number that is not negative.")
+    return number
 
 
 def _unknown_key(found: str, what: str, keys: Mapping[str, Key], meanings: Mapping[str, str]) -> str:

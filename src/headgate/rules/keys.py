@@ -8,7 +8,7 @@ from typing import Any
 from headgate.core.metrics import Aggregation
 
 VERSION = 1
-_DURATION = {"type": ["string", "number"], "pattern": r"^\s*(\d+(\.\d+)?|\.\d+)\s*(ms|s|m|h|d)?\s*$", "minimum": 0}
+DURATION = {"type": ["string", "number"], "pattern": r"^\s*(\d+(\.\d+)?|\.\d+)\s*(ms|s|m|h|d)?\s*$", "minimum": 0}
 _SIZE = {
     "oneOf": [
         {"type": "integer", "minimum": 1},
@@ -56,15 +56,15 @@ RULE_KEYS = {
         },
         required=True,
     ),
-    "with_no_scale_out_since": Key("Only if the operator was not scaled out for this long, such as 5m.", _DURATION),
-    "with_no_scale_in_since": Key("Only if the operator was not scaled in for this long, such as 5m.", _DURATION),
+    "with_no_scale_out_since": Key("Only if the operator was not scaled out for this long, such as 5m.", DURATION),
+    "with_no_scale_in_since": Key("Only if the operator was not scaled in for this long, such as 5m.", DURATION),
 }
 TRIGGER_KEYS = {
     "metric": Key("What is compared, such as backlog, latency or utilization.", _NAME, required=True),
     "above": Key("Beyond this: 300, 300 records, 30 %, 5 s or 300 records/s.", _QUANTITY),
     "below": Key("Under this: 300, 300 records, 30 %, 5 s or 300 records/s.", _QUANTITY),
     "for_at_least": Key(
-        "How long it must have been so, such as 30s; 0s for a single reading.", _DURATION, required=True
+        "How long it must have been so, such as 30s; 0s for a single reading.", DURATION, required=True
     ),
     "on": Key(
         "Which readings must be so: all readings, average, median or a share such as 90 % of readings.",

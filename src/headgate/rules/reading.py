@@ -30,7 +30,7 @@ from headgate.rules.model import (
     Trigger,
     require_name,
 )
-from headgate.rules.nodes import Mapping, Node, Position, RuleErrors, Scalar, ScalarKind, Sequence, described
+from headgate.rules.nodes import Mapping, Node, Position, RuleErrors, Scalar, ScalarKind, Sequence
 from headgate.rules.schedule import Schedule, time_zone
 from headgate.rules.units import Quantity, parse_quantity
 
@@ -66,8 +66,7 @@ class _Reader(FieldReader):
             self._problem(root, "the file is empty; expected 'rules:' or 'constraints:' with a list under it.")
             raise RuleErrors(self._source, self._problems)
         fields = self._fields(root, "a rule file", FILE_KEYS)
-        if "version" in fields:
-            self._version(fields["version"][1])
+        self._version(fields, VERSION)
         metrics = self._list(fields, "metrics", self._own_metric)
         self._metrics.update(metrics)
         rules = self._list(fields, "rules", self._rule)
@@ -82,10 +81,6 @@ class _Reader(FieldReader):
             if policy is not None:
                 return policy
         raise RuleErrors(self._source, self._problems)
-
-    def _version(self, node: Node) -> None:
-        if not (isinstance(node, Scalar) and node.kind is ScalarKind.NUMBER and node.text == str(VERSION)):
-            self._problem(node, f"version: found {described(node)}, expected {VERSION}, the only version there is.")
 
     def _own_metric(self, node: Node) -> str | None:
         name = self._text(node, "a metric", "a name such as fraud_score")

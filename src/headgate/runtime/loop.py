@@ -194,6 +194,8 @@ class ControlLoop:
 
     def _resumed(self, decision: Decision) -> Decision:
         """The first decision of a job that starts again, which gives it back the size it had."""
+        if not self._resuming:
+            return decision
         lifted = decision
         for guard in self._resuming:
             lifted = guard(self.history, lifted)
@@ -211,7 +213,7 @@ class ControlLoop:
             self.history.record(taken)
 
     def _let_shadows_decide(self, now: Instant, decision: Decision) -> None:
-        decided = self.shadows.decide(now, self.history, self._note)
+        decided = self.shadows.decide(now, self.history, self._note) if self.shadows else []
         for shadow in decided:
             self._write(partial(_journal_decision, shadow))
         for watcher in self.shadow_watchers:
@@ -272,7 +274,7 @@ def _tell(watcher: Callable[..., None], *seen: object) -> None:
 
 def _taken(decision: Decision, receipt: Receipt) -> Decision:
     """What of a decision is now the plan: an operator whose size was refused, or could not be set, did not change."""
-    refused = {name for name, answer in receipt.answers.items() if not answer.outcome.is_taken}
+    refused = [name for name, answer in receipt.answers.items() if not answer.outcome.is_taken]
     if not refused:
         return decision
     return replace(decision, verdicts={name: one for name, one in decision.verdicts.items() if name not in refused})

@@ -53,6 +53,9 @@ class Shadows:
     def __iter__(self) -> Iterator[Shadow]:
         return iter(self._shadows)
 
+    def __len__(self) -> int:
+        return len(self._shadows)
+
     @property
     def subscriptions(self) -> frozenset[str]:
         """Keys of the metrics that they need beyond the basic ones."""

@@ -144,7 +144,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         kernel = MicroBatchJob(
             workload,
             service_rate_per_s,
-            _micro_batch(model),
+            micro_batch(model),
             ready=start,
             seed=seed,
             work=work,
@@ -170,7 +170,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         "max_instances": objective.max_instances,
         "workload": workload.describe(),
         "model": "micro-batch" if isinstance(model, MicroBatch) else model,
-        "micro_batch": None if model == "queue" else dataclasses.asdict(_micro_batch(model)),
+        "micro_batch": None if model == "queue" else dataclasses.asdict(micro_batch(model)),
         "service_rate_per_s": service_rate_per_s,
         "start": start,
         "readings": None if model == "queue" else str(readings),
@@ -197,7 +197,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         shadows=[policy_with_files(shadow, context) for shadow in shadows],
     )
     record, differences = RunRecord(objective), Differences()
-    loop.shadow_watchers.append(differences)
+    if shadows:
+        loop.shadow_watchers.append(differences)
     loop.watchers.append(record)
     loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
     _run(loop, engine, interval_s, seconds, progress)
@@ -255,7 +256,8 @@ def _run(
         progress(1.0)
 
 
-def _micro_batch(model: Model) -> MicroBatch:
+def micro_batch(model: Model) -> MicroBatch:
+    """How the batches of a model behave that has some."""
     if isinstance(model, MicroBatch):
         return model
     if model != "micro-batch":

@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -62,14 +63,12 @@ class Summary:
 def summarise(course: Course, decisions: Sequence[Decision], objective: Objective, operator: str = "job") -> Summary:
     """The summary of one operator's run."""
     slo = objective.slo_of(operator)
-    violated = _violated(course, slo)
-    # Who allows a job to have no instances allows it to be idle; what waits too long for one is violated all the same.
-    powerless = course.without_capacity if objective.min_instances > 0 else course.without_capacity[:0]
+    violated = violated_parts(course, objective, operator)
     late = course.late_share(slo.bound_s) if isinstance(slo, LatencySlo) else None
     p50_s, p95_s, p99_s = course.latencies_s(0.5, 0.95, 0.99)
     price, paid_s = objective.price_per_instance_hour, course.paid_s()
     return Summary(
-        slo_violation_pct=None if violated is None else 100 * course.share_of_time(violated, powerless),
+        slo_violation_pct=None if violated is None else 100 * course.share_of_time(violated),
         late_records_pct=None if late is None else 100 * late,
         qos_pct=None if course.behind is None else 100 * (1 - course.share_of_time(course.behind)),
         mean_instances=course.mean_ready(),
@@ -85,6 +84,14 @@ def summarise(course: Course, decisions: Sequence[Decision], objective: Objectiv
         latency_p99_s=p99_s,
         cost=None if price is None else price * paid_s / HOUR_S,
     )
+
+
+def violated_parts(course: Course, objective: Objective, operator: str = "job") -> Rows | None:
+    """From and to, where what is asked of an operator was violated; parts may overlap."""
+    violated = _violated(course, objective.slo_of(operator))
+    # Who allows a job to have no instances allows it to be idle; what waits too long for one is violated all the same.
+    powerless = course.without_capacity if objective.min_instances > 0 else course.without_capacity[:0]
+    return None if violated is None else np.concatenate([violated, powerless])
 
 
 def _violated(course: Course, slo: Slo) -> Rows | None:
@@ -119,16 +126,14 @@ class RunRecord:
         self.observations: list[Observation] = []
         self.decisions: list[Decision] = []
         self._altered: tuple[int, int, str] | None = None
+        self._counted = 0
+        """Observations that the budget and the purse have counted: they do so when they are asked."""
         self._budget = BudgetKeeper(objective.slo_of(operator))
         self._purse = purse_of(objective, (operator,))
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is not None:
             self.observations.append(observation)
-            if (sample := observation.samples.get(self.operator)) is not None:
-                self._budget.observe(sample)
-            if self._purse is not None:
-                self._purse.observe(observation)
         verdict = None if decision is None else decision.verdicts.get(self.operator)
         if decision is None or verdict is None:
             return
@@ -149,12 +154,21 @@ class RunRecord:
 
     def standing(self) -> Standing:
         """How the error budget of this run stands by what was read, and what it has cost."""
+        self._count()
         at_s = self.observations[-1].at_s if self.observations else 0.0
         budget = self._budget.budget(at_s)
         return Standing(
             {} if budget is None else {self.operator: budget},
             None if self._purse is None else self._purse.spending(at_s),
         )
+
+    def _count(self) -> None:
+        for observation in islice(self.observations, self._counted, None):
+            if (sample := observation.samples.get(self.operator)) is not None:
+                self._budget.observe(sample)
+            if self._purse is not None:
+                self._purse.observe(observation)
+        self._counted = len(self.observations)
 
     def summary(self) -> Summary:
         course = self.truth or course_of(self.observations, self.operator)

@@ -14,13 +14,15 @@ from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
 from headgate.simulation.batch_course import BatchLog, LoggedBatch
 from headgate.simulation.batch_readings import LEAST_RECORDS, BatchReadings, Progress, Readings
-from headgate.simulation.batch_work import Fluid, Tasks, Work
+from headgate.simulation.batch_work import Work, make_work
 from headgate.simulation.contract import Warmed, require_service_rate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.search import arrival_time_s
 from headgate.workloads.contract import Workload
 
 OPERATOR = "job"
+_LEAST_WORK = 0.1
+"""However much faster batches were than they should have been, this share of their work is left."""
 
 
 @dataclass(slots=True)
@@ -98,6 +100,10 @@ class MicroBatchJob:
         self._cold_batches = 0
         self._cold_slots = 0
         """Slots that have had no task yet."""
+        self._off_taken = 0
+        """How many of the times that batches were off have been taken up."""
+        self._off_left_s = 0.0
+        self._held_up_s = 0.0
         self._batch: _Running | None = None
         self._busy_s = 0.0
         self._available_s = 0.0
@@ -174,6 +180,9 @@ class MicroBatchJob:
         self._started_available_s = self._available_by(at_s)
         work_s = self._service(at_s, records, oldest_s, is_cold=is_cold)
         work_s /= self._core_rate_per_s * model.efficiency(self._ready)
+        largest_s = work_s * model.largest_share
+        if largest_s and model.partitions is not None:
+            largest_s += model.task_overhead_s
         work_s += (model.partitions or 0) * model.task_overhead_s
         self._batch = _Running(
             at_s,
@@ -183,19 +192,38 @@ class MicroBatchJob:
             told_oldest_s,
             arrived if until_s == at_s else workload.arrivals(0.0, at_s),
             work_s,
-            self._work_of(at_s, work_s),
+            self._work_of(at_s, work_s, largest_s),
             warming=is_cold,
         )
+        # What holds up a batch keeps its slots busy.
+        self._batch.work_s += self._held_up_s * self._ready * model.cores
         if self._joining:
             work = self._batch.work
             self._joining = [_with_first_task(one, work.first_done_s(one.joined_s)) for one in self._joining]
 
-    def _work_of(self, at_s: Instant, work_s: float) -> Work:
-        slots, model = self._ready * self._model.cores, self._model
-        if model.partitions is None:
-            return Fluid(at_s, model.overhead_s, work_s, slots)
-        cold, self._cold_slots = min(self._cold_slots, slots), 0
-        return Tasks(at_s, model.overhead_s, work_s, slots, model.partitions, cold_task_s=model.cold_task_s, cold=cold)
+    def _work_of(self, at_s: Instant, work_s: float, largest_s: float) -> Work:
+        cold, self._cold_slots = self._cold_slots, 0
+        slots = self._ready * self._model.cores
+        if not self._model.off_s:
+            return make_work(self._model, at_s, work_s, slots, cold=cold, largest_s=largest_s)
+        off_s, self._off_left_s = self._off_left_s + self._off_by_s(at_s), 0.0
+        self._held_up_s = max(0.0, off_s)
+        work = make_work(self._model, at_s, work_s, slots, cold=cold, held_up_s=self._held_up_s, largest_s=largest_s)
+        if off_s >= 0 or not math.isfinite(work.end_s):
+            return work
+        # Nothing takes less than no time: what this batch cannot make up for is left to those after it.
+        taken_s = work.end_s - at_s - self._model.overhead_s
+        made_up_s = max(off_s, (_LEAST_WORK - 1) * taken_s)
+        self._off_left_s = off_s - made_up_s
+        kept = 1 + made_up_s / taken_s
+        return make_work(self._model, at_s, work_s * kept, slots, cold=cold, largest_s=largest_s * kept)
+
+    def _off_by_s(self, at_s: Instant) -> float:
+        """What batches were off by since the one before this one started."""
+        off, first = self._model.off_s, self._off_taken
+        while self._off_taken < len(off) and off[self._off_taken][0] <= at_s:
+            self._off_taken += 1
+        return sum(seconds for _, seconds in off[first : self._off_taken])
 
     def _service(self, at_s: Instant, records: float, oldest_s: Instant, *, is_cold: bool) -> float:
         """Records' worth of service that a batch takes."""

@@ -10,9 +10,13 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from headgate.core.types import Instant
+from headgate.simulation.micro_batch import MicroBatch
+
+_Group: TypeAlias = tuple[Instant, int, int, bool]
+"""Tasks that end together: when, on how many slots that stay, on how many that leave, and whether it is the largest."""
 
 
 class Work(Protocol):
@@ -40,34 +44,71 @@ class Work(Protocol):
         ...
 
 
-class Fluid:
-    """Work that is divided among the slots to the last drop, whatever their number."""
+def make_work(
+    model: MicroBatch,
+    start_s: Instant,
+    work_s: float,
+    slots: int,
+    *,
+    cold: int = 0,
+    held_up_s: float = 0.0,
+    largest_s: float = 0.0,
+) -> Work:
+    """The work of a batch, in seconds of slots, as a model has it; some of the slots may have had no task yet."""
+    fixed_s = model.overhead_s + held_up_s
+    if model.partitions is None:
+        return Fluid(start_s, fixed_s, work_s, slots, largest_s)
+    return Tasks(
+        start_s,
+        fixed_s,
+        work_s,
+        slots,
+        model.partitions,
+        cold_task_s=model.cold_task_s,
+        cold=min(cold, slots),
+        largest_s=largest_s,
+    )
 
-    def __init__(self, start_s: Instant, fixed_s: float, work_s: float, slots: int) -> None:
+
+class Fluid:
+    """Work that is divided among the slots to the last drop, whatever their number.
+
+    All but ``largest_s`` seconds of it: those are for one slot, which begins with them.
+    """
+
+    def __init__(self, start_s: Instant, fixed_s: float, work_s: float, slots: int, largest_s: float = 0.0) -> None:
         self.still_cold = 0
         self._total_s = work_s
         self._left_s = work_s
+        self._largest_s = largest_s
+        """What is left of the piece for one slot."""
         self._slots = slots
         self._begin_s = start_s + fixed_s
         self.knots = [(self._begin_s, 0.0)]
         self._plan()
 
     def _plan(self) -> None:
-        self.end_s = self._begin_s + self._left_s / self._slots if self._slots else math.inf
+        self.end_s = self._begin_s + max(self._left_s / self._slots, self._largest_s) if self._slots else math.inf
 
     def first_done_s(self, joined_s: Instant) -> Instant | None:
         return self.end_s
 
     def share(self, at_s: Instant) -> float:
         served_s = max(0.0, at_s - self._begin_s) * self._slots
+        if self._largest_s and self._slots:
+            # Once all the rest is done, one slot works and the others wait.
+            served_s = min(served_s, self._left_s - self._largest_s + max(0.0, at_s - self._begin_s))
         return min(1.0, (self._total_s - self._left_s + served_s) / self._total_s)
 
     def resize(self, at_s: Instant, slots: int, pause_s: float, *, lost: bool = False) -> Sequence[Instant]:
         left, share = self._slots - slots, self.share(at_s)
         if at_s > self._begin_s:
+            self._add_knots(at_s, share)
             self._left_s = self._total_s * (1 - share)
+            if self._slots:
+                # At most what is left, which is rounded otherwise.
+                self._largest_s = min(self._left_s, max(0.0, self._largest_s - (at_s - self._begin_s)))
             self._begin_s = at_s
-            self.knots.append((at_s, share))
         if pause_s:
             self._begin_s += pause_s
             self.knots.append((self._begin_s, share))
@@ -76,11 +117,21 @@ class Fluid:
         return [at_s] * left
 
     def finish(self) -> None:
-        self.knots.append((self.end_s, 1.0))
+        self._add_knots(self.end_s, 1.0)
+
+    def _add_knots(self, at_s: Instant, share: float) -> None:
+        """What is done by a time, and by the time from which one slot worked alone."""
+        if self._slots > 1 and self._largest_s > self._left_s / self._slots:
+            alone_s = self._begin_s + (self._left_s - self._largest_s) / (self._slots - 1)
+            if alone_s < at_s:
+                self.knots.append((alone_s, self.share(alone_s)))
+        self.knots.append((at_s, share))
 
 
 class Tasks:
     """Work that is cut into equal tasks, one per partition. A slot does one at a time, and none is divided.
+
+    With ``largest_s`` one of them takes so long, and the others share the rest; it is started first.
 
     P tasks on S slots take ``ceil(P / S)`` waves. Slots that come take tasks that have not started, and the first task
     of each takes ``cold_task_s`` longer; so does that of the ``cold`` ones there are at the start. Slots that leave
@@ -97,9 +148,14 @@ class Tasks:
         *,
         cold_task_s: float = 0.0,
         cold: int = 0,
+        largest_s: float = 0.0,
     ) -> None:
         self._tasks = tasks
-        self._task_s = work_s / tasks
+        is_skewed = largest_s > 0
+        self._task_s = (work_s - largest_s) / max(1, tasks - 1) if is_skewed else work_s / tasks
+        self._largest_s = largest_s
+        self._largest_share = largest_s / work_s if is_skewed else 0.0
+        self._largest_waits = is_skewed
         self._cold_task_s = cold_task_s
         self._cold = cold if cold_task_s else 0
         """Slots that have not had their first task when it begins."""
@@ -107,29 +163,36 @@ class Tasks:
         self._slots = slots
         self._waiting = tasks
         self._done = 0
+        """Without the largest, where there is one."""
+        self._largest_done = False
         self._begin_s = start_s + fixed_s
         self._begun = False
-        self._running: list[tuple[Instant, int, int]] = []
-        """When tasks end, on how many slots that stay and on how many that leave; soonest first."""
+        self._running: list[_Group] = []
+        """Soonest first."""
         self.knots = [(self._begin_s, 0.0)]
         self._plan()
 
     def _plan(self) -> None:
-        if not self._begun and not self._cold:
+        if not self._begun and not self._cold and not self._largest_waits:
             waves = math.ceil(self._tasks / self._slots) if self._slots else math.inf
             self.end_s = self._begin_s + waves * self._task_s
             return
-        running, waiting = list(self._running), self._waiting
+        running, waiting, largest_waits = list(self._running), self._waiting, self._largest_waits
         if not self._begun:
             for slots, extra_s in self._first_slots():
-                if started := min(slots, waiting):
-                    waiting -= started
-                    running.append((self._begin_s + self._task_s + extra_s, started, 0))
-        for index, (ends_s, staying, _) in enumerate(running):  # It grows on the way, behind where it is read.
+                started = self._started(self._begin_s, slots, waiting, extra_s, with_largest=largest_waits)
+                running += started
+                waiting -= _size(started)
+                largest_waits = largest_waits and not started
+            running.sort(key=_ends_s)
+        for index, (ends_s, staying, _, _) in enumerate(running):  # It grows on the way, behind where it is read.
             self.end_s = ends_s
-            if again := min(staying, waiting):
-                waiting -= again
-                insort(running, (ends_s + self._task_s, again, 0), lo=index + 1, key=_ends_s)
+            if staying and waiting:
+                started = self._started(ends_s, staying, waiting, with_largest=largest_waits)
+                largest_waits = False
+                waiting -= _size(started)
+                for group in started:
+                    insort(running, group, lo=index + 1, key=_ends_s)
         if waiting:
             self.end_s = math.inf
 
@@ -142,12 +205,19 @@ class Tasks:
         if not self._begun:
             return self._begin_s + self._task_s + (self._cold_task_s if self._cold else 0.0)
         # Of the tasks that are running, those that started last are those of the slots that came last.
-        ends_s = self._running[-1][0] if self._running else -math.inf
+        ends_s = next((group[0] for group in reversed(self._running) if not group[3]), -math.inf)
         return ends_s if ends_s >= joined_s + self._task_s else None
 
     def share(self, at_s: Instant) -> float:
         self._roll(at_s)
-        return self._done / self._tasks
+        return self._share_done()
+
+    def _share_done(self) -> float:
+        if not self._largest_share:
+            return self._done / self._tasks
+        others = max(1, self._tasks - 1)
+        left = (1 - self._largest_share) * (others - self._done) / others
+        return 1 - left - (0.0 if self._largest_done else self._largest_share)
 
     def _roll(self, to_s: Instant) -> None:
         """Let tasks end, and others take their place."""
@@ -157,16 +227,35 @@ class Tasks:
             self._put(self._begin_s, *warm)
             self._put_cold(self._begin_s, *cold)
         while self._running and self._running[0][0] <= to_s:
-            ends_s, staying, leaving = self._running.pop(0)
-            before, self._done = self._done, self._done + staying + leaving
-            self.knots += [(ends_s, before / self._tasks), (ends_s, self._done / self._tasks)]
+            ends_s, staying, leaving, is_largest = self._running.pop(0)
+            before = self._share_done()
+            if is_largest:
+                self._largest_done = True
+            else:
+                self._done += staying + leaving
+            self.knots += [(ends_s, before), (ends_s, self._share_done())]
             self._put(ends_s, staying)
 
     def _put(self, at_s: Instant, slots: int, extra_s: float = 0.0) -> None:
         """Start tasks on slots that are free, which take that much longer than others."""
-        if started := min(self._waiting, slots):
-            self._waiting -= started
-            insort(self._running, (at_s + self._task_s + extra_s, started, 0), key=_ends_s)
+        started = self._started(at_s, slots, self._waiting, extra_s, with_largest=self._largest_waits)
+        self._largest_waits = self._largest_waits and not started
+        self._waiting -= _size(started)
+        for group in started:
+            insort(self._running, group, key=_ends_s)
+
+    def _started(
+        self, at_s: Instant, slots: int, waiting: int, extra_s: float = 0.0, *, with_largest: bool
+    ) -> list[_Group]:
+        """The tasks that free slots start of those that wait, the largest first if it is one of them."""
+        count = min(slots, waiting)
+        found: list[_Group] = []
+        if with_largest and count:
+            found.append((at_s + self._largest_s + extra_s, 1, 0, True))
+            count -= 1
+        if count:
+            found.append((at_s + self._task_s + extra_s, count, 0, False))
+        return found
 
     def _put_cold(self, at_s: Instant, slots: int, extra_s: float) -> None:
         waiting = self._waiting
@@ -182,9 +271,9 @@ class Tasks:
             self.knots.append((self._begin_s, 0.0))
             self._plan()
             return [at_s] * leaving
-        free = slots + leaving - sum(staying for _, staying, _ in self._running)
+        free = slots + leaving - sum(group[1] for group in self._running)
         if pause_s:
-            self._running = [(ends_s + pause_s, staying, going) for ends_s, staying, going in self._running]
+            self._running = [(group[0] + pause_s, *group[1:]) for group in self._running]
         drained_s = [at_s] * min(free, leaving)
         drained_s += self._leave(leaving - len(drained_s), lost=lost)
         if leaving < 0:
@@ -198,16 +287,17 @@ class Tasks:
     def _leave(self, slots: int, *, lost: bool) -> list[Instant]:
         """Take slots away from running tasks, those that end first; when each of them is free."""
         drained_s: list[Instant] = []
-        running = []
-        for ends_s, staying, leaving in self._running:
+        running: list[_Group] = []
+        for ends_s, staying, leaving, is_largest in self._running:
             going = min(staying, slots - len(drained_s))
             if going > 0:
                 drained_s += [ends_s] * going
                 if lost:
                     self._waiting += going
-                running.append((ends_s, staying - going, leaving + (0 if lost else going)))
+                    self._largest_waits = self._largest_waits or is_largest
+                running.append((ends_s, staying - going, leaving + (0 if lost else going), is_largest))
             else:
-                running.append((ends_s, staying, leaving))
+                running.append((ends_s, staying, leaving, is_largest))
         self._running = [group for group in running if group[1] or group[2]]
         return drained_s
 
@@ -215,5 +305,9 @@ class Tasks:
         self._roll(math.inf)
 
 
-def _ends_s(group: tuple[Instant, int, int]) -> Instant:
+def _ends_s(group: _Group) -> Instant:
     return group[0]
+
+
+def _size(groups: Sequence[_Group]) -> int:
+    return sum(group[1] for group in groups)

@@ -97,8 +97,12 @@ class SimulatedEngine:
             instances = {name: fleet.instances for name, fleet in self._fleets.items()}
             samples = self._kernel.samples() if self.reporting else {}
             now = self._kernel.now_s
-            startups = {name: fleet.startups(now, self._kernel.warmed(name)) for name, fleet in self._fleets.items()}
-            return Observation(now, samples, instances, {name: found for name, found in startups.items() if found})
+            startups = {
+                name: found
+                for name, fleet in self._fleets.items()
+                if (found := fleet.startups(now, self._kernel.warmed(name)))
+            }
+            return Observation(now, samples, instances, startups)
 
     def apply(self, decision: Decision) -> Receipt:
         with self._lock:

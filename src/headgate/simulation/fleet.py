@@ -97,6 +97,8 @@ class Fleet:
 
         ``warmed`` is what the kernel has told anew of when instances became of use.
         """
+        if not self._joined:
+            return ()
         found = []
         for one in warmed:
             joined = next((each for each in self._joined if each.ready_s == one.joined_s), None)

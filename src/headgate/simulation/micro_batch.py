@@ -9,6 +9,8 @@
 - The results of a batch are there when it ends; what is done of it before shows in the backlog only.
 - The first batches after an instance joined are slower (cold), and so is its first task, whose batch it holds up. Every
   change of size may cost a pause.
+- With ``skew``, a share of the records of a batch has one key and is one piece of work for one slot: that slot starts
+  with it, and the batch takes at least as long.
 - Where ``work`` is given, records need not all be the same: it says how many records' worth of service arrives.
 - As in Spark Streaming (DStreams), every trigger interval may make a batch of its own, however many wait already.
 - Noise multiplies a batch's service time by a lognormal factor of mean 1, drawn from a seed as the batch starts.
@@ -42,6 +44,10 @@ class MicroBatch:
     """Tasks that a batch is cut into, each done by one slot; without it, work is divided among all slots there are."""
     task_overhead_s: float = 0.0
     """What a task takes however few its records are."""
+    skew: float = 0.0
+    """The share of the records that have one key, so that one slot must do them all: a batch never takes less than that
+    share of what a single slot would take for all, and more than ``1 / skew`` slots are of no use. Where a batch is cut
+    into tasks, the largest has that share, or ``1 / partitions`` if that is more, and the others are equal."""
     cold_factor: float = 1.0
     """By how much the service time of a cold batch is longer."""
     cold_batches: int = 1
@@ -56,6 +62,10 @@ class MicroBatch:
     work_factor: tuple[tuple[float, float], ...] = ()
     """By how much records are heavier over time, as pairs of seconds and factor with straight lines between them; two
     pairs at one time are a jump. Without it, always by 1."""
+    off_s: tuple[tuple[float, float], ...] = ()
+    """By how much batches take longer, or shorter where it is below 0, than all else says: pairs of a time and seconds,
+    each taken up by the first batch that starts then or later. What a recorded job's batches were off by, for reasons
+    that have nothing to do with its size."""
     speed_up: tuple[tuple[int, float], ...] = ()
     """How many times as much as one instance several get through, as pairs of instances and factor with straight lines
     between them; beyond the last pair no more. Without it, as many times as there are instances. A batch goes by the
@@ -72,12 +82,14 @@ class MicroBatch:
             ("cores", self.cores >= 1, "at least 1"),
             ("partitions", self.partitions is None or self.partitions >= 1, "at least 1"),
             ("task_overhead_s", 0 <= self.task_overhead_s < math.inf, "finite and not negative"),
+            ("skew", 0 <= self.skew <= 1, "between 0 and 1"),
             ("cold_factor", 1 <= self.cold_factor < math.inf, "finite and at least 1"),
             ("cold_batches", self.cold_batches >= 0, "not negative"),
             ("cold_task_s", 0 <= self.cold_task_s < math.inf, "finite and not negative"),
             ("rescale_pause_s", 0 <= self.rescale_pause_s < math.inf, "finite and not negative"),
             ("noise", 0 <= self.noise < math.inf, "finite and not negative"),
             ("work_factor", _is_course(self.work_factor), "pairs of times that do not fall and finite factors above 0"),
+            ("off_s", _is_off(self.off_s), "pairs of times that do not fall and finite seconds"),
             (
                 "speed_up",
                 _is_speed_up(self.speed_up),
@@ -93,6 +105,11 @@ class MicroBatch:
             if not is_allowed:
                 raise InputError(f"{name} {getattr(self, name)} is not allowed; it must be {rule}.")
 
+    @property
+    def largest_share(self) -> float:
+        """The share of a batch that is one piece of work because of the skew; 0 where there is none that matters."""
+        return self.skew if self.skew * (self.partitions or math.inf) > 1 else 0.0
+
     def efficiency(self, instances: int) -> float:
         """What one of several instances gets through, over what a single one does."""
         if not self.speed_up or instances <= 1:
@@ -105,6 +122,11 @@ def _is_speed_up(pairs: tuple[tuple[int, float], ...]) -> bool:
     counts = [count for count, _ in pairs]
     rises = all(before < after for before, after in pairwise(counts))
     return not pairs or (counts[0] == 1 and rises and all(0 < factor < math.inf for _, factor in pairs))
+
+
+def _is_off(pairs: tuple[tuple[float, float], ...]) -> bool:
+    times_s = [at_s for at_s, _ in pairs]
+    return times_s == sorted(times_s) and all(math.isfinite(seconds) for _, seconds in pairs)
 
 
 def _is_course(pairs: tuple[tuple[float, float], ...]) -> bool:

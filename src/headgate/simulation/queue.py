@@ -106,6 +106,8 @@ class QueueNetwork:
 
     def warmed(self, operator: str) -> Sequence[Warmed]:
         joined = self._joined[operator]
+        if not joined:
+            return ()
         found = [one for one in joined if one.warm_s is not None and one.warm_s <= self._now_s]
         self._joined[operator] = joined[len(found) :]
         return found

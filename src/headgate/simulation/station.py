@@ -44,18 +44,22 @@ class Station:
 
     def serve(self, from_s: Instant, pieces: Sequence[Piece]) -> list[Piece]:
         """Take in a stream and give the stream of what gets done."""
-        self.arrivals.add(pieces)
+        came = self.arrivals.add(pieces)
         done = []
         at_s = from_s
-        for piece in pieces:
+        for piece, whole in zip(pieces, came, strict=True):
+            piece_s = at_s
             while at_s < piece.until_s:
-                done.append(self._serve_phase(at_s, piece))
+                done.append(self._serve_phase(at_s, piece, whole if at_s == piece_s else None))
                 at_s = done[-1].until_s
         self.available_s += self.ready * (at_s - from_s)
         return done
 
-    def _serve_phase(self, from_s: Instant, piece: Piece) -> Piece:
-        """Serve for as long as the queue stays empty, or stays filled, within one piece of the stream."""
+    def _serve_phase(self, from_s: Instant, piece: Piece, whole: float | None) -> Piece:
+        """Serve for as long as the queue stays empty, or stays filled, within one piece of the stream.
+
+        ``whole`` is what arrives until the end of the piece, where that is known.
+        """
         capacity, workload = self.capacity_per_s, self._workload
         rate = piece.rate_per_s(workload, from_s)
         # Just before its end, because at its end a piece may jump to the rate of the next one.
@@ -64,17 +68,22 @@ class Station:
             until_s = piece.until_s
             if last_rate > capacity:
                 until_s = first_time_s(lambda s: piece.rate_per_s(workload, s) > capacity, from_s, until_s)
-            arrived = piece.arrivals(workload, from_s, until_s)
+            arrived = self._arrived(from_s, until_s, piece, whole)
             self.processed += arrived
             self._at_once += arrived
-            return Piece(until_s, piece.constant_per_s, piece.share)
+            return piece if until_s == piece.until_s else Piece(until_s, piece.constant_per_s, piece.share)
         until_s, runs_empty = self._busy_until(from_s, piece, (rate, last_rate))
-        arrived = piece.arrivals(workload, from_s, until_s)
+        arrived = self._arrived(from_s, until_s, piece, whole)
         served = self.backlog + arrived if runs_empty else capacity * (until_s - from_s)
         self._log(BusyPhase(from_s, until_s, self.processed, self.processed + served, capacity))
         self.backlog = 0.0 if runs_empty else self.backlog + arrived - served
         self.processed += served
         return Piece(until_s, capacity, 0.0)
+
+    def _arrived(self, from_s: Instant, until_s: Instant, piece: Piece, whole: float | None) -> float:
+        if whole is not None and until_s == piece.until_s:
+            return whole
+        return piece.arrivals(self._workload, from_s, until_s)
 
     def _busy_until(self, from_s: Instant, piece: Piece, rates: tuple[float, float]) -> tuple[Instant, bool]:
         """When a queue that is filling or filled runs empty, or the end of the piece if it does not."""

@@ -29,9 +29,13 @@ class BusyPhase(NamedTuple):
         return min(self.done_after, self.done_before + self.capacity_per_s * (at_s - self.from_s))
 
 
+_NONE_CAME: tuple[Floats, Floats] = (np.zeros(1), np.zeros(1))
+
+
 def course_of(now: Instant, arrivals: Arrivals, busy: Sequence[BusyPhase], at_once: float) -> Course:
     """What happened until now; so many records were done as they came."""
-    came = _Came(*arrivals.line())
+    # Where nothing ever waited nobody asks when which record came, and the line is long.
+    came = _Came(*(arrivals.line() if busy else _NONE_CAME))
     waits, results, loads, behind = [rows((), 4)], [rows([(at_once, 0.0, 0.0)], 3)], [rows((), 5)], [rows((), 2)]
     for phase in busy:
         at_s = came.moments_s(phase)

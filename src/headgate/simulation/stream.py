@@ -58,11 +58,14 @@ class Arrivals:
         self._before: list[float] = []
         """Records that had come before each piece."""
         self._pieces: list[Piece] = []
+        self._turn_s: Instant | None = None
+        """When the workload turns next after the last piece began; ``None`` before that was asked."""
         self.count = 0.0
         self.until_s = 0.0
 
-    def add(self, pieces: Sequence[Piece]) -> None:
-        """What came after what is known already."""
+    def add(self, pieces: Sequence[Piece]) -> list[float]:
+        """What came after what is known already; how many records in each piece."""
+        added = []
         for piece in pieces:
             came = piece.arrivals(self._workload, self.until_s, piece.until_s)
             if self._pieces and self._goes_on(piece):
@@ -71,14 +74,22 @@ class Arrivals:
                 self._from_s.append(self.until_s)
                 self._before.append(self.count)
                 self._pieces.append(piece)
+                self._turn_s = None
             self.count += came
             self.until_s = piece.until_s
+            added.append(came)
+        return added
 
     def _goes_on(self, piece: Piece) -> bool:
         last = self._pieces[-1]
+        if last.share != piece.share or last.constant_per_s != piece.constant_per_s:
+            return False
+        if not piece.share:
+            return True
         # A multiple of the workload goes on only as long as the workload does not turn.
-        turns = piece.share and self._workload.next_turn_s(self._from_s[-1]) < piece.until_s
-        return (last.constant_per_s, last.share) == (piece.constant_per_s, piece.share) and not turns
+        if self._turn_s is None:
+            self._turn_s = self._workload.next_turn_s(self._from_s[-1])
+        return self._turn_s >= piece.until_s
 
     def by(self, at_s: Instant) -> float:
         """Records that had come by a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from statistics import NormalDist
@@ -219,6 +219,19 @@ class Noisy(Modified):
     def describe(self) -> str:
         share, every = plain(round(100 * self.spread, 9)), plain(self.every_s)
         return f"{self.load.describe()} | noise {share}% every {every}s seed {self.seed}"
+
+
+def reseeded(workload: Workload, by: int) -> Workload:
+    """The same with other noise: every seed in it is so much higher."""
+    match workload:
+        case Sum(parts=parts):
+            return Sum(tuple(reseeded(part, by) for part in parts))
+        case Noisy(load=load, seed=seed):
+            return replace(workload, load=reseeded(load, by), seed=seed + by)
+        case Scaled(load=load) | Shifted(load=load) | Clipped(load=load):
+            return replace(workload, load=reseeded(load, by))
+        case _:
+            return workload
 
 
 def end_of(workload: Workload) -> float | None:

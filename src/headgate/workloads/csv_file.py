@@ -1,60 +1,51 @@
-"""A recorded trace from a CSV file.
+"""A recorded load from a CSV file.
 
 The file has a header with ``timestamp`` (ISO 8601, or seconds) and one of ``count``, ``value`` (records in the row's
-interval, the name public traces often use) or ``rate`` (records per second). Other columns are ignored, and a file may
-be compressed with gzip.
-
-- Time 0 is the first row's timestamp. A timestamp without a zone is taken as UTC.
-- A row's interval reaches to the next row; the last row's is as long as the one before it. Nothing arrives after it.
-- A gap is therefore one long interval: a count is spread over it, so that no record is lost or invented, and a rate
-  goes on through it. Where a gap means something else, fill it in the file.
+interval, the name public traces often use) or ``rate`` (records per second), or columns that are named. Other columns
+are ignored, and a file may be compressed with gzip. What the rows mean is said in ``recorded_rows.py``.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import math
 import zlib
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 from headgate.core.errors import InputError
+from headgate.workloads.load_columns import LoadColumns
+from headgate.workloads.recorded_rows import Row, steps_of
 from headgate.workloads.steps import Steps
+from headgate.workloads.timestamps import Timestamps
 
-_COUNTS = ("count", "value")
-_AMOUNTS = (*_COUNTS, "rate")
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_csv(path: str | Path) -> Steps:
-    """The trace in a file; whatever is wrong with it is said in one sentence with the file and the line."""
-    path = Path(path)
-    times_s: list[float] = []
-    amounts: list[float] = []
+def read_csv(path: str | Path, columns: LoadColumns | None = None) -> Steps:
+    """The load in a file; whatever is wrong with it is said in one sentence with the file and the line."""
+    path, columns = Path(path), columns or LoadColumns()
+    file_name = f"workload file {str(path)!r}"
+    timestamps = Timestamps(columns.zone)
+    rows: list[Row] = []
     try:
         with _open(path) as file:
             reader = csv.reader(file, skipinitialspace=True)
-            time_column, amount_column, is_count = _columns(path, next(reader, []))
+            names = [name.strip().lower() for name in next(reader, [])]
+            time_name, amount_name, is_count = columns.found_in(file_name, names)
+            time_column, amount_column = names.index(time_name), names.index(amount_name)
             for row in filter(None, reader):
-                place = f"workload file {str(path)!r} line {reader.line_num}"
+                place = f"{file_name} line {reader.line_num}"
                 if len(row) <= max(time_column, amount_column):
                     raise InputError(f"{place} has {len(row)} columns; the header has more.")
-                times_s.append(_time_s(place, row[time_column].strip(), times_s))
-                amounts.append(_amount(place, row[amount_column].strip()))
+                told = row[time_column].strip()
+                rows.append(Row.of(place, told, timestamps.seconds(place, told), row[amount_column]))
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
-        raise InputError(f"workload file {str(path)!r} cannot be read: {_cause(error)}.") from error
-    if len(times_s) < 2:
-        raise InputError(
-            f"workload file {str(path)!r} has {len(times_s)} rows of data; at least 2 are needed to know an interval."
-        )
-    start_s = times_s[0]
-    bounds_s = [at_s - start_s for at_s in times_s]
-    bounds_s.append(bounds_s[-1] + (bounds_s[-1] - bounds_s[-2]))
-    if is_count:
-        amounts = [count / (bounds_s[row + 1] - bounds_s[row]) for row, count in enumerate(amounts)]
-    return Steps(bounds_s, amounts, f"csv:{path}")
+        raise InputError(f"{file_name} cannot be read: {_cause(error)}.") from error
+    steps = steps_of(
+        file_name, rows, is_count=is_count, repair=columns.repair, any_order=False, described=f"csv:{path}"
+    )
+    return columns.applied(steps, timestamps.second_times)
 
 
 def _open(path: Path) -> IO[str]:
@@ -64,47 +55,6 @@ def _open(path: Path) -> IO[str]:
     if compressed:
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
-
-
-def _columns(path: Path, header: list[str]) -> tuple[int, int, bool]:
-    """Where the timestamp and the amount stand, and whether the amount is a count."""
-    names = [name.strip().lower() for name in header]
-    amounts = [name for name in _AMOUNTS if name in names]
-    if "timestamp" not in names or len(amounts) != 1:
-        raise InputError(
-            f"workload file {str(path)!r} has the columns {', '.join(names) or '(none)'}; "
-            "'timestamp' and one of 'count', 'value' or 'rate' are needed."
-        )
-    return names.index("timestamp"), names.index(amounts[0]), amounts[0] in _COUNTS
-
-
-def _time_s(place: str, text: str, before: list[float]) -> float:
-    try:
-        at_s = float(text)
-    except ValueError:
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError as error:
-            raise InputError(
-                f"{place} has the timestamp {text!r}; ISO 8601 (2024-05-01T12:00) or seconds are allowed."
-            ) from error
-        at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    if not math.isfinite(at_s):
-        raise InputError(f"{place} has the timestamp {text!r}; it must be finite.")
-    if before and at_s <= before[-1]:
-        wrong = "the same timestamp as" if at_s == before[-1] else "an earlier timestamp than"
-        raise InputError(f"{place} has {wrong} the row before it ({text}); rows must be sorted by time.")
-    return at_s
-
-
-def _amount(place: str, text: str) -> float:
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = math.nan
-    if not (math.isfinite(amount) and amount >= 0):
-        raise InputError(f"{place} has the amount {text!r}; a number that is not negative is needed.")
-    return amount
 
 
 def _cause(error: Exception) -> str:

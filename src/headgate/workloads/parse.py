@@ -12,12 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.key_texts import key_texts
 from headgate.core.units import parse_duration_s
 from headgate.workloads.contract import Workload
 from headgate.workloads.csv_file import read_csv
 from headgate.workloads.expression import is_expression, parse_expression
+from headgate.workloads.levels_file import read_levels
+from headgate.workloads.load_columns import KEYS, LoadColumns
+from headgate.workloads.parquet_file import read_parquet
 from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
 from headgate.workloads.trace_load import trace_load
 
@@ -60,36 +66,59 @@ _SHAPES = {
         "spike:base=10,peak=70,at=300s,width=300s",
     ),
 }
-_CSV = "csv"
+_FILES = {"csv": "csv:PATH", "parquet": "parquet:PATH", "levels": "levels:PATH"}
 _TRACE = "trace"
 _TRACE_KEYS = {"peak": _rate, "from": parse_duration_s, "lasting": parse_duration_s}
 _TRACE_EXAMPLE = "trace:wc98,peak=500,from=2h,lasting=10m"
 
-WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), "csv:PATH", _TRACE_EXAMPLE)
+WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), *_FILES.values(), _TRACE_EXAMPLE)
 """One specification of each shape, for help texts."""
 
 
-def parse_workload(spec: str) -> Workload:
-    """A workload from its specification, or one sentence that says what is wrong with it."""
+def parse_workload(spec: str, folder: Path | None = None) -> Workload:
+    """A workload from its specification, or one sentence that says what is wrong with it.
+
+    ``folder`` is where the files that it names are looked for; the present one where not given.
+    """
+    return _parsed(spec, partial(_simple, folder=folder or Path()))
+
+
+def workload_files(spec: str) -> list[str]:
+    """The files that a specification names, as it names them.
+
+    >>> workload_files("csv:load.csv * 3 + constant:10")
+    ['load.csv']
+    """
+    found: list[str] = []
+
+    def note(one: str) -> Workload:
+        name, _, rest = (part.strip() for part in one.partition(":"))
+        if name.lower() in _FILES:
+            found.append(_file_parts(one, name.lower(), rest)[0])
+        return Constant(1.0)
+
+    _parsed(spec, note)
+    return found
+
+
+def _parsed(spec: str, simple: Callable[[str], Workload]) -> Workload:
     spec = spec.strip()
-    return parse_expression(spec, _simple) if is_expression(spec) else _simple(spec)
+    return parse_expression(spec, simple) if is_expression(spec) else simple(spec)
 
 
-def _simple(spec: str) -> Workload:
+def _simple(spec: str, folder: Path) -> Workload:
     name, colon, rest = (part.strip() for part in spec.partition(":"))
     name = name.lower()
-    if name == _CSV:
-        if not rest:
-            raise InputError(f"workload {spec!r} names no file; write csv:PATH.")
-        return read_csv(rest)
+    if name in _FILES:
+        return _file(spec, name, rest, folder)
     if name == _TRACE:
         return _trace(spec, rest)
     if name not in _SHAPES:
-        raise UnknownNameError("workload", name, (*_SHAPES, _CSV, _TRACE))
+        raise UnknownNameError("workload", name, (*_SHAPES, *_FILES, _TRACE))
     shape = _SHAPES[name]
     if not colon or not rest:
         raise InputError(f"workload {spec!r} says no more than its shape; write for example {shape.example}.")
-    values = _values(spec, name, shape.keys, shape.example, rest)
+    values = key_texts("workload", spec, name, shape.keys, shape.example, rest)
     missing = [key for key in shape.keys if key not in values]
     if missing:
         raise InputError(f"workload {spec!r} lacks {', '.join(missing)}; write for example {shape.example}.")
@@ -99,30 +128,44 @@ def _simple(spec: str) -> Workload:
         raise InputError(f"workload {spec!r} is not usable: {error}") from error
 
 
+def _file_parts(spec: str, kind: str, rest: str) -> tuple[str, dict[str, str]]:
+    """The name of a user's file, and what is said of it behind that."""
+    parts, given = rest.split(","), dict[str, str]()
+    # A file's name may have commas, too.
+    while len(parts) > 1 and parts[-1].partition("=")[0].strip() in KEYS and "=" in parts[-1]:
+        key, _, value = (piece.strip() for piece in parts.pop().partition("="))
+        if key in given:
+            raise InputError(f"workload {spec!r} gives {key} twice; once is allowed.")
+        given[key] = value
+    path = ",".join(parts).strip()
+    if not path:
+        raise InputError(f"workload {spec!r} names no file; write {_FILES[kind]}.")
+    return path, given
+
+
+def _file(spec: str, kind: str, rest: str, folder: Path) -> Workload:
+    name, given = _file_parts(spec, kind, rest)
+    path = folder / name
+    try:
+        if kind != "levels":
+            return (read_csv if kind == "csv" else read_parquet)(path, LoadColumns.from_text(given))
+        if wrong := given.keys() - {"rate", "scale", "step"}:
+            raise UnknownNameError("key of workload levels", min(wrong), ("rate", "scale", "step"))
+        rate = _rate(given.pop("rate", "1"))
+        return read_levels(path, LoadColumns.from_text(given), rate=rate)
+    except UnknownNameError:
+        raise
+    except InputError as error:
+        if "workload file" in str(error):
+            raise
+        raise InputError(f"workload {spec!r} is not usable: {error}") from error
+
+
 def _trace(spec: str, rest: str) -> Workload:
     """A public trace by its name; all else that is said of it may be left out."""
     trace, _, further = (part.strip() for part in rest.partition(","))
     if not trace:
         raise InputError(f"workload {spec!r} names no trace; write for example {_TRACE_EXAMPLE}.")
-    values = _values(spec, _TRACE, _TRACE_KEYS, _TRACE_EXAMPLE, further) if further else {}
+    values = key_texts("workload", spec, _TRACE, _TRACE_KEYS, _TRACE_EXAMPLE, further) if further else {}
     given = {key: convert(values[key]) for key, convert in _TRACE_KEYS.items() if key in values}
     return trace_load(trace, peak=given.get("peak"), from_s=given.get("from", 0.0), lasting_s=given.get("lasting"))
-
-
-def _values(
-    spec: str, name: str, keys: Mapping[str, Callable[[str], float]], example: str, rest: str
-) -> dict[str, str]:
-    """The text given for each key; a shape with one key may leave it out."""
-    if len(keys) == 1 and "=" not in rest:
-        return dict.fromkeys(keys, rest)
-    values: dict[str, str] = {}
-    for part in rest.split(","):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not value:
-            raise InputError(f"workload {spec!r} has {part!r}, which is not key=value; write for example {example}.")
-        if key not in keys:
-            raise UnknownNameError(f"key of workload {name}", key, keys)
-        if key in values:
-            raise InputError(f"workload {spec!r} gives {key} twice; once is allowed.")
-        values[key] = value
-    return values

@@ -140,7 +140,10 @@ class Sine:
     def next_turn_s(self, at_s: float) -> float:
         start_s = at_s // self.period_s * self.period_s
         next_s = start_s + self.period_s + self._turns[0]
-        return _first_after(at_s, *(start_s + turn_s for turn_s in self._turns), next_s)
+        for turn_s in self._turns:
+            if start_s + turn_s > at_s:
+                return start_s + turn_s
+        return next_s if next_s > at_s else math.inf
 
     def describe(self) -> str:
         return f"sine:mean={plain(self.mean)},amplitude={plain(self.amplitude)},period={plain(self.period_s)}s"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from headgate.core.errors import InputError
-from headgate.workloads.numbers import require_rate
+from headgate.workloads.numbers import require_length, require_rate
 
 
 class Steps:
@@ -21,7 +21,9 @@ class Steps:
     (30.0, 1200.0, 2400.0)
     """
 
-    def __init__(self, times_s: Sequence[float], rates: Sequence[float], described: str = "steps") -> None:
+    def __init__(
+        self, times_s: Sequence[float], rates: Sequence[float], described: str = "steps", *, notes: tuple[str, ...] = ()
+    ) -> None:
         if len(times_s) != len(rates) + 1 or not rates:
             raise InputError(f"{len(times_s)} times do not bound {len(rates)} steps; one time more is needed.")
         for before_s, after_s in pairwise(times_s):
@@ -35,6 +37,11 @@ class Steps:
         counts = (rate * width_s for rate, width_s in zip(rates, widths_s, strict=True))
         self._totals = list(accumulate(counts, initial=0.0))
         self._described = described
+        self.notes = notes
+        """What was done to a recording to make it this load."""
+
+    def __len__(self) -> int:
+        return len(self._rates)
 
     @property
     def end_s(self) -> float:
@@ -62,3 +69,24 @@ class Steps:
 
     def describe(self) -> str:
         return self._described
+
+    def scaled(self, factor: float) -> Steps:
+        """So many times as much."""
+        return Steps(self._times_s, [factor * rate for rate in self._rates], self._described, notes=self.notes)
+
+    def resampled(self, step_s: float) -> Steps:
+        """The same records in steps of one length; the last may be shorter.
+
+        >>> Steps([0.0, 30.0, 90.0], [10.0, 40.0]).resampled(60.0).rate_per_s(0.0)
+        25.0
+        """
+        require_length("step", step_s)
+        first_s = self._times_s[0]
+        count = max(1, math.ceil(round((self.end_s - first_s) / step_s, 9)))
+        bounds_s = [*(first_s + number * step_s for number in range(count)), self.end_s]
+        rates = [max(0.0, self.arrivals(low_s, high_s)) / (high_s - low_s) for low_s, high_s in pairwise(bounds_s)]
+        return Steps(bounds_s, rates, self._described, notes=self.notes)
+
+    def told(self, described: str, notes: tuple[str, ...]) -> Steps:
+        """The same under another description."""
+        return Steps(self._times_s, self._rates, described, notes=notes)

@@ -26,14 +26,17 @@ def trace_load(name: str, *, peak: float | None = None, from_s: float = 0.0, las
         raise InputError(f"trace {name!r} ends at {plain(end_s)}s; {plain(from_s)}s to {plain(until_s)}s is not in it.")
     first, end = int(from_s // trace.step_s), math.ceil(until_s / trace.step_s)
     rates_per_s = trace.rates_per_s[first:end]
+    notes: tuple[str, ...] = ()
     if peak is not None:
         require_rate("peak", peak)
         highest_per_s = float(rates_per_s.max())
         if highest_per_s == 0:
             raise InputError(f"trace {name!r} has no records from {plain(from_s)}s to {plain(until_s)}s to scale.")
-        rates_per_s = rates_per_s * (peak / highest_per_s)
+        factor = peak / highest_per_s
+        rates_per_s = rates_per_s * factor
+        notes = (f"multiplied by {factor:.6g}, for a peak of {plain(peak)} records/s",)
     bounds_s = [0.0, *(step * trace.step_s - from_s for step in range(first + 1, end)), until_s - from_s]
-    return Steps(bounds_s, rates_per_s.tolist(), _described(name, peak, from_s, lasting_s))
+    return Steps(bounds_s, rates_per_s.tolist(), _described(name, peak, from_s, lasting_s), notes=notes)
 
 
 def _described(name: str, peak: float | None, from_s: float, lasting_s: float | None) -> str:

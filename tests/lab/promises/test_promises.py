@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 from headgate.core.objective import LatencySlo
 from headgate.lab.promises.cells import Run, clairvoyant_seconds, first_size, run
 from headgate.lab.promises.clairvoyant import clairvoyant_sizes
+from headgate.lab.promises.goals import goal_rows
 from headgate.lab.promises.kept import KeptRuns
 from headgate.lab.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, STEP_S, Load, load_names, make_load
 from headgate.lab.promises.matrix import CONTENDERS, FIXED, OURS, Cell
 from headgate.lab.promises.tables import is_kept, notes_of, plots_of, rows_of
 from headgate.policies import policy_names
+from headgate.simulation.micro_batch import MicroBatch
 
 
 def flat(instances: float, minutes: int = 60) -> Load:
@@ -51,7 +54,7 @@ def test_loads_are_called_by_what_they_do_and_half_of_them_are_held_back() -> No
 def test_the_clairvoyant_has_what_is_needed_early_enough_and_pays_for_it() -> None:
     load = flat(3.0)
     load.rates_per_s[360:480] *= 2
-    sizes = clairvoyant_sizes(load, bound_s=10.0, overhead_s=0.5, startup_s=60.0, bounds=(1, 40))
+    sizes = clairvoyant_sizes(load, job=MicroBatch(overhead_s=0.5), bound_s=10.0, startup_s=60.0, bounds=(1, 40))
     assert (sizes[0], sizes[400], sizes[-1]) == (4, 7, 4), "a tenth of the time is overhead"
     assert sizes[360 - 12] == 7, "it was asked for a minute before"
     assert sizes[360 - 14] == 4
@@ -80,6 +83,22 @@ def test_rows_tell_what_was_asked_delivered_and_paid() -> None:
     assert "in 1 of 1 cells" in told
     (plot,) = plots_of(cells)
     assert [trace["name"] for trace in plot.data] == [OURS, "hpa", "ds2", FIXED]
+
+
+def test_goals_are_met_from_both_sides() -> None:
+    """More in time than asked is not better; a cost below its bound is."""
+    days = [(4.5, 1.5), (3.0, 1.7), (6.5, 1.9)]
+    cells = [replace(cell(OURS, late_pct, cost), seed=seed) for seed, (late_pct, cost) in enumerate(days)]
+    cells += [replace(cell(FIXED, 4.9, 1.6), seed=seed) for seed in (0, 1)]
+    cells += [replace(cell("hpa", 2.0, 1.65), seed=1)]
+    rows = {(row["load"], row["figure"]): row for row in goal_rows(cells)}
+    off, cost, fixed = (rows["bursty", name] for name in ("points off", "cost", "of best fixed"))
+    assert (off["days"], off["within"], off["above"], off["least"], off["most"]) == (3, 1, 1, -2.0, 1.5)
+    assert (cost["median"], cost["within"], cost["above"]) == (1.7, 2, 1)
+    # Where no fixed size keeps what is asked, there is none to be dearer than.
+    assert (fixed["days"], fixed["within"], fixed["above"]) == (2, 1, 1)
+    assert rows["smooth", "cost"]["days"] == 0
+    assert rows["all", "% of days on which another is better on both"]["median"] == pytest.approx(33.333)
 
 
 @pytest.mark.parametrize(

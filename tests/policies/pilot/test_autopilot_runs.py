@@ -75,8 +75,8 @@ def test_what_is_asked_by_time_is_counted_by_time() -> None:
         start=2,
     )
     price = result.state["operators"]["job"]["price"]
-    assert price["arrived"] == pytest.approx(price["seconds"], rel=0.01), "seconds, not records"
-    assert 0 < price["late"] < 0.06 * price["arrived"]
+    assert price["lately"]["arrived"] == pytest.approx(price["lately"]["seconds"], rel=0.01), "seconds, not records"
+    assert 0 < price["lately"]["late"] < 0.06 * price["lately"]["arrived"]
 
 
 def test_no_change_is_taken_back_under_a_steady_load() -> None:

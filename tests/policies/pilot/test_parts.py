@@ -245,6 +245,20 @@ def test_what_is_delivered_as_asked_leaves_the_price_alone() -> None:
     assert price.factor == pytest.approx(1, abs=0.01)
 
 
+@pytest.mark.parametrize(("before", "dearer"), [(0.0, False), (0.09, True)])
+def test_what_the_day_has_used_up_moves_what_is_aimed_at(before: float, dearer: bool) -> None:
+    """A day in which too few were late leaves more to the next hours, and the other way round."""
+    price = LatePrice(0.05)
+    price.observe(0.0, 0.0, 0.0)
+    for minute in range(1, 1000):
+        price.observe(60.0 * minute, 1000.0, 1000.0 * (before if minute < 400 else 0.05 * AIM))
+    later = LatePrice(0.05)
+    later.restore(price.to_json())
+    assert later.factor == price.factor
+    assert (price.factor > 1.05) is dearer
+    assert (price.factor < 0.95) is not dearer
+
+
 # ------------------------------------------------------------------------------------------------------------ rollout
 
 

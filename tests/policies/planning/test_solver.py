@@ -14,7 +14,7 @@ from headgate.policies.planning.central import CentralPlanner, ExactPlanner
 from headgate.policies.planning.model import Application, Floats, application_cost
 from headgate.policies.planning.planner import Sizes
 from headgate.policies.planning.rates import RateGrid
-from headgate.policies.planning.solver import best_move, box_minimum
+from headgate.policies.planning.solver import best_move, box_minimum, interval_minimum, spans_of
 from tests.policies.planning.pipelines import pipeline
 
 GRID = RateGrid(1.5, 6)
@@ -116,3 +116,12 @@ def test_a_move_goes_one_step_and_only_if_it_is_better(
     values: list[float], position: int, cost: float, goes_to: int
 ) -> None:
     assert best_move(np.array(values), (position,), cost) == (goes_to,)
+
+
+@given(data=st.data(), count=st.integers(1, 20))
+def test_the_minimum_of_intervals_is_that_of_their_values(data: st.DataObject, count: int) -> None:
+    ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).map(sorted)
+    intervals = np.array(data.draw(st.lists(ends, min_size=1, max_size=20)))
+    values = np.random.default_rng(count).normal(size=(count, 3))
+    found = interval_minimum(values, spans_of(intervals[:, 0], intervals[:, 1]))
+    assert found.tolist() == [values[first : last + 1].min(axis=0).tolist() for first, last in intervals]

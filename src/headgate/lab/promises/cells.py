@@ -108,5 +108,5 @@ def first_size(load: Load) -> int:
 
 def clairvoyant_seconds(load: Load, bound_s: float, startup_s: float) -> float:
     """Instance-seconds of somebody who knew the load."""
-    sizes = clairvoyant_sizes(load, bound_s=bound_s, overhead_s=JOB.overhead_s, startup_s=startup_s, bounds=BOUNDS)
+    sizes = clairvoyant_sizes(load, job=JOB, bound_s=bound_s, startup_s=startup_s, bounds=BOUNDS)
     return float(sizes.sum() * STEP_S)

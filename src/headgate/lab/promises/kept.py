@@ -6,16 +6,13 @@ line is a run with what was asked of it; a line that was cut off by a crash is m
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import numpy as np
-
-import headgate
 from headgate.core.types import JSON
+from headgate.lab.code_state import fingerprint
 from headgate.lab.promises.cells import Run
 from headgate.local.jars import cache_directory
 
@@ -33,22 +30,11 @@ DECISIVE = (
 """The code that a run depends on, in the folder of the package."""
 
 
-def fingerprint() -> str:
-    """Tells the state of all code on which the outcome of a run depends."""
-    home = Path(headgate.__file__).parent
-    found = hashlib.sha256(f"{FORMAT_VERSION} {np.__version__}".encode())
-    for name in DECISIVE:
-        for path in sorted((home / name).rglob("*.py")) or [home / name]:
-            found.update(path.relative_to(home).as_posix().encode())
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
-
-
 class KeptRuns:
     """The runs of one state of the code, by what was asked of them."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.path = (folder or cache_directory() / "lab") / f"promises-{fingerprint()}.jsonl"
+        self.path = (folder or cache_directory() / "lab") / f"promises-{fingerprint(DECISIVE, FORMAT_VERSION)}.jsonl"
         self._runs = dict(self._read())
 
     def get(self, asked: Mapping[str, JSON]) -> list[Run] | None:

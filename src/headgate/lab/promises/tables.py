@@ -63,19 +63,21 @@ def _is_better(cell: Cell, ours: Cell | None) -> bool:
     return cell.cost < ours.cost and cell.run.late_share < ours.run.late_share
 
 
+def beaten(cells: Iterable[Cell]) -> tuple[int, int]:
+    """On how many days somebody that decides as it goes was cheaper than ours and less late, and of how many."""
+    by_place = _by_place(cells)
+    ours = {place: cell for place, there in by_place.items() for cell in there if cell.run.policy == OURS}
+    return sum(any(_is_better(cell, ours[place]) for cell in by_place[place]) for place in ours), len(ours)
+
+
 def notes_of(cells: Sequence[Cell]) -> list[str]:
     """What no policy kept, and how often a contender was better on both."""
-    online = [cell for cell in cells if cell.run.policy not in (OURS, FIXED)]
-    ours = {_place(cell): cell for cell in cells if cell.run.policy == OURS}
-    beaten = {_place(cell) for cell in online if _is_better(cell, ours.get(_place(cell)))}
+    lost, days = beaten(cells)
     notes = [
-        f"A contender that decides as it goes was both cheaper and less late in {len(beaten)} of {len(ours)} cells "
-        f"({100 * len(beaten) / max(1, len(ours)):.1f} %)."
+        f"A contender that decides as it goes was both cheaper and less late in {lost} of {days} cells "
+        f"({100 * lost / max(1, days):.1f} %)."
     ]
-    by_place: dict[tuple[JSON, ...], list[Cell]] = {}
-    for cell in cells:
-        by_place.setdefault(_place(cell), []).append(cell)
-    for there in by_place.values():
+    for there in _by_place(cells).values():
         if any(is_kept(cell) for cell in there if cell.run.policy != FIXED):
             continue
         fixed = [cell for cell in there if cell.run.policy == FIXED]
@@ -88,8 +90,16 @@ def notes_of(cells: Sequence[Cell]) -> list[str]:
     return notes
 
 
-def _place(cell: Cell) -> tuple[JSON, ...]:
+def place(cell: Cell) -> tuple[JSON, ...]:
+    """What a cell shares with those of the other policies."""
     return cell.asked, cell.startup_s, cell.load, cell.seed
+
+
+def _by_place(cells: Iterable[Cell]) -> dict[tuple[JSON, ...], list[Cell]]:
+    found: dict[tuple[JSON, ...], list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(place(cell), []).append(cell)
+    return found
 
 
 def plots_of(cells: Iterable[Cell]) -> list[Plot]:

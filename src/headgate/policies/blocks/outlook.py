@@ -18,6 +18,7 @@ import numpy as np
 
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
+from headgate.forecast.quantiles import quantiles_of
 
 POINTS = 200
 _SPANS = (2, 5, 10, 20)
@@ -103,7 +104,7 @@ class BlockOutlook:
         level, scale = self._origins[-1]
         if self._count < _LEAST:
             return Outlook(level, _WIDE)
-        errors = scale * np.quantile(self._errors[: min(self._count, _MEMORY)], _SHARES)
+        errors = scale * quantiles_of(np.sort(self._errors[: min(self._count, _MEMORY)], axis=None), _SHARES)
         return Outlook(level, np.clip(errors, -_FURTHEST, _FURTHEST))
 
     def _level(self) -> float:

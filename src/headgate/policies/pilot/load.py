@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 
 import numpy as np
 
@@ -124,7 +125,7 @@ class LoadHistory:
 
     def _newest_edges(self, count: int) -> FloatArray:
         # Not by a copy of all of them: they are many, and this is asked for several times a cycle.
-        return np.array([self._edges[place] for place in range(-min(count, len(self._edges)), 0)], dtype=np.float64)
+        return np.array(list(islice(reversed(self._edges), count))[::-1], dtype=np.float64)
 
     def recent(self, bins: int) -> FloatArray:
         """The same, but of the bins that end with the newest reading; before there is a whole one, what it would be."""

@@ -75,16 +75,19 @@ class Outlook:
 
     def observe(self, load: LoadHistory, bins: int) -> None:
         """Take in that so many bins became complete; asked for once per reading."""
+        looked_back = max(TRENDS_BINS) + HORIZON_BINS
+        counts = load.counts(looked_back + bins - 1) if bins else np.empty(0)
         for left in range(bins - 1, -1, -1):
             number = load.newest_bin - left
-            history = load.counts(max(TRENDS_BINS) + HORIZON_BINS + left)
-            history = history[: len(history) - left] if left else history
+            until = len(counts) - left
+            history = counts[max(0, until - looked_back) : max(0, until)]
             if len(history) < 2:
                 continue
             self._score(number, history)
             experts = self._experts(load, history)
             first, last = self.span_bins
-            self._said.append((number, experts[:, first - 1 : last].mean(axis=1)))
+            foretold = experts[:, first - 1 : last]
+            self._said.append((number, foretold.sum(axis=1) / foretold.shape[1]))
             if number % EVERY_BINS == 0:
                 self._open.append((number, combined(experts, self._errors), _level(history)))
             self._close(number, history)
@@ -152,7 +155,7 @@ class Outlook:
             actual = history[len(history) - back + first - 1 : len(history) - back + last]
             if back > len(history) or not len(actual):
                 continue
-            errors = np.abs(said - actual.mean())
+            errors = np.abs(said - actual.sum() / len(actual))
             followed = ERROR_MEMORY * self._errors + (1 - ERROR_MEMORY) * errors
             self._errors = np.where(np.isnan(self._errors), errors, np.where(np.isnan(errors), self._errors, followed))
 

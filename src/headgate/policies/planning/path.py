@@ -19,7 +19,7 @@ from headgate.core.types import JSON
 from headgate.policies.planning.model import Application, Bools, Floats
 from headgate.policies.planning.planner import Levels, Sizes, SlotOutcome, floats_from
 from headgate.policies.planning.rates import RateGrid, Transitions
-from headgate.policies.planning.solver import TIE, expected, solve, value_of
+from headgate.policies.planning.solver import TIE, expected, interval_minimum, solve, spans_of, value_of
 
 _RATES = 100
 """Rates between 0 and the largest that can be carried, at which configurations are compared."""
@@ -90,8 +90,7 @@ class PathPlanner:
         self._places = {tuple(int(size) for size in sizes): place for place, sizes in enumerate(chain)}
         first, last = _reach(chain)
         self._first, self._last = first.tolist(), last.tolist()
-        # Pairs of bounds for reduceat, which reduces from each bound to the next one; every other result is meant.
-        self._bounds = np.stack([first, last + 1], axis=1).ravel()
+        self._spans = spans_of(first, last)
         count = len(self._application.operators)
         used = chain.sum(axis=1) / (count * self._application.max_instances)
         self._resources: Floats = self._weights.resources * used[:, None]
@@ -153,8 +152,7 @@ class PathPlanner:
         return result
 
     def _minimum(self, values: Floats) -> Floats:
-        walled = np.concatenate([values, np.full((1, values.shape[1]), np.inf)])
-        return np.minimum.reduceat(walled, self._bounds, axis=0)[::2]
+        return interval_minimum(values, self._spans)
 
     def study(self, history: Sequence[int]) -> None:
         """Plan for levels that are known to have followed each other."""

@@ -16,11 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headgate.policies.planning.model import Floats
 
 TIE = 1e-12
 """A move must be better than staying by more than rounding: ties stay."""
+Places = NDArray[np.int64]
+Spans = list[tuple[Places, Places, Places]]
+"""By power of two: which intervals these are, and where the two spans begin that cover each."""
 Minimum = Callable[[Floats], Floats]
 """Of each configuration, the least value among those that one action reaches."""
 
@@ -38,6 +42,37 @@ def box_minimum(values: Floats) -> Floats:
         lower = (slice(None),) * axis + (slice(None, -1),)
         np.minimum(result[upper], source[lower], out=result[upper])
         np.minimum(result[lower], source[upper], out=result[lower])
+    return result
+
+
+def spans_of(first: Places, last: Places) -> Spans:
+    """Intervals, both ends included, by the largest power of two that fits into each of them.
+
+    Two of that length cover an interval, one from its first place on and one up to its last.
+    """
+    lengths, longest = last - first + 1, int((last - first + 1).max())
+    spans, width = [], 1
+    while width <= longest:
+        rows = np.flatnonzero((lengths >= width) & (lengths < 2 * width))
+        spans.append((rows, first[rows], last[rows] - width + 1))
+        width *= 2
+    return spans
+
+
+def interval_minimum(values: Floats, spans: Spans) -> Floats:
+    """The least value along the first axis in each interval.
+
+    >>> spans = spans_of(np.array([0, 0, 1]), np.array([0, 2, 2]))
+    >>> interval_minimum(np.array([[3.0], [1.0], [4.0]]), spans).ravel().tolist()
+    [3.0, 1.0, 1.0]
+    """
+    result, width = np.empty((sum(len(rows) for rows, _, _ in spans), *values.shape[1:])), 0
+    for rows, first, last in spans:
+        if width:
+            values = np.minimum(values[:-width], values[width:])
+        width = max(1, 2 * width)
+        if rows.size:
+            result[rows] = np.minimum(values[first], values[last])
     return result
 
 

@@ -1,0 +1,58 @@
+"""How close ``headgate replay`` comes to runs that are in journals: a table of what was measured and what is simulated.
+
+    python -m benchmarks.replay_journals artifacts/benchmarks/kafka-load/*.db
+
+Of each journal the newest run is taken: its own load with its own sizes, and the policy that acted deciding anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from headgate.cli.journal_run import objective_of, pick_run
+from headgate.core.errors import InputError
+from headgate.journal.sqlite import SqliteJournal
+from headgate.lab.what_if import Contender, RecordedJob
+from headgate.runtime.summary import Summary
+
+HEAD = (
+    "journal",
+    "executor-seconds",
+    "held up as recorded",
+    "decided anew",
+    "late %",
+    "held up as recorded",
+    "as policies are",
+    "decided anew",
+)
+
+
+def row_of(path: Path) -> list[str]:
+    with closing(SqliteJournal.read(path)) as reader:
+        picked = pick_run(reader, None, None)
+        observations = reader.observations(run=picked.number)
+        decisions = reader.decisions(run=picked.number)
+    objective, run = objective_of(picked.run), picked.run
+    try:
+        job = RecordedJob.of(observations, decisions, objective, run.operators[0])
+    except InputError as error:
+        return [path.stem, str(error)]
+    anew, _ = job.under(Contender(run.policy, run.settings), objective, seed=run.seed)
+    measured, again, foretold = job.measured(objective, objective), job.again(objective), job.as_foretold(objective)
+    return [
+        path.stem,
+        *(f"{one.instance_seconds:.0f}" for one in (measured, again, anew)),
+        *(_late(one) for one in (measured, again, foretold, anew)),
+    ]
+
+
+def _late(summary: Summary) -> str:
+    return "–" if summary.late_records_pct is None else f"{summary.late_records_pct:.1f}"
+
+
+if __name__ == "__main__":
+    print(f"| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}")
+    for argument in sys.argv[1:]:
+        print(f"| {' | '.join(row_of(Path(argument)))} |", flush=True)

@@ -1,0 +1,166 @@
+"""headgate lab results: what is in the folder of a lab run."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.common import JsonOption, check_target, key_values, make_console, say, write_json
+from headgate.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rich.table import Table
+
+    from headgate.core.types import JSON
+    from headgate.lab.experiments.results import Compared, Results
+    from headgate.lab.experiments.summary import Group
+
+WIDTH = 80
+_HOURS = {"instance-hours": "instance_hours"}
+_PRICED = {"cost": "cost"}
+_SHOWN = {"late %": "late_records_pct", "p95 s": "latency_p95_s", "rescales": "rescales"}
+
+
+def results(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a lab run.", show_default=False)],
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL=VALUE",
+            help="Only some: workload, job, objective or policy; * stands for anything; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(metavar="FIGURE", help="The least of a figure first.", show_default="kept, then cost"),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Another lab run to set beside it, as what was before.", show_default=False),
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write all figures as CSV.", show_default=False)
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Show what a lab run came to, also while it is under way or after it was stopped.
+
+    [bold]Examples[/bold]
+      [cyan]headgate lab results lab/first-look --where policy=hpa* --sort late_records_pct[/cyan]
+      [cyan]headgate lab results lab/after --against lab/before --csv both.csv[/cyan]
+    """
+    from headgate.lab.experiments.report import write_results_report
+    from headgate.lab.experiments.results import compare, compared_to_json, read_results
+    from headgate.lab.files import write_file
+    from headgate.lab.report import require_plotly
+
+    for target in (json_file, csv_file, report):
+        check_target(target)
+    if report is not None and against is not None:
+        raise InputError(f"--report {report} and --against {against} do not go together; a report is of one lab run.")
+    if report is not None:
+        require_plotly()
+    _require_arrow()
+    wanted = key_values("--where", where or [])
+    found = read_results(folder).where(wanted).sorted_by(sort)
+    pairs = None if against is None else compare(read_results(against).where(wanted), found)
+    plain = found.to_json() if pairs is None else compared_to_json(pairs)
+    if csv_file is not None:
+        write_file(csv_file, _as_csv(plain["rows"]))
+    if report is not None:
+        write_results_report(report, found)
+    if json_file is not None:
+        write_json(plain, json_file)
+    if json_file == "-":
+        return
+    if pairs is None:
+        print_results(found)
+    else:
+        _print_compared(pairs)
+
+
+def print_results(found: Results) -> None:
+    """A table for each contest, and what to know about them."""
+    from rich.text import Text
+
+    from headgate.lab.experiments.report import with_interval
+
+    console = make_console()
+    contests = dict.fromkeys(group.contest for group in found.groups)
+    for contest in contests:
+        columns = _columns(group for group in found.groups if group.contest == contest)
+        table = _table("policy", "kept", *columns, "")
+        for group, verdict in found.rows:
+            if group.contest == contest:
+                cells = [with_interval(group.figures[figure]) for figure in columns.values()]
+                told = Text(str(verdict), style="bold" if verdict == "best" else "")
+                table.add_row(Text(group.policy), f"{group.kept}/{group.runs}", *cells, told)
+        console.print(Text("\n" + " · ".join(contest), style="bold cyan"), width=min(WIDTH, console.width))
+        console.print(table, width=min(WIDTH, console.width))
+    for note in found.notes:
+        console.print(Text(f"\n{note}", style="dim"), width=min(WIDTH, console.width))
+
+
+def _print_compared(pairs: Sequence[Compared]) -> None:
+    from rich.text import Text
+
+    console = make_console()
+    for contest in dict.fromkeys(pair.labels[:3] for pair in pairs):
+        columns = _columns(one for pair in pairs for one in (pair.before, pair.after) if one and one.contest == contest)
+        table = _table("policy", *columns)
+        for pair in pairs:
+            if pair.labels[:3] == contest:
+                table.add_row(Text(pair.labels[3]), *(_change(pair, figure) for figure in columns.values()))
+        console.print(Text("\n" + " · ".join(contest), style="bold cyan"), width=min(WIDTH, console.width))
+        console.print(table, width=min(WIDTH, console.width))
+    note = "before → after. *: differs by more than noise (Welch's test, 95 %). –: not in that lab run."
+    console.print(Text(f"\n{note}", style="dim"), width=min(WIDTH, console.width))
+
+
+def _columns(groups: Iterable[Group]) -> dict[str, str]:
+    """Money where there is a price, and what it is paid for otherwise."""
+    is_priced = any(group.figures["cost"] for group in groups)
+    return (_PRICED if is_priced else _HOURS) | _SHOWN
+
+
+def _change(pair: Compared, figure: str) -> str:
+    from headgate.policies.frame.readings import plain
+
+    before, after, is_change = pair.change(figure)
+    told = f"{'–' if before is None else plain(before)} → {'–' if after is None else plain(after)}"
+    return f"{told} *" if is_change else told
+
+
+def _table(*names: str) -> Table:
+    from rich.table import Table
+
+    return Table(*names, box=None, padding=(0, 2, 0, 0))
+
+
+def _as_csv(rows: Sequence[Mapping[str, JSON]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _require_arrow() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        raise InputError("pyarrow is not installed; install it with: pip install 'headgate[spark]'.")
+
+
+def print_interrupted(folder: Path, file: Path) -> None:
+    say(f"headgate: stopped; go on with: headgate lab run {file} --out {folder}", stderr=True)

@@ -1,0 +1,208 @@
+"""headgate replay"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headgate.cli.common import JsonOption, check_target, duration_s, make_console, progress_bar, write_json
+from headgate.cli.journal_run import JobOption, JournalArgument, JournalRun, RunOption, objective_of, pick_run
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.objective import Objective
+from headgate.core.types import Decision, Observation
+from headgate.core.units import format_duration
+
+if TYPE_CHECKING:
+    from headgate.lab.journal_replay import JournalReplay
+    from headgate.lab.what_if import Contender
+
+DEFAULT_POLICIES = ("autopilot", "hpa", "reactive")
+"""What is compared with the policy that acted where nobody says what."""
+
+
+def replay(  # noqa: PLR0913 - one parameter per option
+    journal: JournalArgument,
+    *,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A policy that might have decided; may be repeated.",
+            show_default="the one that acted, autopilot, hpa, reactive",
+        ),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="POLICY.KEY=VALUE", help="A setting of a policy; may be repeated."),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="What is asked, as text or a YAML file.", show_default="as the run was"),
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(metavar="PRICE", help="What an instance costs for an hour.", show_default=False)
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--from", metavar="WHEN", help="Only from then on: 2h after the start, or 2024-05-01T14:00."),
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="WHEN", help="Only until then.")] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which operator, in a run of several.", show_default=False),
+    ] = None,
+    run: RunOption = None,
+    job: JobOption = None,
+    seed: Annotated[int, typer.Option(metavar="K", help="Makes randomness repeatable.")] = 0,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Tell what another policy would have done with a job whose run is in a journal.
+
+    A simulated job is calibrated to the run: how long batches and start-ups take, and what held batches up. It is shown
+    first how close it comes to what really happened, then what each policy comes to under the same load. What was
+    measured and what is simulated are kept apart.
+
+    [bold]Examples[/bold]
+      [cyan]headgate replay run.sqlite[/cyan]
+      [cyan]headgate replay run.sqlite --policy autopilot --policy hpa --set hpa.target=0.6[/cyan]
+      [cyan]headgate replay run.sqlite --from 2h --to 4h --price 0.25 --report replay.html[/cyan]
+    """
+    from headgate.journal.sqlite import SqliteJournal
+    from headgate.lab.journal_replay import replay_journal
+    from headgate.lab.report import require_plotly
+    from headgate.runtime.objective_file import text_or_file
+
+    check_target(json_file, journal=journal)
+    check_target(report, journal=journal)
+    if report is not None:
+        require_plotly()
+    with closing(SqliteJournal.read(journal)) as reader:
+        picked = pick_run(reader, run, job)
+        observations = reader.observations(run=picked.number)
+        decisions = reader.decisions(run=picked.number)
+    chosen = _operator(picked, operator)
+    contenders = _contenders(picked, policy or [], setting or [])
+    asked = objective_of(picked.run).priced(price)
+    judged = asked if objective is None else _within(text_or_file(objective).priced(price), picked)
+    seen, made = _part(picked, observations, decisions, begin, end)
+    with progress_bar("Replaying") as progress:
+        found = replay_journal(
+            seen, made, contenders, judged, asked=asked, operator=chosen, seed=seed, progress=progress
+        )
+    about = {
+        "run": picked.number,
+        "policy": picked.run.policy,
+        "operator": chosen,
+        "objective": str(judged),
+        "seconds": found.job.recording.seconds - found.job.recording.lead_s,
+    }
+    if report is not None:
+        from headgate.lab.replay_report import write_replay_report
+
+        write_replay_report(report, found, about, judged)
+    if json_file is not None:
+        write_json({**found.to_json(), "run": about}, json_file)
+    if json_file != "-":
+        _print(found, about, report)
+
+
+def _operator(picked: JournalRun, name: str | None) -> str:
+    operators = picked.run.operators
+    if name is not None and name not in operators:
+        raise UnknownNameError("operator", name, operators)
+    if name is None and len(operators) > 1:
+        raise InputError(
+            f"the run has {len(operators)} operators; one at a time can be replayed, under the load that reached it: "
+            f"say --operator with one of {', '.join(operators)}."
+        )
+    return name or operators[0]
+
+
+def _contenders(picked: JournalRun, policies: Sequence[str], settings: Sequence[str]) -> dict[str, Contender]:
+    """The policies that are compared; the one that acted has the settings it had."""
+    from headgate.lab.what_if import Contender
+
+    acted = picked.run.policy
+    names = list(dict.fromkeys(policies or (acted, *DEFAULT_POLICIES)))
+    given: dict[str, dict[str, object]] = {name: dict(picked.run.settings) if name == acted else {} for name in names}
+    for item in settings:
+        of, dot, rest = item.partition(".")
+        key, equals, value = (part.strip() for part in rest.partition("="))
+        if not (dot and key and equals):
+            raise InputError(f"--set {item!r} is not understood; write --set POLICY.KEY=VALUE.")
+        if of.strip() not in given:
+            raise UnknownNameError("policy of --set", of.strip(), names)
+        given[of.strip()][key] = value
+    return {name: Contender(name, given[name]) for name in names}
+
+
+def _within(objective: Objective, picked: JournalRun) -> Objective:
+    bounds = picked.run.bounds
+    return objective if bounds is None else objective.within(*bounds)
+
+
+def _part(
+    picked: JournalRun,
+    observations: Sequence[Observation],
+    decisions: Sequence[Decision],
+    begin: str | None,
+    end: str | None,
+) -> tuple[Sequence[Observation], Sequence[Decision]]:
+    """What lies between two times of the run."""
+    from_s = _instant("--from", begin, picked, float("-inf"))
+    to_s = _instant("--to", end, picked, float("inf"))
+    seen = [one for one in observations if from_s <= one.at_s <= to_s]
+    if len(seen) < 2:
+        lasts = format_duration(observations[-1].at_s - picked.run.started_s) if observations else "0s"
+        raise InputError(
+            f"run {picked.number} has {len(seen)} observations in the part that is asked for; at least 2 are needed, "
+            f"and the run lasts {lasts}."
+        )
+    return seen, [one for one in decisions if from_s <= one.at_s <= to_s]
+
+
+def _instant(option: str, text: str | None, picked: JournalRun, otherwise: float) -> float:
+    """A time after the start of the run, or by the clock."""
+    if text is None:
+        return otherwise
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return picked.run.started_s + duration_s(option, text)
+
+
+# ------------------------------------------------------------------------------------------------------------ as text
+
+
+def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from headgate.lab.replay_report import check_rows, found_rows, outcome_rows
+
+    console = make_console()
+    told = f" for {format_duration(about['seconds'])}, objective {about['objective']}"
+    console.print(Text.assemble((f"run {about['run']}, {about['policy']}", "bold cyan"), told))
+    for title, rows in (
+        ("Found out about the job", found_rows(found)),
+        ("Measured, and simulated with the recorded sizes", check_rows(found)),
+        ("What each policy comes to under the recorded load", outcome_rows(found)),
+    ):
+        names = list(rows[0])
+        table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0))
+        for place, name in enumerate(names):
+            table.add_column(name, justify="left" if place == 0 else "right", no_wrap=place == 0)
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row.values()))
+        console.print(f"\n[bold]{title}[/bold]")
+        console.print(table)
+    if report is not None:
+        console.print(Text(f"\nreport: {report}", style="dim"), soft_wrap=True)

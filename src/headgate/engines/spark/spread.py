@@ -1,0 +1,134 @@
+"""Batch work spread over Spark: texts are rows, a task works on a few of them, and what it keeps is Parquet.
+
+Nothing here knows what the work is; ``headgate.lab`` spreads the cases of experiments by it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from headgate.core.errors import EngineError
+from headgate.local.cluster import plain_session
+from headgate.local.machine import LOOPBACK, QUICK_START
+
+Work: TypeAlias = Callable[[Iterable[str]], int]
+"""Is given the texts of a task, where the task runs, and says how many it has done. It must be found by its name."""
+
+_HOME = Path(__file__).parents[3]
+"""Where the package is."""
+POLL_S = 0.2
+TASKS_PER_CORE = 8
+"""So that a core which is done early finds more to do."""
+MOST_PER_TASK = 50
+
+
+@contextmanager
+def batch_session(master: str, name: str, log: Path) -> Iterator[SparkSession]:
+    """A session for one command, quiet and light; it ends with the block."""
+    session = plain_session(master, name, _settings(master), log)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _settings(master: str) -> dict[str, str]:
+    chosen = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "1",
+        # Workers of another process find the package where this one has it.
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(_HOME), *_own_path()]),
+    }
+    if master.startswith("local"):
+        chosen |= {
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.driver.extraJavaOptions": " ".join(QUICK_START),
+        }
+    return chosen
+
+
+def _own_path() -> list[str]:
+    return [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+
+
+def tasks_for(count: int, cores: int) -> int:
+    """How many tasks so many texts make.
+
+    >>> tasks_for(3, 2), tasks_for(160, 2), tasks_for(10_000, 2)
+    (3, 16, 200)
+    """
+    return min(count, max(cores * TASKS_PER_CORE, math.ceil(count / MOST_PER_TASK)))
+
+
+def spread(
+    session: SparkSession,
+    texts: Sequence[str],
+    work: Work,
+    *,
+    watch: Callable[[], None],
+    tasks: int | None = None,
+) -> int:
+    """Have all texts worked on, and say how many were; ``watch`` is called now and then meanwhile.
+
+    An interrupt, or an error of ``watch``, cancels what has not been done yet.
+    """
+    context = session.sparkContext
+    count = tasks or tasks_for(len(texts), context.defaultParallelism)
+
+    def on_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        done = work(text for batch in batches for text in batch.column(0).to_pylist())
+        yield pa.RecordBatch.from_pydict({"done": pa.array([done], pa.int64())})
+
+    def run() -> int:
+        frame = session.createDataFrame(pa.table({"text": pa.array(list(texts), pa.string())}))
+        rows = frame.repartition(count).mapInArrow(on_batches, "done long").collect()
+        return sum(row.done for row in rows)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="spread") as pool:
+        job = pool.submit(run)
+        try:
+            while not job.done():
+                time.sleep(POLL_S)
+                watch()
+        except BaseException:
+            context.cancelAllJobs()
+            raise
+        try:
+            return job.result()
+        except Exception as error:
+            raise EngineError(f"Spark could not carry it out: {_first_line(error)}") from error
+
+
+def sql_rows(session: SparkSession, parquet: Path, table: str, query: str, order: str) -> list[dict[str, Any]]:
+    """The rows of a query over a folder of Parquet files, which it knows as ``table``.
+
+    All rows pass one task in their order: sums of the same numbers are then the same to the last digit.
+    """
+    frame = session.read.parquet(str(parquet)).coalesce(1).dropDuplicates([order])
+    frame.sortWithinPartitions(order).createOrReplaceTempView(table)
+    return [row.asDict() for row in session.sql(query).collect()]
+
+
+def versions() -> dict[str, str]:
+    """What runs the work, for those who want to know later."""
+    import pyspark
+
+    return {"python": sys.version.split()[0], "pyspark": pyspark.__version__, "pyarrow": pa.__version__}
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,166 @@
+"""Carrying out a case: a simulated run in, a flat row out; one that fails is a row with its error.
+
+Runs where Spark has its Python workers, so it keeps to itself: nothing is shared but the files that a case names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from headgate.core.errors import HeadgateError
+from headgate.core.objective import HOUR_S, Objective
+from headgate.core.objective_form import objective_from
+from headgate.core.slo import By
+from headgate.core.types import JSON
+from headgate.lab.experiments.case import Case
+from headgate.lab.measures import measures_of
+from headgate.runtime.model_file import SETTING as MODEL_FILE
+from headgate.runtime.simulate import Model, SimulationResult, simulate
+from headgate.runtime.summary import Summary
+from headgate.simulation.micro_batch import MicroBatch
+from headgate.workloads import Workload, parse_workload
+from headgate.workloads.composed import Scaled, reseeded
+
+LABELS = ("workload", "job", "objective", "policy")
+FIGURES = {
+    "cost": "cost, in the unit of the price",
+    "instance_hours": "instance-hours",
+    "mean_instances": "instances, mean",
+    "late_records_pct": "late records, %",
+    "slo_violation_pct": "time in violation, %",
+    "qos_pct": "time keeping up, %",
+    "latency_p50_s": "latency p50, s",
+    "latency_p95_s": "latency p95, s",
+    "latency_p99_s": "latency p99, s",
+    "max_backlog": "worst backlog, records",
+    "rescales": "rescales",
+    "rescales_per_day": "rescales per day",
+    "regret_pct": "dearer than the clairvoyant, %",
+    "recovery_median_s": "time to recover, median, s",
+    "recovery_worst_s": "time to recover, worst, s",
+    "under_accuracy_pct": "too few instances, θ_U, % of the need",
+    "over_accuracy_pct": "too many instances, θ_O, % of the need",
+    "under_time_pct": "time with too few, τ_U, %",
+    "over_time_pct": "time with too many, τ_O, %",
+    "instability_pct": "instability, υ, % of time",
+}
+"""What is known of a run, each with the words and the unit that tables and plots give it; ``docs/guides/measures.md``
+tells what they mean."""
+DECISIVE = (
+    "core",
+    "forecast",
+    "lab/experiments/carry.py",
+    "lab/experiments/case.py",
+    "lab/measures",
+    "policies",
+    "rules",
+    "runtime",
+    "simulation",
+    "workloads",
+)
+"""The code that a row depends on, in the folder of the package."""
+Row = dict[str, JSON]
+
+
+def figures_of(result: SimulationResult, case: Case, objective: Objective, load: Workload) -> dict[str, float | None]:
+    """Every figure of a run; what more is to be measured of runs is added to ``FIGURES``."""
+    measures = measures_of(
+        result,
+        load,
+        objective=objective,
+        service_rate_per_s=case.rate_per_s,
+        model=_model(case),
+        startup_s=case.startup_s,
+    )
+    told = {**asdict(measures), **asdict(result.summary)}
+    return {name: None if told[name] is None else float(told[name]) for name in FIGURES}
+
+
+def carry_out(case: Case, folder: Path, place: int = 0) -> Row:
+    """The row of a case; ``folder`` is where the files that it names are, ``place`` its place among all cases."""
+    row: Row = {
+        "place": place,
+        "key": case.key,
+        "workload": case.workload,
+        "job": case.job,
+        "objective": case.objective,
+        "policy": case.label,
+        "seed": case.seed,
+        "kept": None,
+        "error": None,
+        **dict.fromkeys(FIGURES),
+    }
+    try:
+        objective = objective_from(case.asked)
+        load = _workload(case.load, case.scale, case.seed, folder)
+        result = _run(case, objective, load, folder)
+        row |= figures_of(result, case, objective, load)
+        row["kept"] = is_kept(result.summary, objective, case.seconds)
+    except HeadgateError as error:
+        row["error"] = str(error)
+    except Exception as error:  # noqa: BLE001 - whatever a run dies of belongs in its row, beside those that went well
+        row["error"] = f"{type(error).__name__}: {error}"
+    return row
+
+
+def is_kept(summary: Summary, objective: Objective, seconds: float) -> bool | None:
+    """Whether a whole run kept what was asked; ``None`` where nothing is known of it.
+
+    Late records count where the objective counts records, and time in violation otherwise.
+    """
+    slo = objective.slo
+    by_records = slo.by is By.RECORDS and summary.late_records_pct is not None
+    missed_pct = summary.late_records_pct if by_records else summary.slo_violation_pct
+    if missed_pct is None:
+        return None
+    in_budget = objective.cost is None or (summary.cost or 0.0) <= objective.cost.per_hour * seconds / HOUR_S
+    return bool(missed_pct <= 100 * slo.allowed_share) and in_budget
+
+
+def _run(case: Case, objective: Objective, load: Workload, folder: Path) -> SimulationResult:
+    return simulate(
+        case.policy,
+        load,
+        objective=objective,
+        settings=_with_path(case.settings, folder),
+        guards=case.guards,
+        service_rate_per_s=case.rate_per_s,
+        model=_model(case),
+        start=objective.min_instances if case.start is None else case.start,
+        readings=case.readings,
+        startup_s=case.startup_s,
+        startup_spread=case.startup_spread,
+        drain_s=case.drain_s,
+        interval_s=case.interval_s,
+        seconds=case.seconds,
+        seed=case.seed,
+    )
+
+
+def _model(case: Case) -> Model:
+    return "queue" if case.batches is None else micro_batch(case.batches)
+
+
+@lru_cache(maxsize=8)
+def _workload(spec: str, scale: float, seed: int, folder: Path) -> Workload:
+    """A repeat has noise of its own; cases that follow each other mostly have the same load."""
+    load = reseeded(parse_workload(spec, folder), seed)
+    return load if scale == 1 else Scaled(load, scale)
+
+
+def micro_batch(fields: Mapping[str, JSON]) -> MicroBatch:
+    """From plain data, in which pairs are lists."""
+    given: dict[str, Any] = {
+        name: tuple(tuple(pair) for pair in value) if isinstance(value, list | tuple) else value
+        for name, value in fields.items()
+    }
+    return MicroBatch(**given)
+
+
+def _with_path(settings: Mapping[str, str], folder: Path) -> dict[str, object]:
+    named = settings.get(MODEL_FILE)
+    return {**settings} if named is None else {**settings, MODEL_FILE: str(folder / named)}

@@ -1,0 +1,127 @@
+"""An experiment: workloads × jobs × objectives × policies × seeds, each combination one case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import product
+
+from headgate.core.objective_form import objective_from
+from headgate.core.types import JSON
+from headgate.lab.experiments.case import Case
+from headgate.simulation.service_models import parse_service_model
+
+DEFAULT_INTERVAL_S = 5.0
+
+
+@dataclass(frozen=True)
+class LoadPart:
+    """One workload of an experiment."""
+
+    name: str
+    workload: str
+    """As ``parse_workload`` takes it."""
+    seconds: float
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class JobPart:
+    """One service model of an experiment."""
+
+    name: str
+    rate_per_s: float
+    """Records per second of one instance."""
+    batches: Mapping[str, JSON] | None = None
+    """The fields of ``MicroBatch`` that are set; ``None`` for a plain queue."""
+    readings: str = "spark"
+    startup_s: float = 0.0
+    startup_spread: float = 0.0
+    drain_s: float = 0.0
+    service: str | None = None
+    """A service model, by which several instances may add up to less; its curve reaches to an objective's bound."""
+
+    def batches_up_to(self, max_instances: int) -> Mapping[str, JSON] | None:
+        """The fields of ``MicroBatch`` for so many instances at most."""
+        if self.service is None:
+            return self.batches
+        model = parse_service_model(self.service).micro_batch(max_instances)
+        curve: JSON = [list(pair) for pair in model.speed_up]
+        bends = {"speed_up": curve} if curve else {}
+        return {**(self.batches or {}), **bends, "rescale_pause_s": model.rescale_pause_s, "skew": model.skew}
+
+
+@dataclass(frozen=True)
+class PolicyPart:
+    """One policy of an experiment, with its settings."""
+
+    name: str
+    policy: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    guards: Mapping[str, str] = field(default_factory=dict)
+    start: int | None = None
+    """Instances at the start; the objective's minimum where not given."""
+
+
+@dataclass(frozen=True)
+class ObjectivePart:
+    """One objective of an experiment, as ``objective_to_data`` has it."""
+
+    name: str
+    objective: Mapping[str, JSON]
+
+    @property
+    def max_instances(self) -> int:
+        return objective_from(self.objective).max_instances
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    workloads: tuple[LoadPart, ...]
+    jobs: tuple[JobPart, ...]
+    policies: tuple[PolicyPart, ...]
+    objectives: tuple[ObjectivePart, ...]
+    seeds: tuple[int, ...] = (0,)
+    interval_s: float = DEFAULT_INTERVAL_S
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files that it names, each with a hash of what is in it."""
+
+    def __len__(self) -> int:
+        parts = (self.workloads, self.jobs, self.policies, self.objectives, self.seeds)
+        total = 1
+        for part in parts:
+            total *= len(part)
+        return total
+
+    def cases(self) -> Iterator[Case]:
+        """Every combination, always in the same order."""
+        for load, job, objective, policy, seed in product(
+            self.workloads, self.jobs, self.objectives, self.policies, self.seeds
+        ):
+            yield Case(
+                workload=load.name,
+                load=load.workload,
+                scale=load.scale,
+                seconds=load.seconds,
+                job=job.name,
+                rate_per_s=job.rate_per_s,
+                batches=job.batches_up_to(objective.max_instances),
+                readings=job.readings,
+                startup_s=job.startup_s,
+                startup_spread=job.startup_spread,
+                drain_s=job.drain_s,
+                objective=objective.name,
+                asked=objective.objective,
+                label=policy.name,
+                policy=policy.policy,
+                settings=policy.settings,
+                guards=policy.guards,
+                start=policy.start,
+                interval_s=self.interval_s,
+                seed=seed,
+            )
+
+    def to_json(self) -> dict[str, JSON]:
+        plain: dict[str, JSON] = asdict(self)
+        return plain

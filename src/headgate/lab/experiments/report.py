@@ -1,0 +1,104 @@
+"""A lab run as a page: its table, and for each contest what policies cost against what they made late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headgate.core.types import JSON
+from headgate.lab.experiments.carry import FIGURES
+from headgate.lab.experiments.results import Results
+from headgate.lab.experiments.summary import COST, Group
+from headgate.lab.measures.repeats import Estimate
+from headgate.lab.scenario import Outcome, Plot, Scenario
+from headgate.lab.scenario_report import write_scenario_report
+from headgate.policies.frame.readings import plain
+
+MOST_PLOTS = 24
+SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon", "bowtie")
+"""Policies are told apart without colour too."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31")
+"""Those of Okabe and Ito, which the colour-blind can tell apart, on light and on dark."""
+_SHOWN = ("instance_hours", "cost", "late_records_pct", "slo_violation_pct", "latency_p95_s", "rescales_per_day")
+
+
+def write_results_report(path: Path, results: Results) -> Path:
+    runs = (
+        f"{results.done} simulated runs" if results.done == results.total else f"{results.done} of {results.total} runs"
+    )
+    page = Scenario(results.name, f"{runs}; means over repeats, all figures simulated.", lambda _: outcome_of(results))
+    return write_scenario_report(path, page, outcome_of(results))
+
+
+def outcome_of(results: Results) -> Outcome:
+    return Outcome(
+        rows=[_row(group, verdict) for group, verdict in results.rows], notes=results.notes, plots=_plots(results)
+    )
+
+
+def _row(group: Group, verdict: str) -> dict[str, JSON]:
+    row: dict[str, JSON] = {
+        "workload": group.workload,
+        "job": group.job,
+        "objective": group.objective,
+        "policy": group.policy,
+        "verdict": str(verdict),
+        "kept": f"{group.kept} of {group.runs}",
+    }
+    return row | {FIGURES[name]: with_interval(group.figures[name]) for name in _SHOWN}
+
+
+def with_interval(found: Estimate | None) -> str:
+    """A mean with how sure it is, to two digits of that.
+
+    >>> with_interval(Estimate(0.63412, 0.019, 4)), with_interval(Estimate(12.0, None, 1))
+    ('0.634 ± 0.030', '12')
+    """
+    if found is None:
+        return ""
+    if not found.half_width:
+        return plain(found.mean)
+    places = max(0, 1 - math.floor(math.log10(found.half_width)))
+    # Beyond three digits of the mean itself nobody reads on.
+    places = min(places, max(0, 2 - math.floor(math.log10(max(abs(found.mean), 1e-3)))))
+    return f"{found.mean:.{places}f} ± {found.half_width:.{places}f}"
+
+
+def _plots(results: Results) -> list[Plot]:
+    contests: dict[tuple[str, str, str], list[Group]] = {}
+    for group in results.groups:
+        contests.setdefault(group.contest, []).append(group)
+    policies = list(dict.fromkeys(group.policy for group in results.groups))
+    return [
+        Plot(
+            " · ".join(contest),
+            [_points(group, policies.index(group.policy)) for group in groups],
+            {
+                "xaxis": {"title": {"text": FIGURES[COST]}, "rangemode": "tozero"},
+                "yaxis": {"title": {"text": FIGURES[_lateness(groups)]}, "rangemode": "tozero"},
+            },
+        )
+        for contest, groups in list(contests.items())[:MOST_PLOTS]
+        if any(group.figures[COST] for group in groups)
+    ]
+
+
+def _lateness(groups: Sequence[Group]) -> str:
+    """Late records where the objective is about latency, and time in violation otherwise."""
+    return "late_records_pct" if any(group.figures["late_records_pct"] for group in groups) else "slo_violation_pct"
+
+
+def _points(group: Group, index: int) -> Mapping[str, JSON]:
+    """A policy looks the same in every plot."""
+    cost, late = group.figures[COST], group.figures[_lateness([group])]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": group.policy,
+        "x": [None if cost is None else cost.mean],
+        "y": [None if late is None else late.mean],
+        "error_x": {"type": "data", "array": [0 if cost is None else cost.half_width or 0]},
+        "error_y": {"type": "data", "array": [0 if late is None else late.half_width or 0]},
+        "marker": {"symbol": SYMBOLS[index % len(SYMBOLS)], "color": COLOURS[index % len(COLOURS)], "size": 11},
+    }

@@ -1,0 +1,141 @@
+"""What is in the folder of a lab run, as far as it has come: read, filtered, sorted, set beside another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.types import JSON
+from headgate.lab.experiments.carry import FIGURES, LABELS
+from headgate.lab.experiments.folder import LabFolder
+from headgate.lab.experiments.groups import groups_by_arrow
+from headgate.lab.experiments.kept_summary import read_summary
+from headgate.lab.experiments.parts import read_parts
+from headgate.lab.experiments.summary import COST, Group, Verdict, differs, notes_on, verdicts
+from headgate.lab.measures.repeats import Estimate
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Results:
+    """The groups of a lab run with their verdicts, in the order of their cases."""
+
+    name: str
+    path: Path
+    groups: Sequence[Group]
+    judged: Sequence[Verdict]
+    done: int
+    total: int
+    headgate: str = ""
+    """The version that made them."""
+
+    @property
+    def rows(self) -> list[tuple[Group, Verdict]]:
+        return list(zip(self.groups, self.judged, strict=True))
+
+    @property
+    def notes(self) -> list[str]:
+        missing = self.total - self.done
+        part = [f"{missing} of {self.total} runs are still to be done; the same headgate lab run goes on."]
+        return [*(part if missing else []), *notes_on(self.groups)]
+
+    def where(self, wanted: Mapping[str, str]) -> Results:
+        """Only those whose labels are as wanted; ``*`` stands for anything."""
+        rows = self.rows
+        for label, pattern in wanted.items():
+            if label not in LABELS:
+                raise UnknownNameError("label", label, LABELS)
+            known = list(dict.fromkeys(_label(group, label) for group, _ in rows))
+            rows = [(group, verdict) for group, verdict in rows if fnmatchcase(_label(group, label), pattern)]
+            if not rows:
+                raise InputError(f"no {label} is {pattern!r}; there are {', '.join(map(repr, known))}.")
+        return replace(self, groups=[group for group, _ in rows], judged=[verdict for _, verdict in rows])
+
+    def sorted_by(self, figure: str | None) -> Results:
+        """Within each contest by a figure, the least first; where none is named, those that kept it first, by cost."""
+        if figure is not None and figure not in FIGURES:
+            raise UnknownNameError("figure", figure, FIGURES)
+        contests = list(dict.fromkeys(group.contest for group in self.groups))
+
+        def order(row: tuple[Group, Verdict]) -> tuple[float, ...]:
+            group, _ = row
+            found = group.figures[COST if figure in (None, "cost") else figure]
+            value = math.inf if found is None else found.mean
+            return contests.index(group.contest), figure is None and not group.is_kept, value, group.place
+
+        rows = sorted(self.rows, key=order)
+        return replace(self, groups=[group for group, _ in rows], judged=[verdict for _, verdict in rows])
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "version": FORMAT_VERSION,
+            "name": self.name,
+            "headgate": self.headgate,
+            "done": self.done,
+            "total": self.total,
+            "rows": [{**group.to_json(), "verdict": str(verdict)} for group, verdict in self.rows],
+            "notes": list(self.notes),
+        }
+
+
+def read_results(path: Path) -> Results:
+    """Of a run that is done, or of one that is still under way or was stopped."""
+    folder = LabFolder(path)
+    manifest = folder.manifest()
+    total, experiment = manifest["cases"], manifest["experiment"]
+    if folder.summary.is_file():
+        groups, done = read_summary(folder.summary), total
+    else:
+        table = read_parts(folder.runs)
+        groups, done = groups_by_arrow(table), table.num_rows
+    if not groups:
+        raise InputError(f"{path} has no runs yet; at least one of its {total} must be done.")
+    return Results(
+        experiment["name"], path, groups, verdicts(groups), done, total, headgate=str(manifest.get("headgate", ""))
+    )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The same case in two lab runs; ``None`` where one does not have it."""
+
+    labels: tuple[str, str, str, str]
+    before: Group | None
+    after: Group | None
+
+    def change(self, figure: str) -> tuple[float | None, float | None, bool]:
+        """A figure before and after, and whether that is more than noise."""
+        one, other = _figure(self.before, figure), _figure(self.after, figure)
+        is_change = one is not None and other is not None and differs(one, other)
+        return None if one is None else one.mean, None if other is None else other.mean, is_change
+
+    def to_json(self) -> dict[str, JSON]:
+        row: dict[str, JSON] = dict(zip(LABELS, self.labels, strict=True))
+        for name in FIGURES:
+            before, after, is_change = self.change(name)
+            row |= {f"{name}_before": before, f"{name}_after": after, f"{name}_differs": is_change}
+        return row
+
+
+def compared_to_json(pairs: Sequence[Compared]) -> dict[str, JSON]:
+    return {"version": FORMAT_VERSION, "rows": [pair.to_json() for pair in pairs]}
+
+
+def compare(before: Results, after: Results) -> list[Compared]:
+    """Both side by side, in the order of the second, then what only the first has."""
+    old = {group.labels: group for group in before.groups}
+    new = {group.labels: group for group in after.groups}
+    return [Compared(labels, old.get(labels), new.get(labels)) for labels in dict.fromkeys([*new, *old])]
+
+
+def _figure(group: Group | None, name: str) -> Estimate | None:
+    return None if group is None else group.figures[name]
+
+
+def _label(group: Group, label: str) -> str:
+    return group.labels[LABELS.index(label)]

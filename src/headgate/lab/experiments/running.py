@@ -1,0 +1,72 @@
+"""Running an experiment on Spark: what is not done yet is spread, then everything is summed up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from headgate.core.errors import EngineError
+from headgate.lab.experiments.folder import LabFolder
+from headgate.lab.experiments.groups import groups_by_sql
+from headgate.lab.experiments.kept_summary import read_summary, write_summary
+from headgate.lab.experiments.model import Experiment
+from headgate.lab.experiments.parts import carry_out_all, count_rows, packed, read_parts
+from headgate.lab.experiments.summary import Group
+from headgate.lab.scenario import Progress
+from headgate.local.machine import java, spark_home
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run, where."""
+
+    experiment: Experiment
+    home: Path
+    """The folder of the experiment file, in which the files that it names are."""
+    out: LabFolder
+    master: str = "local[*]"
+    tasks: int | None = None
+    """Into how many tasks it is cut; as many as suit where not given. No result depends on it."""
+
+
+def require_spark() -> None:
+    """One sentence about what is missing, before any work is done."""
+    spark_home()
+    java(needed_by="a lab run on Spark")
+
+
+def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] = lambda _: None) -> list[Group]:
+    """Carry out the cases that are not in the folder yet, keep and give what all come to.
+
+    The folder is made, or gone on with; ``told`` is given a sentence where it is gone on with.
+    """
+    require_spark()
+    from headgate.engines.spark.spread import batch_session, spread, versions
+
+    out, total = plan.out, len(plan.experiment)
+    out.begin(plan.experiment, versions())
+    done = set(read_parts(out.runs, repair=True).column("key").to_pylist())
+    waiting = [packed(place, case) for place, case in enumerate(plan.experiment.cases()) if case.key not in done]
+    before = total - len(waiting)
+    if before:
+        told(f"{before} of {total} runs are there already; {len(waiting)} are to be done.")
+    if not waiting and out.summary.is_file():
+        return read_summary(out.summary)
+    progress(before / total)
+    with batch_session(plan.master, f"headgate lab {plan.experiment.name}", out.log) as session:
+        if waiting:
+            work = partial(carry_out_all, folder=str(plan.home.resolve()), runs=str(out.runs.resolve()))
+            spread(
+                session, waiting, work, watch=lambda: progress(min(1.0, count_rows(out.runs) / total)), tasks=plan.tasks
+            )
+        there = read_parts(out.runs).num_rows
+        if there < total:
+            raise EngineError(
+                f"{there} of {total} runs came back to {out.runs}; on a cluster, all workers must reach that folder."
+            )
+        groups = groups_by_sql(session, out.runs)
+    write_summary(out.summary, groups)
+    progress(1.0)
+    return groups

@@ -1,0 +1,139 @@
+"""Groups of repeats judged: how sure a mean is, who keeps the objective at least cost, and what is only noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from headgate.core.types import JSON
+from headgate.lab.experiments.carry import FIGURES, LABELS
+from headgate.lab.measures.repeats import Estimate, t_quantile
+
+COST = "instance_hours"
+"""What is paid by, whatever the price: a price only multiplies it."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The repeats of one case."""
+
+    workload: str
+    job: str
+    objective: str
+    policy: str
+    place: int
+    runs: int
+    failed: int
+    error: str | None
+    """One of the errors, where runs failed."""
+    kept: int
+    """Repeats that kept the objective."""
+    figures: Mapping[str, Estimate | None]
+
+    @property
+    def labels(self) -> tuple[str, str, str, str]:
+        return self.workload, self.job, self.objective, self.policy
+
+    @property
+    def contest(self) -> tuple[str, str, str]:
+        """Where policies are compared."""
+        return self.workload, self.job, self.objective
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether every repeat kept the objective."""
+        return self.kept == self.runs
+
+    def to_json(self) -> dict[str, JSON]:
+        """Flat, as a row of a table: each figure with the half-width of its interval."""
+        row: dict[str, JSON] = dict(zip(LABELS, self.labels, strict=True))
+        row |= {"runs": self.runs, "failed": self.failed, "kept": self.kept, "error": self.error}
+        for name in FIGURES:
+            found = self.figures[name]
+            row[name] = None if found is None else found.mean
+            row[f"{name}_ci95"] = None if found is None else found.half_width
+        return row
+
+
+class Verdict(StrEnum):
+    BEST = "best"
+    NOISE = "as good"
+    """Dearer than the best, or cheaper, by no more than chance makes."""
+    DEARER = "dearer"
+    MISSED = "not kept"
+    FAILED = "failed"
+
+
+def group_from(row: Mapping[str, Any]) -> Group:
+    """From a row with the count, the mean and the deviation of every figure."""
+    figures = {}
+    for name in FIGURES:
+        # A figure that came later is unknown in files from before it.
+        count, mean, stddev = row[f"{name}_count"] or 0, row[f"{name}_mean"], row[f"{name}_stddev"]
+        known = stddev if count > 1 and stddev is not None and math.isfinite(stddev) else None
+        figures[name] = Estimate(mean, known, count) if count else None
+    told = {name: row[name] for name in (*LABELS, "place", "runs", "failed", "error")}
+    return Group(**told, kept=row["kept"] or 0, figures=figures)
+
+
+def verdicts(groups: Sequence[Group]) -> list[Verdict]:
+    """How each does among those that it competes with."""
+    best: dict[tuple[str, str, str], Group] = {}
+    for group in groups:
+        if group.is_kept and (first := best.setdefault(group.contest, group)) is not group:
+            best[group.contest] = min(first, group, key=lambda one: (_hours(one), one.place))
+    return [_verdict(group, best.get(group.contest)) for group in groups]
+
+
+def _verdict(group: Group, best: Group | None) -> Verdict:
+    if group.failed:
+        return Verdict.FAILED
+    if not group.is_kept:
+        return Verdict.MISSED
+    if best is None or group is best:
+        return Verdict.BEST
+    return Verdict.DEARER if differs(group.figures[COST], best.figures[COST]) else Verdict.NOISE
+
+
+def differs(one: Estimate | None, other: Estimate | None) -> bool:
+    """Whether two means differ by more than chance makes (Welch's test, 95 %).
+
+    Of single runs nothing is known but their difference, which then counts as one.
+    """
+    if one is None or other is None:
+        return one is not other
+    gap = abs(one.mean - other.mean)
+    if one.stddev is None or other.stddev is None:
+        return gap > 0
+    shares = [found.stddev**2 / found.count for found in (one, other) if found.stddev is not None]
+    noise = sum(shares)
+    if noise == 0:
+        return gap > 0
+    freedom = noise**2 / sum(share**2 / (found.count - 1) for share, found in zip(shares, (one, other), strict=True))
+    return gap > t_quantile(freedom) * math.sqrt(noise)
+
+
+def notes_on(groups: Sequence[Group]) -> list[str]:
+    """What a reader must know beside the table."""
+    notes = ["kept: repeats in which the objective was kept. best: least instance-hours of those that always kept it."]
+    if any(group.runs > 1 for group in groups):
+        notes.append(
+            "±: half of the 95 % confidence interval of the mean (Student's t). "
+            "as good: the difference to the best is inside the noise (Welch's test, 95 %)."
+        )
+    if any(group.runs == 1 for group in groups):
+        notes.append("One run says nothing about noise: with repeats, differences could turn out to be chance.")
+    notes += [
+        f"{group.failed} of {group.runs} runs of {', '.join(group.labels)} failed: {group.error}"
+        for group in groups
+        if group.failed
+    ]
+    return notes
+
+
+def _hours(group: Group) -> float:
+    found = group.figures[COST]
+    return math.inf if found is None else found.mean

@@ -1,0 +1,143 @@
+"""A replay as tables of text, and as one HTML file in which what was measured and what is simulated are kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from headgate._version import __version__
+from headgate.core.objective import Objective
+from headgate.core.types import JSON
+from headgate.journal.codec import to_json
+from headgate.journal.story import tell
+from headgate.lab.figures import figure
+from headgate.lab.files import write_file
+from headgate.lab.journal_replay import CHECKED, JournalReplay
+from headgate.lab.report import UNKNOWN, require_plotly
+from headgate.policies.frame.readings import plain
+from headgate.runtime.summary import Summary
+
+_WORDS = {
+    "instance_seconds": ("instance-seconds", ""),
+    "late_records_pct": ("late records", " %"),
+    "latency_p50_s": ("latency p50", " s"),
+    "latency_p95_s": ("latency p95", " s"),
+}
+
+
+def found_rows(replay: JournalReplay) -> list[dict[str, str]]:
+    """What was found out about the job, with nine in ten of what drawing anew gives."""
+    return [
+        {
+            "": one.name,
+            "value": f"{plain(one.value)} {one.unit}",
+            "9 in 10": UNKNOWN if one.low is None or one.high is None else f"{plain(one.low)} to {plain(one.high)}",
+            "from": one.seen,
+        }
+        for one in replay.found
+    ]
+
+
+def check_rows(replay: JournalReplay) -> list[dict[str, str]]:
+    """What was measured, and what the simulated job comes to with the recorded sizes: held up just as the recorded one
+    was, and as other policies are simulated; each with by how much it is off."""
+    rows = []
+    for name in CHECKED:
+        words, unit = _WORDS[name]
+        live, again, foretold = (getattr(one, name) for one in (replay.measured, replay.again, replay.foretold))
+        rows.append(
+            {
+                "": words,
+                "measured": _told(live, unit),
+                "held up as recorded": _told(again, unit),
+                "off": _off(name, live, again),
+                "as policies are": _told(foretold, unit),
+                "off by": _off(name, live, foretold),
+            }
+        )
+    return rows
+
+
+def _off(name: str, live: float | None, again: float | None) -> str:
+    if live is None or again is None:
+        return UNKNOWN
+    if name == "late_records_pct" and live < 1:
+        # A share of next to nothing says nothing.
+        return f"{again - live:+.1f} pt"
+    return f"{100 * (again / live - 1):+.1f} %" if live else UNKNOWN
+
+
+def outcome_rows(replay: JournalReplay) -> list[dict[str, str]]:
+    """What was measured, and below it what each policy comes to, simulated."""
+    named = {"measured": replay.measured} | {f"{name}, simulated": one for name, one in replay.outcomes.items()}
+    return [_outcome_row(name, one) for name, one in named.items()]
+
+
+def _outcome_row(name: str, summary: Summary) -> dict[str, str]:
+    return {
+        "": name,
+        "late": _told(summary.late_records_pct, " %"),
+        "p50": _told(summary.latency_p50_s, " s"),
+        "p95": _told(summary.latency_p95_s, " s"),
+        "mean size": f"{summary.mean_instances:.2f}",
+        "hours": f"{summary.instance_seconds / 3600:.3f}",
+        "changes": str(summary.rescales),
+        **({} if summary.cost is None else {"cost": plain(summary.cost)}),
+    }
+
+
+def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, JSON], objective: Objective) -> Path:
+    """Write the report and give its path; a file that exists is replaced."""
+    job = replay.job
+    figures = [figure(job.observations, tell(job.decisions, job.observations), objective, job.operator)]
+    headings = ["Measured: what happened"]
+    for name, run in replay.runs.items():
+        figures.append(figure(run.observations, tell(run.decisions, run.observations), objective, "job"))
+        headings.append(f"Simulated: {name}")
+    sections = [
+        _table("Found out about the job", found_rows(replay)),
+        _table("Measured, and simulated with the recorded sizes", check_rows(replay)),
+        _table("What each policy comes to under the recorded load", outcome_rows(replay)),
+        *(
+            f'<h2>{escape(heading)}</h2><div class="panel"><div id="figure-{place}"></div></div>'
+            for place, heading in enumerate(headings)
+        ),
+    ]
+    page = Template(files("headgate.lab").joinpath("report.html").read_text(encoding="utf-8")).substitute(
+        title=escape(f"Replay of run {about['run']}"),
+        head=f'<p class="sub">{escape(_head(about))}</p>',
+        cards="",
+        sections="\n".join(sections),
+        footer=f"Made by Headgate {escape(__version__)}.",
+        plotly=require_plotly(),
+        # Inside a script element nothing is unescaped, so its end must not be found in the data.
+        figures=to_json(figures).replace("<", "\\u003c"),
+    )
+    write_file(path, page)
+    return path
+
+
+def _head(about: Mapping[str, JSON]) -> str:
+    return (
+        f"Objective: {about['objective']}. {about['policy']} acted on {about['operator']}; what it came to was "
+        "measured, all else is simulated on a job that was calibrated to that run."
+    )
+
+
+def _table(title: str, rows: Sequence[Mapping[str, str]]) -> str:
+    head = "".join(f'<th class="{"number" if name else ""}">{escape(name)}</th>' for name in rows[0])
+    body = "".join(
+        "<tr>"
+        + "".join(f'<td class="{"number" if name else "nowrap"}">{escape(text)}</td>' for name, text in row.items())
+        + "</tr>"
+        for row in rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<h2>{escape(title)}</h2><div class="scroll">{table}</div>'
+
+
+def _told(value: float | None, unit: str = "") -> str:
+    return UNKNOWN if value is None else f"{plain(value)}{unit}"

@@ -1,0 +1,132 @@
+"""A recorded load from rows of a time and an amount: what is wrong with them, and what can be repaired.
+
+- Time 0 is the first row's. A row's interval reaches to the next row; the last row's is as long as the one before it.
+- A row that is much longer than others is before a gap. Its count is spread over the gap, and its rate goes on through
+  it; that is said.
+- Rows that are not in order, two rows of one time and amounts that are missing are errors. With ``repair`` rows are put
+  in order, counts of one time are added up and rates averaged, a row without an amount is a gap, and nothing arrives in
+  a gap. What was done, and how often, is said. No repair changes the sum of the counts.
+- A count below 0 is always an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from headgate.core.errors import InputError
+from headgate.core.units import format_duration
+from headgate.workloads.steps import Steps
+
+GAP = 1.5
+"""A row that lasts so many times as long as the median one is before a gap."""
+HINT = "repair=yes"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    place: str
+    told: str
+    """The timestamp as it is written."""
+    at_s: float
+    amount: float | None
+    """``None`` where it is missing."""
+    amount_told: str = ""
+
+    @classmethod
+    def of(cls, place: str, told: object, at_s: float, amount: object) -> Row:
+        return cls(place, str(told), at_s, amount_of(place, amount), "" if amount is None else str(amount).strip())
+
+
+def amount_of(place: str, value: object) -> float | None:
+    """A count or a rate; ``None`` where there is none."""
+    text = "" if value is None else str(value).strip()
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = math.nan
+    if text == "" or text.lower() in ("nan", "none", "null", "na"):
+        return None
+    if not (math.isfinite(amount) and amount >= 0):
+        raise InputError(f"{place} has the amount {text!r}; a number that is not negative is needed.")
+    return amount
+
+
+def steps_of(file: str, rows: Sequence[Row], *, is_count: bool, repair: bool, any_order: bool, described: str) -> Steps:
+    """The load that rows tell; ``any_order`` where they have none of their own."""
+    notes: list[str] = []
+    whole = _with_amounts(rows, repair=repair, notes=notes)
+    if any_order:
+        whole.sort(key=lambda row: row.at_s)
+    whole = _in_order(whole, is_count=is_count, repair=repair, notes=notes)
+    if len(whole) < 2:
+        raise InputError(f"{file} has {len(whole)} rows of data; at least 2 are needed to know an interval.")
+    times_s = [row.at_s - whole[0].at_s for row in whole]
+    lengths_s = [after_s - before_s for before_s, after_s in pairwise(times_s)]
+    lengths_s.append(lengths_s[-1])
+    usual_s = median(lengths_s)
+    if repair:
+        # The last of them may have stood before a gap itself.
+        lengths_s[-1] = min(lengths_s[-1], usual_s)
+    gaps_s = [length_s - usual_s for length_s in lengths_s[:-1] if length_s > GAP * usual_s]
+    if gaps_s:
+        what = "nothing arrives in them" if repair else "the row before each is spread over it"
+        notes.append(f"{_times(len(gaps_s), 'gap')}, the longest {format_duration(max(gaps_s))}: {what}")
+    bounds_s, rates = [0.0], []
+    for at_s, length_s, row in zip(times_s, lengths_s, whole, strict=True):
+        lasts_s = usual_s if repair and length_s > GAP * usual_s else length_s
+        amount = row.amount or 0.0
+        bounds_s.append(at_s + lasts_s)
+        rates.append(amount / lasts_s if is_count else amount)
+        if lasts_s < length_s:
+            bounds_s.append(at_s + length_s)
+            rates.append(0.0)
+    return Steps(bounds_s, rates, described, notes=tuple(notes))
+
+
+def _with_amounts(rows: Sequence[Row], *, repair: bool, notes: list[str]) -> list[Row]:
+    known = [row for row in rows if row.amount is not None]
+    missing = next((row for row in rows if row.amount is None), None)
+    if missing is not None and not repair:
+        raise InputError(
+            f"{missing.place} has the amount {missing.amount_told!r}; a number that is not negative is needed. "
+            f"With {HINT} a row without one is a gap."
+        )
+    if missing is not None:
+        notes.append(f"{_times(len(rows) - len(known), 'row')} without an amount left out")
+    return known
+
+
+def _in_order(rows: Sequence[Row], *, is_count: bool, repair: bool, notes: list[str]) -> list[Row]:
+    if not repair:
+        for before, row in pairwise(rows):
+            if row.at_s <= before.at_s:
+                wrong = "the same timestamp as" if row.at_s == before.at_s else "an earlier timestamp than"
+                raise InputError(
+                    f"{row.place} has {wrong} the row before it ({row.told}); rows must be sorted by time, "
+                    f"one for each. {HINT} sorts them and puts those of one time together."
+                )
+        return list(rows)
+    early = sum(row.at_s < before.at_s for before, row in pairwise(rows))
+    if early:
+        notes.append(f"{_times(early, 'row')} earlier than the one before, put in order")
+    together: dict[float, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.at_s):
+        together.setdefault(row.at_s, []).append(row)
+    doubled = len(rows) - len(together)
+    if doubled:
+        what = "added up" if is_count else "averaged"
+        notes.append(f"{_times(doubled, 'row')} of a time that was there already, {what}")
+    return [_one_of(same, is_count=is_count) for same in together.values()]
+
+
+def _one_of(rows: Sequence[Row], *, is_count: bool) -> Row:
+    total = math.fsum(row.amount or 0.0 for row in rows)
+    return Row(rows[0].place, rows[0].told, rows[0].at_s, total if is_count else total / len(rows))
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

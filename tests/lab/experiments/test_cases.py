@@ -1,0 +1,141 @@
+"""Cases: plain data there and back, and rows that come of them, whatever happens."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.core.errors import InputError
+from headgate.lab.experiments.carry import DECISIVE, FIGURES, carry_out
+from headgate.lab.experiments.case import Case
+from headgate.lab.experiments.parts import carry_out_all, count_rows, packed, read_parts, schema, write_part
+from headgate.runtime.summary import Summary
+from tests.lab.experiments.matrices import ASKED, SMALL, first_case, row
+
+HERE = Path()
+TEXT = st.text(max_size=12)
+NUMBER = st.floats(allow_nan=False, allow_infinity=False)
+SETTINGS = st.dictionaries(TEXT, TEXT, max_size=3)
+CASES = st.builds(
+    Case,
+    workload=TEXT,
+    load=TEXT,
+    scale=NUMBER,
+    seconds=NUMBER,
+    job=TEXT,
+    rate_per_s=NUMBER,
+    batches=st.none() | st.dictionaries(TEXT, NUMBER | st.lists(st.lists(NUMBER, max_size=2), max_size=2), max_size=3),
+    readings=TEXT,
+    startup_s=NUMBER,
+    startup_spread=NUMBER,
+    drain_s=NUMBER,
+    objective=TEXT,
+    asked=st.dictionaries(TEXT, TEXT | NUMBER, max_size=3),
+    label=TEXT,
+    policy=TEXT,
+    settings=SETTINGS,
+    guards=SETTINGS,
+    start=st.none() | st.integers(1, 99),
+    interval_s=NUMBER,
+    seed=st.integers(0, 2**40),
+)
+
+
+@given(CASES)
+@settings(max_examples=25)
+def test_a_case_is_the_same_after_its_way_as_text(case: Case) -> None:
+    again = Case.from_json(case.to_json())
+    assert again == case
+    assert again.key == case.key
+
+
+@given(CASES)
+@settings(max_examples=20)
+def test_the_order_of_settings_does_not_make_another_case(case: Case) -> None:
+    turned = replace(case, settings=dict(reversed(list(case.settings.items()))))
+    assert turned.key == case.key
+    assert replace(case, seed=case.seed + 1).key != case.key
+
+
+def test_a_case_of_another_version_is_refused() -> None:
+    with pytest.raises(InputError, match="version 2 cannot be read; 1 is known"):
+        Case.from_json(first_case().to_json().replace('"version":1', '"version":2'))
+
+
+def test_a_row_has_every_figure_of_a_run() -> None:
+    found = carry_out(first_case(), HERE, place=7)
+    assert found["error"] is None
+    assert (found["place"], found["policy"], found["seed"], found["kept"]) == (7, "hpa", 0, True)
+    assert found["cost"] == pytest.approx(0.5 * found["instance_hours"])
+    known = {one.name for one in fields(Summary)} - {"instance_seconds"}
+    assert known <= FIGURES.keys()
+    assert list(found) == schema().names
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"load": "csv:gone.csv"}, "workload file 'gone.csv' cannot be read"),
+        ({"policy": "hpaa"}, "unknown policy 'hpaa'"),
+        ({"start": 99}, "start 99 is not allowed"),
+        ({"batches": {"noice": 1.0}}, "TypeError: "),
+    ],
+)
+def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], told: str) -> None:
+    found = carry_out(replace(first_case(), **changes), HERE)  # type: ignore[arg-type] # whatever a case may have
+    assert str(found["error"]).startswith(told)
+    assert [found[name] for name in ("kept", *FIGURES)] == [None] * (1 + len(FIGURES))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, True),
+        ({"policy": "static", "start": 1}, False),
+        ({"asked": ASKED | {"cost": 0.01}}, False),
+        ({"asked": ASKED | {"slo": "throughput >= 95%"}, "policy": "static", "start": 2}, True),
+    ],
+)
+def test_an_objective_is_kept_or_not(changes: dict[str, object], kept: bool) -> None:
+    found = carry_out(replace(first_case(), **changes), HERE)  # type: ignore[arg-type] # whatever a case may have
+    assert found["error"] is None
+    assert found["kept"] is kept
+
+
+def test_each_repeat_has_noise_of_its_own() -> None:
+    noisy = [carry_out(case, HERE) for case in SMALL.cases() if (case.workload, case.policy) == ("noisy", "static")]
+    assert len({found["latency_p99_s"] for found in noisy}) > 1
+    assert carry_out(first_case(), HERE) == carry_out(first_case(), HERE)
+
+
+def test_files_are_looked_for_beside_the_experiment(tmp_path: Path) -> None:
+    (tmp_path / "load.csv").write_text("timestamp,count\n0,600\n60,600\n")
+    found = carry_out(replace(first_case(), load="csv:load.csv"), tmp_path)
+    assert found["error"] is None
+
+
+def test_rows_are_read_back_once_each_in_the_order_of_their_cases(tmp_path: Path) -> None:
+    texts = [packed(place, case) for place, case in enumerate(SMALL.cases())][:4]
+    assert carry_out_all(reversed(texts), str(tmp_path), str(tmp_path)) == 4
+    assert carry_out_all(texts[1:2], str(tmp_path), str(tmp_path)) == 1
+    assert count_rows(tmp_path) == 5
+    assert read_parts(tmp_path).column("place").to_pylist() == [0, 1, 2, 3]
+
+
+def test_a_broken_file_is_told_or_thrown_away(tmp_path: Path) -> None:
+    write_part(tmp_path, [row(0, "hpa", 1.0)])
+    (tmp_path / "part-x-3.parquet").write_bytes(b"half")
+    (tmp_path / ".part-y-3.parquet.17").write_bytes(b"unfinished")
+    with pytest.raises(InputError, match=r"part-x-3\.parquet cannot be read; run the experiment again"):
+        read_parts(tmp_path)
+    assert read_parts(tmp_path, repair=True).num_rows == 1
+    assert read_parts(tmp_path).num_rows == 1
+
+
+def test_the_decisive_code_is_there() -> None:
+    home = Path(__file__).parents[3] / "src/headgate"
+    assert [name for name in DECISIVE if not (home / name).exists()] == []

@@ -1,0 +1,72 @@
+"""Experiments on real Spark: the same rows however they are cut, and what was stopped goes on.
+
+A session of its own: a process has one at a time, and it is asked here for local threads, in processes as users start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from headgate.lab.experiments.folder import LabFolder
+from headgate.lab.experiments.groups import groups_by_arrow
+from headgate.lab.experiments.kept_summary import read_summary
+from headgate.lab.experiments.parts import count_rows, read_parts
+
+EXPERIMENT = """\
+version: 1
+name: live
+workloads: ["constant:15 | noise 20%"]
+jobs: [{rate: 10, startup: 5s, startup_spread: 0.5}]
+policies: [hpa, threshold, {policy: static, start: 2}]
+objectives: [latency p95 < 10s]
+repeats: 3
+seconds: 2m
+"""
+RUN = """\
+import sys
+from pathlib import Path
+from headgate.lab.experiments.folder import LabFolder
+from headgate.lab.experiments.reading import read_experiment
+from headgate.lab.experiments.running import Plan, run_experiment
+file, out, master, tasks = sys.argv[1:]
+experiment, home = read_experiment(Path(file)), Path(file).parent
+run_experiment(Plan(experiment, home, LabFolder(Path(out)), master, int(tasks)), lambda _: None)
+"""
+
+
+def start(file: Path, out: Path, master: str, tasks: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", RUN, str(file), str(out), master, str(tasks)])
+
+
+def test_rows_are_the_same_however_cut_and_what_was_killed_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "live.yaml"
+    file.write_text(EXPERIMENT)
+    whole, cut = LabFolder(tmp_path / "whole"), LabFolder(tmp_path / "cut")
+    stopped = start(file, cut.path, "local[1]", 9)
+    while stopped.poll() is None and count_rows(cut.runs) < 2:
+        time.sleep(0.05)
+    os.kill(stopped.pid, signal.SIGKILL)
+    stopped.wait()
+    parts = {path: path.stat().st_mtime_ns for path in cut.runs.glob("part-*")}
+    assert parts
+    assert not cut.summary.exists()
+    both = [start(file, cut.path, "local[1]", 2), start(file, whole.path, "local[2]", 5)]
+    assert [one.wait(timeout=120) for one in both] == [0, 0]
+    assert {path: path.stat().st_mtime_ns for path in parts} == parts
+    rows = read_parts(whole.runs)
+    assert rows.num_rows == 9
+    assert rows.column("error").null_count == 9
+    assert read_parts(cut.runs).equals(rows)
+    assert read_summary(cut.summary) == read_summary(whole.summary)
+    for ours, theirs in zip(read_summary(whole.summary), groups_by_arrow(rows), strict=True):
+        assert (ours.labels, ours.runs, ours.kept) == (theirs.labels, theirs.runs, theirs.kept)
+        for name, found in ours.figures.items():
+            again = theirs.figures[name]
+            assert (found is None) == (again is None)
+            if found is not None and again is not None:
+                assert abs(found.mean - again.mean) <= 1e-9 * max(1.0, abs(again.mean))
