@@ -13,7 +13,8 @@ from headgate.policies.pilot.load import LoadHistory
 from headgate.policies.pilot.outlook import Outlook
 from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import LatePrice
-from headgate.policies.pilot.service import LEAST_GAMMA, ServiceModel
+from headgate.policies.pilot.service import FEWEST, LEAST_GAMMA, ServiceModel
+from headgate.policies.pilot.standstill import Standstill
 
 YOUNG_BINS = 90
 """A quarter of an hour."""
@@ -34,6 +35,8 @@ class Learned:
     grades: Mapping[str, Grades] = field(default_factory=_grades)
     """How well it foretells, by what."""
     patience: Patience = field(default_factory=Patience)
+    standstill: Standstill = field(default_factory=Standstill)
+    """What a change of size costs in time."""
     seen: Sample | None = None
     """The newest reading that was taken in."""
     seen_s: Instant = -math.inf
@@ -63,14 +66,19 @@ class Learned:
 
     def take_in(self, sample: Sample, batches: Sequence[Batch], instances: Instances) -> None:
         """Learn from a new reading, and from the batches that ended since the last one."""
+        if sample.at_s < self.seen_s:
+            self.standstill.begin_anew()
+        self.standstill.notice(sample.at_s, instances)
         for batch in batches:
             ready = instances.ready if batch.instances is None else batch.instances
-            self.service.learn(batch.records, ready, batch.processing_time_s, cold=batch.warming)
+            worked_s = batch.processing_time_s - self.standstill.in_batch_s(batch, self._expected_s(batch))
+            self.service.learn(batch.records, ready, worked_s, cold=batch.warming)
         if sample.at_s == self.seen_s:
             return
         if sample.at_s < self.seen_s:
             self._begin_anew()
         before = self.seen
+        self.standstill.judge(before, sample)
         if sample.batch_ended_s is None and before is not None:
             self._learn_from_counters(before, sample, instances)
         arrived = self._arrived(sample)
@@ -83,6 +91,13 @@ class Learned:
             if value is not None:
                 self.grades[name].grade(sample.at_s, float(value))
         self.seen, self.seen_s = sample, sample.at_s
+
+    def _expected_s(self, batch: Batch) -> float | None:
+        """What a batch takes on the smallest size that it may have had, while a change is watched."""
+        fewest = self.standstill.fewest
+        if fewest is None or self.service.batches < FEWEST:
+            return None
+        return float(self.service.batch_s(batch.records, fewest))
 
     def _count_late(self, before: Sample, sample: Sample) -> None:
         """Tell the price what was delivered since the reading before, by what is asked: records, or time."""
@@ -132,6 +147,7 @@ class Learned:
             "price": self.price.to_json(),
             "grades": {name: one.to_json() for name, one in self.grades.items()},
             "patience": self.patience.to_json(),
+            "standstill": self.standstill.to_json(),
             "seen_s": None if math.isinf(self.seen_s) else self.seen_s,
             "counted": self._counted,
         }
@@ -142,6 +158,7 @@ class Learned:
         self.service = ServiceModel.from_json(saved["service"])
         self.price.restore(saved["price"])
         self.patience.restore(saved["patience"])
+        self.standstill.restore(saved.get("standstill", ()))
         for name, one in self.grades.items():
             one.restore(saved["grades"][name])
         self.seen_s = -math.inf if saved["seen_s"] is None else float(saved["seen_s"])
