@@ -249,7 +249,7 @@ def draw_demeter(path: Path) -> None:
     figure, panels = _pyplot().subplots(
         len(apps), 1, sharex=True, squeeze=False, figsize=(8, 4.4), layout="constrained"
     )
-    styles = (("#94a3b8", "-"), ("#2563eb", "--"), ("#0f766e", "-"))
+    styles = (("#94a3b8", "-"), ("#2563eb", "--"), ("#0f766e", "-"), ("#0f766e", ":"))
     for panel, app in zip(panels.flat, apps, strict=True):
         own = [line for line in lines if line["app"] == app]
         for line, (colour, style) in zip(own, styles, strict=False):
@@ -278,7 +278,8 @@ def main() -> int:
     draw_fidelity(DOCS / "images" / "fidelity.svg")
     draw_kafka_load(DOCS / "images" / "kafka-load.svg")
     draw_conttune(DOCS / "images" / "conttune.svg")
-    draw_demeter(DOCS / "images" / "demeter.svg")
+    if (MEASURED / "demeter.json").exists():
+        draw_demeter(DOCS / "images" / "demeter.svg")
     for scenario in LIVE:
         draw_live(scenario, DOCS / "images" / f"{scenario}.svg")
     return 0

@@ -39,11 +39,10 @@ SIMULATED_AS: Mapping[str, tuple[str, Settings]] = MappingProxyType(
         "operator": ("flink-autoscaler", OPERATOR_AS_MEASURED),
     }
 )
-AUTOPILOT_LEVELS: Mapping[str, float] = MappingProxyType({"ADS": 98.0, "CARS": 95.0})
-"""The percentile that autopilot is asked for: the one of ADS is stricter because its best contender is less late."""
-PATIENT: Mapping[str, tuple[float, float]] = MappingProxyType({"ADS": (98.5, 3600.0), "CARS": (95.0, 1800.0)})
-"""The same, with a step down only where fewer have been enough for so many seconds: a restart has its price. Both were
-chosen on these very loads."""
+OURS = "autopilot"
+AUTOPILOT_LEVELS: Mapping[str, tuple[float, ...]] = MappingProxyType({"ADS": (95.0, 98.0), "CARS": (95.0,)})
+"""The percentiles that autopilot is asked for: that of all, and a stricter one on ADS, whose best contender is less
+late."""
 OTHERS = ("reactive", "hpa", "ds2", "flink-autoscaler", "keda-lag", "trigger-ratio", "drain-time", "threshold")
 """With the defaults of their sources; ``hpa`` is asked for 70 % of the busy time."""
 
@@ -58,18 +57,12 @@ class Task:
     """``sizes``, ``contender`` or ``policy``."""
     repeat: int = 0
     percentile: float = 95.0
-    patience_s: float = 0.0
-    """How long a smaller size must have been enough, where that is not left to the policy."""
 
 
 def tasks_of(runs: Sequence[MeasuredRun]) -> list[Task]:
     played = [Task(run.app, run.contender, "sizes", run.repeat) for run in runs if run.contender in DEPLOYMENT_OF]
     contenders = [Task(app, name, "contender") for app in APPS for name in SIMULATED_AS]
-    ours = [Task(app, "autopilot", "policy", percentile=level) for app, level in AUTOPILOT_LEVELS.items()]
-    ours += [
-        Task(app, "autopilot", "policy", percentile=level, patience_s=patience_s)
-        for app, (level, patience_s) in PATIENT.items()
-    ]
+    ours = [Task(app, OURS, "policy", percentile=level) for app, levels in AUTOPILOT_LEVELS.items() for level in levels]
     return [*ours, *(Task(app, name, "policy") for app in APPS for name in OTHERS), *contenders, *played]
 
 
@@ -89,8 +82,7 @@ def carry_out(task: Task) -> Ran:
         size = MOST if task.name == "baseline" else None
         return run_policy(policy, model, DEPLOYMENT_OF[task.name], settings=settings, size=size)
     # Rescaled as Flink's reactive mode does, which takes the shortest pause of those that were measured.
-    patience: Settings = {"scale_in_window_s": task.patience_s} if task.patience_s else {}
-    return run_policy(task.name, model, "reactive", percentile=task.percentile, settings=patience)
+    return run_policy(task.name, model, "reactive", percentile=task.percentile)
 
 
 def in_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Ran]]:

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from headgate.core.types import JSON
-from headgate.core.units import format_duration
 from headgate.lab.demeter.calibration import REPEAT
-from headgate.lab.demeter.matrix import Task
+from headgate.lab.demeter.matrix import OURS, Task
 from headgate.lab.demeter.reading import APPS, CONTENDERS, MeasuredRun
 from headgate.lab.demeter.running import SIZES_EVERY_S, Ran
 from headgate.lab.scenario import Plot
@@ -38,8 +37,7 @@ def rows_of(runs: Sequence[MeasuredRun], done: Done) -> list[dict[str, JSON]]:
 
 
 def _asked(task: Task) -> str:
-    patience = f", scale-in after {format_duration(task.patience_s)}" if task.patience_s else ""
-    return f"p{task.percentile:g}{patience}"
+    return f"p{task.percentile:g}"
 
 
 def _order(run: MeasuredRun) -> tuple[int, int]:
@@ -113,8 +111,8 @@ def _lines(app: str, runs: Sequence[MeasuredRun], done: Done) -> dict[str, list[
     for task, ran in done.items():
         if task.app == app and (task.kind == "contender" and task.name == "reactive"):
             lines["HPA, simulated"] = _line(ran.sizes)
-        elif task.app == app and task.patience_s:
-            lines["autopilot, simulated"] = _line(ran.sizes)
+        elif task.app == app and (task.kind, task.name) == ("policy", OURS):
+            lines[f"autopilot, {_asked(task)}, simulated"] = _line(ran.sizes)
     return lines
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.lab.demeter.matrix import Task, in_processes, model_of, tasks_of
+from headgate.lab.demeter.kept import KeptRuns
+from headgate.lab.demeter.matrix import in_processes, model_of, tasks_of
 from headgate.lab.demeter.reading import APPS, MeasuredRun, read_runs
-from headgate.lab.demeter.running import Ran
 from headgate.lab.demeter.tables import Done, details_of, plots_of, rows_of, verdicts
 from headgate.lab.scenario import Outcome, Progress, scenario
 
@@ -28,9 +28,12 @@ NOTES = (
 def run(progress: Progress) -> Outcome:
     runs = read_runs()
     tasks = tasks_of(runs)
-    done: dict[Task, Ran] = {}
-    for task, ran in in_processes(tasks):
+    kept = KeptRuns(runs)
+    done = {task: ran for task in tasks if (ran := kept.get(task)) is not None}
+    progress(len(done) / len(tasks))
+    for task, ran in in_processes([task for task in tasks if task not in done]):
         done[task] = ran
+        kept.add(task, ran)
         progress(len(done) / len(tasks))
     return outcome_of(runs, {task: done[task] for task in tasks})
 
