@@ -325,6 +325,8 @@ def _numbers(
             f"expected_{name}_low": stated.low,
             f"expected_{name}_high": stated.high,
         }
+    if ahead.standstill_s > 0:
+        numbers["standstill_s"] = ahead.standstill_s
     fixed_s, each_s = learned.service.coefficients
     return expected_late, numbers | {
         "late_share": learned.price.share,
@@ -333,7 +335,6 @@ def _numbers(
         "batch_each_s": each_s,
         "batch_gamma": learned.service.gamma,
         "patience_s": learned.patience.window_s,
-        **({"standstill_s": ahead.standstill_s} if ahead.standstill_s > 0 else {}),
     }
 
 

@@ -9,10 +9,11 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.lab.demeter.calibration import JobModel, calibrate
 from headgate.lab.demeter.job import FlinkJob
+from headgate.lab.demeter.kept import KeptRuns
 from headgate.lab.demeter.matrix import Task, tasks_of
 from headgate.lab.demeter.reading import MeasuredRun, read_runs
 from headgate.lab.demeter.restarts import restarts_of
-from headgate.lab.demeter.running import play, run_policy
+from headgate.lab.demeter.running import Ran, play, run_policy
 from headgate.lab.demeter.tables import rows_of
 from tests.traces import needs_traces
 
@@ -113,6 +114,19 @@ def test_a_policy_is_run_and_told_apart_from_what_was_measured() -> None:
     run = measured([6.0] * 20, [1000.0] * 20)
     rows = rows_of([run], {Task("ADS", "reactive", "contender"): ran})
     assert [(row["what"], row["who"]) for row in rows] == [("measured", "reactive"), ("simulated", "reactive")]
+
+
+def test_runs_are_kept_as_they_end_for_the_data_they_were_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.lab.demeter.kept.curve", lambda app: np.arange(3.0))
+    run, task = measured([6.0] * 20, [1000.0] * 20), Task("ADS", "autopilot", "policy")
+    ran = Ran(6.1 / 3, 0.01, 0.02, 7, (6.0, 6.25))
+    KeptRuns([run], tmp_path).add(task, ran)
+    again = KeptRuns([run], tmp_path)
+    assert again.get(task) == ran
+    assert again.get(Task("ADS", "autopilot", "policy", percentile=98.0)) is None
+    assert KeptRuns([measured([7.0] * 20, [1000.0] * 20)], tmp_path).get(task) is None
 
 
 @needs_traces

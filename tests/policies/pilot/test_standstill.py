@@ -41,7 +41,8 @@ def change(
 
 def batches_around(at_s: float, *, gap_s: float = 0.0, inside_s: float = 0.0) -> list[Batch]:
     """One every two seconds; after ``at_s`` none starts for a while, or the one that runs takes longer."""
-    found, starts_s = [], at_s - 10.0
+    found: list[Batch] = []
+    starts_s = at_s - 10.0
     while starts_s < at_s + 60:
         is_first = starts_s >= at_s > starts_s - EVERY_S
         started_s = starts_s + (gap_s if is_first else 0.0)
@@ -98,7 +99,8 @@ def test_a_batch_that_only_warms_up_is_no_standstill_and_teaches_nothing() -> No
 
 
 def test_without_batches_it_shows_in_what_is_done() -> None:
-    standstill, before = Standstill(), None
+    standstill = Standstill()
+    before: Sample | None = None
     for tick in range(8):
         ready, done = (4 if tick < 3 else 6), 1000.0 * (tick if tick < 3 else max(2, tick - 2))
         sample = Sample("job", 10.0 * tick, done=done, backlog=500.0)
