@@ -185,7 +185,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         if lowest > 0 or not learned.was_idle(sample, IDLE_BINS):
             return chosen
         costs = {"startup_s": ahead.startup_s, "bound_s": bound_s}
-        return Choice(0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
+        return Choice(0, 0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
 
     # -------------------------------------------------------------------------------------------------------- acting
 
@@ -210,13 +210,15 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         arriving_per_s = learned.load.recent_per_s(RECENT_BINS)
         # That the job stood still for the step down is no reason to take it back.
         is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.standstill_s
-        if choice.size > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
+        # While what a standstill has left is worked off, another one would only add to it.
+        wanted = choice.size if is_late else max(choice.size, choice.due)
+        if wanted > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
             target, code = planned, "steady"
             why = "the size was reduced just now, and the load is the same: holding"
-        elif choice.size > planned:
+        elif wanted > planned:
             learned.patience.grows(now, arriving_per_s)
             # Where the job stands still for it, one step is to be enough for a while.
-            target, code = max(choice.size, choice.safe) if ahead.standstill_s > 0 else choice.size, "needed"
+            target, code = max(wanted, choice.safe) if ahead.standstill_s > 0 else wanted, "needed"
             keep = "keeps" if target == 1 else "keep"
             why = f"{told}: {instances_in_words(target)} {keep} what is asked at the least cost"
         elif highest >= planned:

@@ -37,6 +37,8 @@ class Choice:
     """The size that costs the least."""
     safe: int
     """The size that would if late records cost ``HYSTERESIS`` times as much: none below it is shrunk to."""
+    due: int
+    """The size that would if the job stood still for none: where that is larger, the standstill is due in any case."""
 
 
 def cheapest(
@@ -54,7 +56,7 @@ def cheapest(
     Instances are paid for ``paid_s``. More than the ``planned`` ones must pay for the time in which they only start,
     too, and for the standstill it takes; whether to shrink is worth that is another question.
     """
-    best = [(math.inf, 0), (math.inf, 0)]
+    best = [(math.inf, 0), (math.inf, 0), (math.inf, 0)]
     for first in range(0, len(sizes), AT_ONCE):
         some = sizes[first : first + AT_ONCE]
         # Instances alone cost more than the best so far: no larger size can be better.
@@ -62,13 +64,17 @@ def cheapest(
             break
         rolled = roll(some)
         started_s = startup_s * np.maximum(0.0, some - planned)
-        kinds = ((1.0, started_s, rolled.late), (HYSTERESIS, np.zeros_like(some), rolled.lasting))
+        kinds = (
+            (1.0, started_s, rolled.late),
+            (HYSTERESIS, np.zeros_like(some), rolled.lasting),
+            (1.0, started_s, rolled.lasting),
+        )
         for index, (dearer, begun_s, late) in enumerate(kinds):
             costs = some * paid_s + begun_s + dearer * price * (late @ weights)
             least = int(np.argmin(costs))
             if costs[least] < best[index][0]:
                 best[index] = (float(costs[least]), int(some[least]))
-    return Choice(best[0][1], best[1][1])
+    return Choice(best[0][1], best[1][1], best[2][1])
 
 
 def there_and_back_s(
