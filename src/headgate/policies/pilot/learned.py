@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from headgate.core.slo import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
 from headgate.policies.pilot.grades import Grades
-from headgate.policies.pilot.load import LoadHistory
+from headgate.policies.pilot.load import BIN_S, LoadHistory
 from headgate.policies.pilot.outlook import Outlook
 from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import LatePrice
@@ -18,6 +18,7 @@ from headgate.policies.pilot.standstill import Standstill
 
 YOUNG_BINS = 90
 """A quarter of an hour."""
+RISE_BINS = 60
 
 
 def _grades() -> dict[str, Grades]:
@@ -59,6 +60,16 @@ class Learned:
         spare_s = max(0.1 * cycle_s, cycle_s - fixed_s * (1 - service.divided))
         work_s = each_s * rate_per_s * cycle_s + fixed_s * service.divided
         return math.pow(max(1e-9, work_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
+
+    def rises_per_s(self, cycle_s: float) -> float:
+        """How many more instances were needed with each second of the last ten minutes."""
+        rates_per_s = self.load.recent(RISE_BINS) / BIN_S
+        third = len(rates_per_s) // 3
+        if third < 1:
+            return 0.0
+        early, late = (float(some.mean()) for some in (rates_per_s[:third], rates_per_s[-third:]))
+        grown = self.instances_for(late, cycle_s) - self.instances_for(early, cycle_s)
+        return grown / ((len(rates_per_s) - third) * BIN_S)
 
     def was_idle(self, sample: Sample, bins: int) -> bool:
         """Whether nothing has come for so long, as far as is known, and nothing waits."""

@@ -101,6 +101,11 @@ class Patience:
             self.window_s = min(max(LONGEST_S, self._shortest_s), LONGER * self.window_s)
         self._shrunk_s = None
 
+    def begin_with(self, now: Instant, size: int) -> None:
+        """A larger size than is right just now was taken on purpose: it counts as right from now on."""
+        self._right.clear()
+        self._right.append((now, size))
+
     def _is_the_same(self, rate_per_s: float) -> bool:
         return abs(rate_per_s - self._shrunk_at_rate_per_s) <= THE_SAME * self._shrunk_at_rate_per_s
 
