@@ -111,7 +111,7 @@ class Standstill:
 
     def _was_idle(self, before: Batch, batch: Batch) -> bool:
         """Whether there was nothing to do between two batches: when a record came then is only guessed."""
-        return self._idle_s is not None and before.ended_s <= self._idle_s < batch.started_s
+        return self._idle_s is not None and before.ended_s <= self._idle_s <= batch.started_s
 
     def _stood(self, before: Sample | None, sample: Sample) -> bool:
         """Whether nothing was done between two readings though records waited; where there are no batches."""
