@@ -16,7 +16,7 @@ from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.pilot.choosing import WINDOW_S, Choice, cheapest, is_worth_waking
+from headgate.policies.pilot.choosing import Choice, cheapest, for_the_rise, is_worth_waking, there_and_back_s
 from headgate.policies.pilot.compiling import compile_loops
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.learned import Learned
@@ -169,7 +169,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         bound_s = self._bound_s(operator)
         lowest, highest = self._bounds(operator, sample)
         floor = max(1, lowest)
-        if not _is_no_help(learned) and (sample.latency_s or 0.0) > (bound_s / 2 if learned.is_young else bound_s):
+        late_s = (bound_s / 2 if learned.is_young else bound_s) + ahead.standstill_s
+        if not _is_no_help(learned) and (sample.latency_s or 0.0) > late_s:
             # Records that are late already must not become ever later because that is cheap for now.
             floor = max(floor, min(highest, _catching_up(learned, sample, ahead, bound_s)))
         chosen = cheapest(
@@ -179,11 +180,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             ahead.late_price,
             planned=instances.planned,
             startup_s=ahead.startup_s,
+            paid_s=ahead.paid_s,
         )
         if lowest > 0 or not learned.was_idle(sample, IDLE_BINS):
             return chosen
         costs = {"startup_s": ahead.startup_s, "bound_s": bound_s}
-        return Choice(0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
+        return Choice(0, 0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
 
     # -------------------------------------------------------------------------------------------------------- acting
 
@@ -199,19 +201,29 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         choice = self._choose(learned, operator, instances, sample, ahead)
         bound_s = self._bound_s(operator)
         # Less than what keeps up with the load would have to be taken back as soon as records are late.
-        keeps_up = math.ceil(learned.instances_for(ahead.peak_per_s(KEEPS_UP_S), bound_s / 2))
+        keeps_up = math.ceil(learned.instances_for(ahead.peak_per_s(max(KEEPS_UP_S, ahead.paid_s)), bound_s / 2))
         right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
-        highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned)
+        change_s = _change_s(learned, ahead, right, instances.planned)
+        highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned, change_s=change_s)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
         arriving_per_s = learned.load.recent_per_s(RECENT_BINS)
-        is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s
-        if choice.size > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
+        # That the job stood still for the step down is no reason to take it back.
+        is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.standstill_s
+        # While what a standstill has left is worked off, another one would only add to it.
+        wanted = choice.size if is_late else max(choice.size, choice.due)
+        if wanted > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
             target, code = planned, "steady"
             why = "the size was reduced just now, and the load is the same: holding"
-        elif choice.size > planned:
+        elif wanted > planned:
             learned.patience.grows(now, arriving_per_s)
-            target, code = choice.size, "needed"
+            target, code = wanted, "needed"
+            if ahead.standstill_s > 0:
+                # One step is to be enough for a while.
+                costs_s = _change_s(learned, ahead, wanted, wanted)
+                more = for_the_rise(costs_s, learned.rises_per_s(bound_s / 2))
+                target = min(max(wanted, choice.safe) + more, max(wanted, self._bounds(operator, sample)[1]))
+                learned.patience.begin_with(now, target)
             keep = "keeps" if target == 1 else "keep"
             why = f"{told}: {instances_in_words(target)} {keep} what is asked at the least cost"
         elif highest >= planned:
@@ -224,12 +236,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         else:
             learned.patience.shrinks(now, arriving_per_s)
             target, code = highest, "enough"
-            lately = format_duration(learned.patience.window_s)
+            lately = format_duration(learned.patience.watched_s)
             why = f"{told}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
         expected_late, numbers = _numbers(now, learned, ahead, choice, target)
         if self._shared is not None:
             numbers["part_of_bound_s"] = bound_s
-        if is_late or expected_late > ahead.rate_per_s * WINDOW_S / 2:
+        if is_late or expected_late > ahead.rate_per_s * ahead.paid_s / 2:
             why += self._why_no_more(learned, operator, sample, target)
         return Target(target, code, why, numbers)
 
@@ -320,6 +332,8 @@ def _numbers(
             f"expected_{name}_low": stated.low,
             f"expected_{name}_high": stated.high,
         }
+    if ahead.standstill_s > 0:
+        numbers["standstill_s"] = ahead.standstill_s
     fixed_s, each_s = learned.service.coefficients
     return expected_late, numbers | {
         "late_share": learned.price.share,
@@ -329,6 +343,20 @@ def _numbers(
         "batch_gamma": learned.service.gamma,
         "patience_s": learned.patience.window_s,
     }
+
+
+def _change_s(learned: Learned, ahead: Prospect, right: int, planned: int) -> float:
+    """What it costs to shrink to a size and to come back, in seconds of an instance."""
+    if ahead.standstill_s <= 0:
+        return 0.0
+    return there_and_back_s(
+        float(ahead.rollout.of(max(1, min(right, planned))).stood[0] @ ahead.weights),
+        ahead.late_price,
+        rate_per_s=ahead.rate_per_s,
+        allowed_share=learned.price.allowed_share,
+        standstill_s=ahead.standstill_s,
+        planned=max(1, planned),
+    )
 
 
 def _is_no_help(learned: Learned) -> bool:

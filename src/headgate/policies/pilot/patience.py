@@ -1,10 +1,14 @@
 """How long a smaller size must have been enough before it is taken.
 
 It begins with five minutes. Whenever what was let go had to be asked for again at once though the load is the same, it
-becomes longer; as long as that does not happen, it becomes shorter again.
+becomes longer; as long as that does not happen, it becomes shorter again. Where a change has a cost, because the job
+stands still for it, the smaller size must have been enough for as long as it takes to save that.
 
 >>> patience = Patience()
 >>> [patience.highest(at_s, size, 60.0, planned=6) for at_s, size in ((0, 5), (10, 3), (290, 3), (310, 3))]
+[6, 6, 6, 3]
+>>> patience = Patience()
+>>> [patience.highest(at_s, 3, 60.0, planned=6, change_s=1800.0) for at_s in (0, 10, 400, 620)]
 [6, 6, 6, 3]
 """
 
@@ -20,6 +24,8 @@ SHORTEST_S = 300.0
 LONGEST_S = 600.0
 STARTUPS = 1.25
 """Never shorter than so many times what a new instance takes to start: it must pay for that."""
+PAYS_BACK_WITHIN_S = 3600.0
+"""What has been enough for so long is taken, whatever the change costs."""
 PAUSE_S = 60.0
 """Between two steps down: several small ones become one."""
 UNDONE_WITHIN_S = 150.0
@@ -36,6 +42,8 @@ class Patience:
     def __init__(self, shortest_s: float = SHORTEST_S) -> None:
         self._shortest_s = shortest_s
         self.window_s = shortest_s
+        self.watched_s = shortest_s
+        """For how long the size that was given last has been enough."""
         self._right: deque[tuple[Instant, int]] = deque()
         """Sizes that were right, oldest first."""
         self._shrunk_s: Instant | None = None
@@ -43,19 +51,37 @@ class Patience:
         self._shrunk_at_rate_per_s = 0.0
         self._paused_until_s: Instant = -math.inf
 
-    def highest(self, now: Instant, right: int, startup_s: float, *, planned: int) -> int:
+    def highest(self, now: Instant, right: int, startup_s: float, *, planned: int, change_s: float = 0.0) -> int:
         """Take in which size is right now; gives the largest that was within the window.
 
-        What is ``planned`` at the beginning is taken to be right until a whole window has been seen.
+        What is ``planned`` at the beginning is taken to be right until a whole window has been seen. Where a change
+        costs as much as an instance for ``change_s``, the size must have been enough to save that.
         """
         self._right.append((now, right if self._right else max(right, planned)))
         window_s = max(self.window_s, STARTUPS * startup_s)
-        while self._right[0][0] <= now - window_s:
+        kept_s = window_s if change_s <= 0 else max(window_s, PAYS_BACK_WITHIN_S) + PAUSE_S
+        while self._right[0][0] <= now - kept_s:
             self._right.popleft()
         if self._shrunk_s is not None and now - self._shrunk_s > UNDONE_WITHIN_S:
             self._shrunk_s = None
             self.window_s = max(self._shortest_s, SHORTER * self.window_s)
+        self.watched_s = self.window_s
+        if change_s > 0:
+            return self._paid_back(now, window_s, planned, change_s)
         return max(size for _, size in self._right)
+
+    def _paid_back(self, now: Instant, window_s: float, planned: int, change_s: float) -> int:
+        """The smallest size that would have saved its change, had it been taken when it became enough."""
+        highest = 0
+        for at_s, size in reversed(self._right):
+            highest = max(highest, size)
+            if highest >= planned:
+                break
+            watched_s = now - at_s
+            if watched_s >= max(window_s, min(change_s / (planned - highest), PAYS_BACK_WITHIN_S)):
+                self.watched_s = watched_s
+                return highest
+        return planned
 
     def is_paused(self, now: Instant) -> bool:
         """Whether it shrank just now."""
@@ -74,6 +100,11 @@ class Patience:
         if self._shrunk_s is not None and now - self._shrunk_s <= UNDONE_WITHIN_S and self._is_the_same(rate_per_s):
             self.window_s = min(max(LONGEST_S, self._shortest_s), LONGER * self.window_s)
         self._shrunk_s = None
+
+    def begin_with(self, now: Instant, size: int) -> None:
+        """A larger size than is right just now was taken on purpose: it counts as right from now on."""
+        self._right.clear()
+        self._right.append((now, size))
 
     def _is_the_same(self, rate_per_s: float) -> bool:
         return abs(rate_per_s - self._shrunk_at_rate_per_s) <= THE_SAME * self._shrunk_at_rate_per_s
