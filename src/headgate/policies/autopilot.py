@@ -80,7 +80,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     name = "autopilot"
     summary = "Keeps the asked share of records in time at the least cost; needs only an objective."
-    state_version = 2
+    state_version = 3
     wakes = True
     sees_graph = True
     Settings = AutopilotSettings
@@ -233,6 +233,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             target, code, why = planned, "catching-up", "what waits is worked off first: holding"
         elif learned.patience.is_paused(now):
             target, code, why = planned, "steady", "the size was reduced just now: holding"
+        elif learned.patience.would_undo_growth(now, arriving_per_s):
+            target, code, why = planned, "steady", "the size was raised just now, and the load is the same: holding"
         else:
             learned.patience.shrinks(now, arriving_per_s)
             target, code = highest, "enough"

@@ -34,7 +34,7 @@ LONGER, SHORTER = 1.3, 0.93
 THE_SAME = 0.125
 """A load that has changed by less than this share does not explain why more is needed."""
 STAYS_S = 120.0
-"""So long a step down is not taken back under the same load: which of two sizes is right may be nearly the same."""
+"""So long a step is not taken back under the same load: which of two sizes is right may be nearly the same."""
 
 
 class Patience:
@@ -50,6 +50,9 @@ class Patience:
         self._shrunk_s: Instant | None = None
         """When it last shrank, until that has proved itself."""
         self._shrunk_at_rate_per_s = 0.0
+        self._grown_s: Instant | None = None
+        """When it last grew."""
+        self._grown_at_rate_per_s = 0.0
         self._paused_until_s: Instant = -math.inf
 
     def highest(self, now: Instant, right: int, startup_s: float, *, planned: int, change_s: float = 0.0) -> int:
@@ -90,7 +93,11 @@ class Patience:
 
     def would_undo(self, now: Instant, rate_per_s: float) -> bool:
         """Whether to grow now would take back the step down that was made just now, though the load is what it was."""
-        return self._shrunk_s is not None and now - self._shrunk_s <= STAYS_S and self._is_the_same(rate_per_s)
+        return _is_undone(now, self._shrunk_s, STAYS_S, rate_per_s, self._shrunk_at_rate_per_s)
+
+    def would_undo_growth(self, now: Instant, rate_per_s: float) -> bool:
+        """Whether to shrink now would take back what was added just now, though the load is what it was."""
+        return _is_undone(now, self._grown_s, STAYS_S, rate_per_s, self._grown_at_rate_per_s)
 
     def shrinks(self, now: Instant, rate_per_s: float) -> None:
         self._shrunk_at_rate_per_s = rate_per_s
@@ -98,22 +105,20 @@ class Patience:
 
     def grows(self, now: Instant, rate_per_s: float) -> None:
         """Soon after it shrank, and under the same load, that undoes it."""
-        if self._shrunk_s is not None and now - self._shrunk_s <= UNDONE_WITHIN_S and self._is_the_same(rate_per_s):
+        if _is_undone(now, self._shrunk_s, UNDONE_WITHIN_S, rate_per_s, self._shrunk_at_rate_per_s):
             self.window_s = min(max(LONGEST_S, self._shortest_s), LONGER * self.window_s)
         self._shrunk_s = None
+        self._grown_s, self._grown_at_rate_per_s = now, rate_per_s
 
     def begin_with(self, now: Instant, size: int) -> None:
         """A larger size than is right just now was taken on purpose: it counts as right from now on."""
         self._right.clear()
         self._right.append((now, size))
 
-    def _is_the_same(self, rate_per_s: float) -> bool:
-        return abs(rate_per_s - self._shrunk_at_rate_per_s) <= THE_SAME * self._shrunk_at_rate_per_s
-
     def begin_anew(self) -> None:
         """Times are other than they were."""
         self._right.clear()
-        self._shrunk_s, self._paused_until_s = None, -math.inf
+        self._shrunk_s, self._grown_s, self._paused_until_s = None, None, -math.inf
 
     def to_json(self) -> dict[str, JSON]:
         return {
@@ -121,6 +126,8 @@ class Patience:
             "right": [list(one) for one in self._right],
             "shrunk_s": self._shrunk_s,
             "shrunk_at_rate_per_s": self._shrunk_at_rate_per_s,
+            "grown_s": self._grown_s,
+            "grown_at_rate_per_s": self._grown_at_rate_per_s,
         }
 
     def restore(self, saved: Mapping[str, JSON]) -> None:
@@ -128,3 +135,14 @@ class Patience:
         self._right = deque((float(at_s), int(size)) for at_s, size in saved["right"])
         self._shrunk_s = None if saved["shrunk_s"] is None else float(saved["shrunk_s"])
         self._shrunk_at_rate_per_s = float(saved["shrunk_at_rate_per_s"])
+        self._grown_s = None if saved["grown_s"] is None else float(saved["grown_s"])
+        self._grown_at_rate_per_s = float(saved["grown_at_rate_per_s"])
+
+
+def _is_undone(
+    now: Instant, changed_s: Instant | None, within_s: float, rate_per_s: float, changed_at_rate_per_s: float
+) -> bool:
+    """Whether a change the other way would take back one that was made just now, under the same load."""
+    if changed_s is None or now - changed_s > within_s:
+        return False
+    return abs(rate_per_s - changed_at_rate_per_s) <= THE_SAME * changed_at_rate_per_s
