@@ -12,8 +12,9 @@ from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.rollout import Rolled
 
-WINDOW_S = 60.0
-"""What is decided now is paid for at least so long."""
+WINDOW_S = 30.0
+"""What is decided now is paid for at least so long. What comes later can be met later: looking twice as far ahead makes
+it pay for rises that it could still have waited for."""
 STANDSTILLS, LONGEST_WINDOW_S = 10.0, 240.0
 """Longer by so many times what the job stands still for a change, but not beyond what can be foretold of the load."""
 HYSTERESIS = 1.5
@@ -26,7 +27,7 @@ def window_s(standstill_s: float) -> float:
     """For how long what is decided now is paid for at least, where the job stands still for it.
 
     >>> window_s(0.0), window_s(5.0), window_s(60.0)
-    (60.0, 110.0, 240.0)
+    (30.0, 80.0, 240.0)
     """
     return min(LONGEST_WINDOW_S, WINDOW_S + STANDSTILLS * standstill_s)
 

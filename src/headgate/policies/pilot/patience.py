@@ -1,11 +1,11 @@
 """How long a smaller size must have been enough before it is taken.
 
-It begins with two minutes. Whenever what was let go had to be asked for again at once though the load is the same, it
+It begins with one minute. Whenever what was let go had to be asked for again at once though the load is the same, it
 becomes longer; as long as that does not happen, it becomes shorter again. Where a change has a cost, because the job
 stands still for it, the smaller size must have been enough for as long as it takes to save that.
 
 >>> patience = Patience()
->>> [patience.highest(at_s, size, 60.0, planned=6) for at_s, size in ((0, 5), (10, 3), (120, 3), (140, 3))]
+>>> [patience.highest(at_s, size, 60.0, planned=6) for at_s, size in ((0, 5), (10, 3), (70, 3), (80, 3))]
 [6, 6, 6, 3]
 >>> patience = Patience()
 >>> [patience.highest(at_s, 3, 60.0, planned=6, change_s=1800.0) for at_s in (0, 10, 400, 620)]
@@ -20,8 +20,8 @@ from collections.abc import Mapping
 
 from headgate.core.types import JSON, Instant
 
-SHORTEST_S = 130.0
-"""On bursty loads five minutes cost a tenth more than this, and on smooth ones too few records were late."""
+SHORTEST_S = 60.0
+"""On bursty loads five minutes cost a quarter more than this, and on smooth ones too few records were late."""
 LONGEST_S = 600.0
 STARTUPS = 1.25
 """Never shorter than so many times what a new instance takes to start: it must pay for that."""
