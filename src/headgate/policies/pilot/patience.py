@@ -25,6 +25,8 @@ SHORTEST_S = 60.0
 LONGEST_S = 600.0
 STARTUPS = 1.25
 """Never shorter than so many times what a new instance takes to start: it must pay for that."""
+STANDING_S = 300.0
+"""The least where the job stands still for a change: a step that has to be taken back costs two standstills."""
 PAYS_BACK_WITHIN_S = 3600.0
 """What has been enough for so long is taken, whatever the change costs."""
 PAUSE_S = 60.0
@@ -71,7 +73,7 @@ class Patience:
             self.window_s = max(self._shortest_s, SHORTER * self.window_s)
         self.watched_s = self.window_s
         if change_s > 0:
-            return self._paid_back(now, window_s, planned, change_s)
+            return self._paid_back(now, max(window_s, STANDING_S), planned, change_s)
         return max(size for _, size in self._right)
 
     def _paid_back(self, now: Instant, window_s: float, planned: int, change_s: float) -> int:
