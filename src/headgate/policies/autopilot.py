@@ -34,6 +34,11 @@ THROUGHPUT_BOUND_S = 60.0
 """Who asks for throughput asks that nothing waits for long: for longer than this."""
 SLOW_BOUND_S = 1.0
 """Of one second's records a share may still wait: those that wait longer are slow."""
+NEARLY_ALL = 0.05
+"""Where fewer records may be late than this share, it aims at less than the bound: what may hardly ever happen must not
+be near all the time, or the first burst uses up what a day has."""
+LEAST_TRIGGERS = 5
+"""It aims at no less than so many trigger intervals: batches cannot be shorter than one."""
 KEEPS_UP_S = 120.0
 """It shrinks to no size that would be too small again within this time."""
 CAUGHT_UP_S = 300.0
@@ -109,7 +114,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         learned.take_in(sample, window.batches(operator, since_s), instances)
         if not learned.service.is_known or not len(learned.load.recent(1)):
             return self._cautious(learned, operator, instances, sample)
-        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator))
+        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator, sample))
         if self._shared is not None:
             ahead = self._shared.priced(operator, ahead)
         return self._act(now, learned, operator, instances, sample, ahead)
@@ -129,9 +134,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         bound_s, _ = asked(self.objective.slo)
         return SharedBound(self.topology, bound_s, self.objective.prices(self.topology))
 
-    def _bound_s(self, operator: str) -> float:
-        """How late records may be at an operator: what is asked of it, or its part of what is asked of all."""
-        return asked(self.objective.slo_of(operator))[0] if self._shared is None else self._shared.bound_s(operator)
+    def _bound_s(self, operator: str, sample: Sample) -> float:
+        """How late records may become at an operator: by what is asked of it, or its part of what is asked of all."""
+        if self._shared is not None:
+            return self._shared.bound_s(operator)
+        return aimed_s(self.objective.slo_of(operator), sample.trigger_interval_s or 0.0)
 
     def _divide(self, now: Instant, window: Window, shared: SharedBound) -> None:
         members = {name: self._member(window, name) for name in self.topology.operators}
@@ -146,9 +153,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             return None
         if not learned.service.is_known or not len(learned.load.recent(1)):
             return None
-        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator))
+        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator, sample))
         need = learned.instances_for(
-            ahead.rate_per_s, max(sample.trigger_interval_s or 0.0, self._bound_s(operator) / 2)
+            ahead.rate_per_s, max(sample.trigger_interval_s or 0.0, self._bound_s(operator, sample) / 2)
         )
         lowest, highest = self._bounds(operator, sample)
         return Member(
@@ -166,7 +173,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return lowest, highest if useful is None else max(1, lowest, min(highest, useful))
 
     def _choose(self, learned: Learned, operator: str, instances: Instances, sample: Sample, ahead: Prospect) -> Choice:
-        bound_s = self._bound_s(operator)
+        bound_s = self._bound_s(operator, sample)
         lowest, highest = self._bounds(operator, sample)
         floor = max(1, lowest)
         late_s = (bound_s / 2 if learned.is_young else bound_s) + ahead.standstill_s
@@ -199,7 +206,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         ahead: Prospect,
     ) -> Target:
         choice = self._choose(learned, operator, instances, sample, ahead)
-        bound_s = self._bound_s(operator)
+        bound_s = self._bound_s(operator, sample)
         # Less than what keeps up with the load would have to be taken back as soon as records are late.
         keeps_up = math.ceil(learned.instances_for(ahead.peak_per_s(max(KEEPS_UP_S, ahead.paid_s)), bound_s / 2))
         right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
@@ -261,7 +268,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     def _cautious(self, learned: Learned, operator: str, instances: Instances, sample: Sample) -> Target:
         """Before anything is known: grow when records are about to be late."""
-        bound_s = self._bound_s(operator)
+        bound_s = self._bound_s(operator, sample)
         latency_s = sample.worst_latency_s
         numbers: dict[str, Number] = {"latency_s": latency_s, "bound_s": bound_s}
         untold = "nothing has told yet how long work takes"
@@ -308,6 +315,20 @@ def asked(slo: Slo) -> tuple[float, float]:
             return SLOW_BOUND_S, allowed
         case ThroughputSlo():
             return THROUGHPUT_BOUND_S, allowed
+
+
+def aimed_s(slo: Slo, trigger_s: float) -> float:
+    """How late records may become as far as it can be helped: the bound, or less where hardly any may be later.
+
+    >>> [round(aimed_s(LatencySlo(bound_s=30, percentile=level), 2.0), 1) for level in (90, 95, 99, 99.9)]
+    [30, 30, 20.1, 11.3]
+    >>> aimed_s(LatencySlo(bound_s=10.0, percentile=99.9), 2.0)
+    10.0
+    """
+    bound_s, allowed = asked(slo)
+    if not isinstance(slo, LatencySlo) or allowed >= NEARLY_ALL:
+        return bound_s
+    return min(bound_s, max(bound_s * (allowed / NEARLY_ALL) ** 0.25, LEAST_TRIGGERS * trigger_s))
 
 
 def _numbers(
