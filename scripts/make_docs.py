@@ -60,7 +60,10 @@ def settings_table(name: str) -> str:
 
 def benchmark_table(name: str, where: str = "") -> str:
     """A Markdown table of what a benchmark measured when its results were last taken over."""
-    rows = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+    measured = MEASURED / f"{name}.json"
+    if not measured.exists():
+        return "It has not been measured yet.\n"
+    rows = json.loads(measured.read_text(encoding="utf-8"))["rows"]
     asked = dict(one.strip().split("=", 1) for one in where.split(";") if one)
     found = [row for row in rows if all(_number(row[key]) == value for key, value in asked.items())]
     names = [key for key in rows[0] if key not in asked]

@@ -328,7 +328,8 @@ def aimed_s(slo: Slo, trigger_s: float) -> float:
     bound_s, allowed = asked(slo)
     if not isinstance(slo, LatencySlo) or allowed >= NEARLY_ALL:
         return bound_s
-    return min(bound_s, max(bound_s * (allowed / NEARLY_ALL) ** 0.25, LEAST_TRIGGERS * trigger_s))
+    part: float = (allowed / NEARLY_ALL) ** 0.25
+    return min(bound_s, max(bound_s * part, LEAST_TRIGGERS * trigger_s))
 
 
 def _numbers(

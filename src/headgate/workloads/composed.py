@@ -20,7 +20,8 @@ from headgate.workloads.steps import Steps
 PIECE_S = 1.0
 """Where one part of a sum rises and another falls, nobody knows when the sum turns; it is looked at in such pieces."""
 DEFAULT_EVERY_S = 60.0
-_BLOCK = 1024
+_BLOCK = 64
+"""Factors that are drawn at once; many runs are so short that they need only a few."""
 _STREAM = 1
 _NORMAL = NormalDist()
 _HALVINGS = 60
@@ -257,7 +258,7 @@ def end_of(workload: Workload) -> float | None:
             return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _factors(seed: int, spread: float, block: int) -> tuple[float, ...]:
     chances = draws(seed, _STREAM, block * _BLOCK, _BLOCK)
     # A chance of exactly 0 would be infinitely far from the middle.

@@ -6,7 +6,6 @@ A search takes the same course each time, so that one that was stopped goes on b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,7 +13,7 @@ from headgate.core.errors import EngineError
 from headgate.journal.codec import to_json
 from headgate.lab.experiments.carry import Row
 from headgate.lab.experiments.case import Case
-from headgate.lab.experiments.parts import carry_out_all, packed, read_part
+from headgate.lab.experiments.parts import packed, read_part, work_in
 from headgate.lab.files import write_file
 from headgate.lab.scenario import Progress
 from headgate.lab.tuning.folder import TuneFolder, write_trials
@@ -45,8 +44,7 @@ class KeptRuns:
         waiting = [packed(self._asked + place, case) for place, case in enumerate(cases) if case.key not in self._rows]
         self._asked += len(cases)
         if waiting:
-            work = partial(carry_out_all, folder=str(self._home.resolve()), runs=str(self._runs.resolve()))
-            self._spread(waiting, work)
+            self._spread(waiting, work_in(self._home, self._runs))
             self._look(repair=False)
         missing = sum(case.key not in self._rows for case in cases)
         if missing:
