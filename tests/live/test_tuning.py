@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from headgate.runtime.settings_file import read_settings
 
 TUNE = (
@@ -20,6 +22,7 @@ def tuned(out: Path, master: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=200).stdout
 
 
+@pytest.mark.soak
 def test_a_tuning_comes_to_the_same_however_it_is_spread(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     first = tuned(one, "local[1]")
