@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from operator import index
 from types import MappingProxyType
 
 from headgate.core.errors import InputError
@@ -105,8 +105,10 @@ class Objective:
 
     def __post_init__(self) -> None:
         for name, count in (("min_instances", self.min_instances), ("max_instances", self.max_instances)):
-            if not isinstance(count, Integral):
-                raise InputError(f"{name} {count!r} is not allowed; it must be a whole number.")
+            try:
+                index(count)
+            except TypeError:
+                raise InputError(f"{name} {count!r} is not allowed; it must be a whole number.") from None
         if self.min_instances < 0:
             raise InputError(f"min_instances {self.min_instances} is not allowed; it must be at least 0.")
         if self.max_instances < 1:

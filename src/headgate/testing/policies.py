@@ -50,7 +50,7 @@ def check_policy(policy: str | type[AnyPolicy] | PolicyFactory) -> None:
         check(factory)
 
 
-def _factory_of(policy: str | type[AnyPolicy] | PolicyFactory) -> PolicyFactory:
+def _factory_of(policy: Any) -> PolicyFactory:
     if isinstance(policy, str):
         return named_policy(policy)
     if isinstance(policy, type) and issubclass(policy, PolicyBase) and _takes(policy, 2):
@@ -60,7 +60,8 @@ def _factory_of(policy: str | type[AnyPolicy] | PolicyFactory) -> PolicyFactory:
             f"{getattr(policy, '__name__', repr(policy))} cannot be checked; give the name of a policy, a class that "
             "extends PolicyBase, or a function that makes a policy from a context."
         )
-    return policy
+    factory: PolicyFactory = policy
+    return factory
 
 
 def _takes(made_by: Callable[..., object], count: int) -> bool:
