@@ -82,6 +82,7 @@ def test_a_count_is_spread_over_a_gap_and_a_rate_goes_on_through_it(tmp_path: Pa
         ("timestamp,count\n0,1\n60,\n", "line 3 has the amount ''; a number that is not negative is needed."),
         ("timestamp,count\n0,1\n\n60,many\n", "line 4 has the amount 'many'; a number that is not negative is needed."),
         ("timestamp,count\n0,1\n60,1e308\n", "line 3 has the amount '1e308'; at most 1e+15 is allowed."),
+        ("timestamp,count\n0,1e15\n0.5,1\n", "line 2 has 1e15 records in 0.5 s; at most 1e+15 in one are allowed."),
         ("timestamp,count\n0,1\n60,-1\n", "line 3 has the amount '-1'; a number that is not negative is needed."),
         ("timestamp,count\n0,1\n60,nan\n", "line 3 has the amount 'nan'; a number that is not negative is needed."),
         (

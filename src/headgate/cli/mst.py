@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.cli.interrupts import INTERRUPTED
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
@@ -136,16 +137,29 @@ def _measure(
 
     results: list[MstResult] = []
     failed: list[str] = []
-    with _view(console, plans) as view:
+    kept: list[str] = []
+    with _told_when_stopped(kept), _view(console, plans) as view:
         for plan, file, found in zip(plans, files, measure_all(plans, view.begin), strict=True):
             if isinstance(found, HeadgateError):
                 if len(plans) == 1:
                     raise found
                 failed.append(f"{plan.app} was not measured: {found}")
                 continue
-            outputs.write(write_json, found.to_json(), str(file))
+            if outputs.write(write_json, found.to_json(), str(file)):
+                kept.append(str(file))
             results.append(found)
     return results, failed
+
+
+@contextmanager
+def _told_when_stopped(kept: Sequence[str]) -> Iterator[None]:
+    """Say which measurements are kept when the others are interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        told = f"kept: {', '.join(kept)}" if kept else "nothing is kept"
+        say(f"headgate: stopped; {told}.", stderr=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _sizes(option: str, text: str) -> tuple[int, ...]:

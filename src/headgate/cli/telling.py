@@ -71,20 +71,16 @@ def as_typed(sentence: str, command: Any, arguments: Sequence[str]) -> str:
     """A sentence in which options are called as the user typed them: ``--min`` and not ``min_instances``."""
     for name in arguments:
         command = getattr(command, "commands", {}).get(name, command)
-    for spoken, option in _options(command):
-        if "_" in spoken:
-            sentence = re.sub(rf"\b{spoken}\b(?![=(])", option, sentence)
-        # A plain word may mean something else in the midst of a sentence.
-        sentence = re.sub(rf"^{spoken}(?= -?(\d|inf|nan))", option, sentence)
-    return sentence
-
-
-def _options(command: Any) -> Iterator[tuple[str, str]]:
     for parameter in getattr(command, "params", ()):
-        long = next((option for option in parameter.opts if option.startswith("--")), None)
-        if long is not None:
-            for spoken in (f"{parameter.name}_s", parameter.name, parameter.name.replace("_", " ")):
-                yield spoken, long
+        option = next((one for one in parameter.opts if one.startswith("--")), None)
+        if option is None:
+            continue
+        name = parameter.name
+        if "_" in name:
+            sentence = re.sub(rf"\b{name}\b(?![=(])", option, sentence)
+        # In the midst of a sentence a plain word may mean something else, and interval_s a setting of a policy.
+        sentence = re.sub(rf"^({name}_s|{name}|{name.replace('_', ' ')})(?= -?(\d|inf|nan))", option, sentence)
+    return sentence
 
 
 def _tell(sentence: str, code: int) -> int:

@@ -84,6 +84,11 @@ def steps_of(file: str, rows: Sequence[Row], *, is_count: bool, repair: bool, an
         amount = row.amount or 0.0
         bounds_s.append(at_s + lasts_s)
         rates.append(amount / lasts_s if is_count else amount)
+        if rates[-1] > MOST_PER_S:
+            raise InputError(
+                f"{row.place} has {row.amount_told} records in {lasts_s:g} s; at most {MOST_PER_S:g} in one "
+                "are allowed."
+            )
         if lasts_s < length_s:
             bounds_s.append(at_s + length_s)
             rates.append(0.0)
