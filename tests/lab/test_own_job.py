@@ -37,10 +37,11 @@ class Query:
 
     def __init__(self, spark: Session, build: Any, checkpoint: Path) -> None:
         self.query: Any = None
-        self._start = lambda plan: (build(spark, plan), checkpoint)
+        self._given = (spark, build, checkpoint)
 
     def start(self, plan: Plan) -> None:
-        self.query = self._start(plan)
+        spark, build, checkpoint = self._given
+        self.query = (build(spark, plan), checkpoint)
 
 
 @pytest.fixture
