@@ -21,6 +21,7 @@ from headgate.cli.common import (
     prepare_folder,
     write_json,
 )
+from headgate.cli.outputs import Outputs
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 
@@ -177,10 +178,11 @@ def run(  # noqa: PLR0913 - one parameter per option
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     result = _run(plan, console)
-    report = _write_report(result)
-    if json_file is not None:
-        write_json(result.to_json(), json_file)
-    _print(result, report, console)
+    with Outputs() as outputs:
+        outputs.write(_write_report, result)
+        if json_file is not None:
+            outputs.write(write_json, result.to_json(), json_file)
+        _print(result, plan.folder.report, console)
     if problems(result):
         raise typer.Exit(1)
 
@@ -354,7 +356,7 @@ def _write_report(result: RunResult) -> Path:
 def _print(result: RunResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import figures, plots, print_changes, print_standing
+    from headgate.cli.run_view import figures, plots, print_changes, print_standing, print_undecided
 
     record, folder = result.record, result.plan.folder
     if record.observations:
@@ -363,6 +365,8 @@ def _print(result: RunResult, report: Path, console: Console) -> None:
         console.print()
         console.print(figures(record.summary(), record.objective))
         print_standing(record.standing(), console)
+        lasted_s = record.observations[-1].at_s - record.start_s
+        print_undecided(record.undecided(), lasted_s, console)
     print_changes(record.decisions, record.observations, console)
     console.print()
     for sentence in sentences(result):

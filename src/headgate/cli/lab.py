@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,7 +19,11 @@ from headgate.cli.lab_experiment import is_experiment, run_file, run_named, writ
 from headgate.cli.lab_results import results
 from headgate.cli.lab_traces import traces
 from headgate.cli.lab_tune import tune
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
+
+if TYPE_CHECKING:
+    from headgate.lab.scenario import Outcome, Scenario
 
 lab = typer.Typer(
     no_args_is_help=True,
@@ -80,12 +84,9 @@ def run(
       [cyan]headgate lab run my.yaml --out lab/my[/cyan]
       [cyan]headgate lab run league --quick --report league.html[/cyan]
     """
-    from rich.table import Table
-    from rich.text import Text
-
     from headgate.lab.experiments.named_experiments import find_named
     from headgate.lab.scenario import find_scenario
-    from headgate.lab.scenario_report import cell, write_scenario_report
+    from headgate.lab.scenario_report import write_scenario_report
 
     check_target(json_file)
     check_target(None if report is None else str(report))
@@ -102,18 +103,23 @@ def run(
     found = find_scenario(name)
     with progress_bar(name) as progress:
         outcome = found.run(progress)
-    if report is not None:
-        write_scenario_report(report, found, outcome)
-    if json_file is not None:
-        write_json(found.to_json(outcome), json_file)
-    if json_file == "-":
-        return
+    with Outputs() as outputs:
+        if report is not None:
+            outputs.write(write_scenario_report, report, found, outcome)
+        if json_file is not None:
+            outputs.write(write_json, found.to_json(outcome), json_file)
+        if json_file != "-":
+            _print(found, outcome)
+
+
+def _print(found: Scenario, outcome: Outcome) -> None:
+    from rich.text import Text
+
+    from headgate.cli.tables import print_table
+
     console = make_console()
-    names = list(dict.fromkeys(key for row in outcome.rows for key in row))
-    table = Table(*names, title=found.summary, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for row in outcome.rows:
-        table.add_row(*(cell(row.get(key)) for key in names))
-    console.print(table)
+    console.print(Text(f"{found.summary}\n", style="italic"))
+    print_table(outcome.rows, console)
     for note in outcome.notes:
         console.print(Text(f"\n{note}", style="dim"))
 

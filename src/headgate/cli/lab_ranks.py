@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.cli.common import make_console, write_json
+from headgate.cli.outputs import Outputs
 
 if TYPE_CHECKING:
     from headgate.lab.experiments.results import Results
     from headgate.lab.scenario import Outcome
-
-WIDTH = 80
 
 
 def show_ranks(found: Results, report: Path | None, json_file: str | None) -> None:
@@ -23,27 +22,21 @@ def show_ranks(found: Results, report: Path | None, json_file: str | None) -> No
     outcome = league_outcome(found)
     summary = f"{found.done} simulated runs: policies ranked by cost at a kept objective."
     page = Scenario(found.name, summary, lambda _: outcome)
-    if report is not None:
-        write_scenario_report(report, page, outcome)
-    if json_file is not None:
-        write_json(page.to_json(outcome), json_file)
-    if json_file != "-":
-        _print(outcome)
+    with Outputs() as outputs:
+        if report is not None:
+            outputs.write(write_scenario_report, report, page, outcome)
+        if json_file is not None:
+            outputs.write(write_json, page.to_json(outcome), json_file)
+        if json_file != "-":
+            _print(outcome)
 
 
 def _print(outcome: Outcome) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    from headgate.lab.scenario_report import cell
+    from headgate.cli.tables import print_table
 
     console = make_console()
-    names = list(dict.fromkeys(key for row in outcome.rows for key in row))
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    for name in names:
-        table.add_column(name, justify="left" if name == "policy" else "right")
-    for row in outcome.rows:
-        table.add_row(*(Text(cell(row.get(name))) for name in names))
-    console.print(table, width=min(WIDTH, console.width))
+    print_table(outcome.rows, console)
     for note in outcome.notes:
-        console.print(Text(f"\n{note}", style="dim"), width=min(WIDTH, console.width))
+        console.print(Text(f"\n{note}", style="dim"))

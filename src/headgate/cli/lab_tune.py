@@ -21,6 +21,7 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.outputs import Outputs
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.units import parse_share
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from headgate.lab.tuning.plan import TunePlan
     from headgate.lab.tuning.running import Tuned
 
-WIDTH = 80
 E = TypeVar("E", bound="StrEnum")
 
 
@@ -195,12 +195,13 @@ def tune(  # noqa: PLR0913 - one parameter per option
     prepare_folder("--out", folder)
     with _going_on(folder), progress_bar(f"tuning {policy}", counted=trials, word="trials") as progress:
         tuned = run_tuning(plan, TuneFolder(folder), home, master, progress, lambda told: say(told, stderr=True))
-    if report is not None:
-        write_tuning_report(report, tuned)
-    if json_file is not None:
-        write_json(tuned_to_json(tuned), json_file)
-    if json_file != "-":
-        print_tuned(tuned, folder)
+    with Outputs() as outputs:
+        if report is not None:
+            outputs.write(write_tuning_report, report, tuned)
+        if json_file is not None:
+            outputs.write(write_json, tuned_to_json(tuned), json_file)
+        if json_file != "-":
+            print_tuned(tuned, folder)
 
 
 def _require(plan: TunePlan, report: Path | None) -> None:
@@ -221,22 +222,17 @@ def _require(plan: TunePlan, report: Path | None) -> None:
 
 def print_tuned(tuned: Tuned, folder: Path) -> None:
     """The default beside what no other beats, what was chosen, and what it is worth."""
-    from rich.table import Table
     from rich.text import Text
 
-    from headgate.lab.scenario_report import cell
-    from headgate.lab.tuning.report import HOURS, MISSED, front_rows, notes_on
+    from headgate.cli.tables import print_table
+    from headgate.lab.tuning.report import front_rows, notes_on
 
     console = make_console()
-    width = min(WIDTH, console.width)
-    table = Table("trial", HOURS, MISSED, "", "settings", box=None, padding=(0, 2, 0, 0), width=width)
-    for row in front_rows(tuned):
-        table.add_row(*(Text(cell(value)) for value in row.values()))
-    console.print(table)
+    print_table(front_rows(tuned), console)
     first, *others = notes_on(tuned)
-    console.print(Text(f"\n{first}", style="bold"), width=width)
+    console.print(Text(f"\n{first}", style="bold"))
     for note in others:
-        console.print(Text(note, style="dim"), width=width)
+        console.print(Text(note, style="dim"))
     say(f"\n{folder / 'settings.yaml'} has what is recommended; headgate simulate --settings takes it.")
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import EngineGoneError, InputError
+from headgate.core.extras import needing
 from headgate.core.metrics import MetricSource, Observed
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.objective_form import objective_from
@@ -28,7 +29,7 @@ from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
-from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
+from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints, require_rules
 from headgate.runtime.claim import Claim
 from headgate.runtime.clock import SystemClock
 from headgate.runtime.learned import read_state
@@ -201,7 +202,8 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``take_over``: stop Spark's own dynamic allocation, or another autoscaler of this session, instead of refusing it
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
-    from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
+    with needing("autoscale"):
+        from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
 
     goal = goal_of(objective, executors, price)
     clock = SystemClock()
@@ -209,6 +211,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     named, settings, guards = with_settings_file(policy, settings, guards)
     policy = DEFAULT_POLICY if named is None else named
     chosen = preview_policy(policy, goal, settings, seed)
+    require_rules(chosen)
     guards_for(chosen, guards)
     chosen_mode = mode_named(mode)
     beside = [preview_policy(shadow, goal, None, seed) for shadow in shadows]

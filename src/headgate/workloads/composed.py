@@ -14,7 +14,7 @@ from headgate.core.errors import InputError
 from headgate.workloads.contract import Workload
 from headgate.workloads.day_load import DayLoad
 from headgate.workloads.draws import draws
-from headgate.workloads.numbers import plain, require_length, require_rate
+from headgate.workloads.numbers import MOST_PER_S, plain, require_length, require_rate
 from headgate.workloads.steps import Steps
 
 PIECE_S = 1.0
@@ -65,6 +65,10 @@ class Scaled:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.factor) and self.factor >= 0):
             raise InputError(f"a load times {plain(self.factor)} is not allowed; a factor is finite and not below 0.")
+        # A factor of a factor may be large as well; their product is what counts.
+        whole = self.factor * (self.load.factor if isinstance(self.load, Scaled) else 1.0)
+        if whole > MOST_PER_S:
+            raise InputError(f"a load times {whole:g} is not allowed; a factor is at most {MOST_PER_S:g}.")
 
     def rate_per_s(self, at_s: float) -> float:
         return self.factor * self.load.rate_per_s(at_s)

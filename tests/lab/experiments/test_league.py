@@ -187,7 +187,7 @@ def test_a_league_is_run_like_any_experiment(tmp_path: Path, monkeypatch: pytest
     results = read_results(folder.path)
     assert [one["kind"] for one in results.experiment["workloads"]] == ["bursty"]
     assert {row["policy"] for row in league_outcome(results).rows} == {"reactive", "rules", BEST_FIXED}
-    printed = headgate("lab", "results", str(folder.path), "--rank")
+    printed = headgate("lab", "results", str(folder.path), "--rank", width=80)
     assert printed.exit_code == 0, printed.output
     assert max(map(len, printed.stdout.splitlines())) <= 80
     assert "reactive" in printed.stdout
