@@ -212,11 +212,10 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     if decides == RULES and not chosen:
         raise InputError("--policy rules has no rules to go by; give a rule file with --rules FILE.")
     learned = None if state is None else read_state(state, decides if isinstance(decides, str) else RULES)
-    kept = nullcontext(None) if journal is None else closing(SqliteJournal(journal))
     with (
         told_when_stopped(journal),
         told_with_file(state),
-        kept as open_journal,
+        nullcontext(None) if journal is None else closing(SqliteJournal(journal)) as open_journal,
         progress_bar("Simulating") as progress,
     ):
         result = run_simulation(

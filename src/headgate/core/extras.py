@@ -38,10 +38,10 @@ class MissingExtraError(InputError, ImportError):
 def needing(what: str) -> Iterator[None]:
     """Imports of the block that fail for want of an extra become one sentence.
 
-    >>> with needing("a report"):
+    >>> with needing("it"):
     ...     raise ModuleNotFoundError(name="plotly.offline")
     Traceback (most recent call last):
-    headgate.core.extras.MissingExtraError: a report needs plotly, which is not installed: pip install ...
+    headgate.core.extras.MissingExtraError: it needs plotly, which is not installed: pip install 'headgate[reports]'.
     """
     try:
         yield
