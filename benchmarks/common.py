@@ -37,8 +37,11 @@ def reference_s() -> float:
     return best_s(loop)
 
 
-def report(name: str, rows: Sequence[Row], **further: object) -> None:
-    """Print the rows as a table and write them, with anything further, as JSON to ``artifacts/benchmarks``."""
+def report(name: str, rows: Sequence[Row], *, to: Path | None = None, **further: object) -> None:
+    """Print the rows as a table and write them, with anything further, as JSON to ``artifacts/benchmarks``.
+
+    A copy goes ``to`` another file where one is named.
+    """
     columns = list(rows[0])
     cells = [columns, *([_cell(row[column]) for column in columns] for row in rows)]
     widths = [max(len(line[position]) for line in cells) for position in range(len(columns))]
@@ -48,9 +51,9 @@ def report(name: str, rows: Sequence[Row], **further: object) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
     machine = {"python": platform.python_version(), "machine": platform.machine()}
-    path.write_text(
-        json.dumps({"name": name, **machine, "rows": list(rows), **further}, indent=2) + "\n", encoding="utf-8"
-    )
+    written = json.dumps({"name": name, **machine, "rows": list(rows), **further}, indent=2) + "\n"
+    for one in (path, *([] if to is None else [to])):
+        one.write_text(written, encoding="utf-8")
     print(f"written to {path.relative_to(RESULTS.parents[1])}")
 
 

@@ -60,7 +60,10 @@ def settings_table(name: str) -> str:
 
 def benchmark_table(name: str, where: str = "") -> str:
     """A Markdown table of what a benchmark measured when its results were last taken over."""
-    rows = json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+    measured = MEASURED / f"{name}.json"
+    if not measured.exists():
+        return "It has not been measured yet.\n"
+    rows = json.loads(measured.read_text(encoding="utf-8"))["rows"]
     asked = dict(one.strip().split("=", 1) for one in where.split(";") if one)
     found = [row for row in rows if all(_number(row[key]) == value for key, value in asked.items())]
     names = [key for key in rows[0] if key not in asked]
@@ -218,6 +221,48 @@ def draw_live(scenario: str, path: Path) -> None:
     _save(figure, panels.flat, path)
 
 
+def draw_conttune(path: Path) -> None:
+    """Measured capacities, those that models were fitted to and those that were asked for, with the interval."""
+    result = json.loads((MEASURED / "conttune.json").read_text(encoding="utf-8"))
+    rows, known = result["rows"], result["details"]
+    sizes = [row["parallelism"] for row in rows]
+    figure, panel = _pyplot().subplots(figsize=(7, 3.2), layout="constrained")
+    panel.fill_between(
+        sizes, [row["from_per_s"] for row in rows], [row["to_per_s"] for row in rows], color="#cbd5e1", label="90 %"
+    )
+    panel.plot(sizes, [row["averaged_per_s"] for row in rows], color="#0f766e", label="averaged")
+    panel.plot(
+        [row["left_out"] for row in known],
+        [row["measured_per_s"] for row in known],
+        "o",
+        color="#64748b",
+        label="known",
+    )
+    panel.plot(sizes, [row["measured_per_s"] for row in rows], "x", color="#dc2626", label="asked for")
+    panel.set_xlabel("parallelism")
+    panel.set_ylabel("records/s")
+    panel.legend(frameon=False)
+    _save(figure, [panel], path)
+
+
+def draw_demeter(path: Path) -> None:
+    """TaskManagers over time: as HPA had them, as it has them in the simulator, and autopilot there."""
+    lines = json.loads((MEASURED / "demeter.json").read_text(encoding="utf-8"))["details"]
+    apps = list(dict.fromkeys(line["app"] for line in lines))
+    figure, panels = _pyplot().subplots(
+        len(apps), 1, sharex=True, squeeze=False, figsize=(8, 4.4), layout="constrained"
+    )
+    styles = (("#94a3b8", "-"), ("#2563eb", "--"), ("#0f766e", "-"), ("#0f766e", ":"))
+    for panel, app in zip(panels.flat, apps, strict=True):
+        own = [line for line in lines if line["app"] == app]
+        for line, (colour, style) in zip(own, styles, strict=False):
+            panel.plot(*zip(*line["line"], strict=True), color=colour, linestyle=style, linewidth=1, label=line["who"])
+        panel.set_ylabel(f"TaskManagers, {app}")
+    panels.flat[0].legend(frameon=False)
+    panels.flat[-1].set_xlabel("hours")
+    _save(figure, panels.flat, path)
+
+
 def main() -> int:
     if "--benchmarks" in sys.argv[1:]:
         MEASURED.mkdir(exist_ok=True)
@@ -235,6 +280,9 @@ def main() -> int:
         draw(policy, DOCS / "images" / "policies" / f"{policy}.svg")
     draw_fidelity(DOCS / "images" / "fidelity.svg")
     draw_kafka_load(DOCS / "images" / "kafka-load.svg")
+    draw_conttune(DOCS / "images" / "conttune.svg")
+    if (MEASURED / "demeter.json").exists():
+        draw_demeter(DOCS / "images" / "demeter.svg")
     for scenario in LIVE:
         draw_live(scenario, DOCS / "images" / f"{scenario}.svg")
     return 0

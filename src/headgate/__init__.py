@@ -74,7 +74,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'headgate' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    from headgate.core.extras import needing
+
+    with needing(f"headgate.{name}"):
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -7,9 +7,9 @@ from typer.testing import CliRunner, Result
 from headgate.cli.app import app
 
 
-def headgate(*arguments: str) -> Result:
-    """Run a command in this process."""
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+def headgate(*arguments: str, width: int = 200) -> Result:
+    """Run a command in this process, on a terminal of so many columns."""
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(width), "NO_COLOR": "1"})
 
 
 def refused(*arguments: str) -> str:

@@ -53,8 +53,8 @@ def test_status_does_without_the_package_that_lists_topics(monkeypatch: pytest.M
     result = headgate("kafka", "status", "--bootstrap", "127.0.0.1:1")
     assert (result.exit_code, result.stdout) == (
         0,
-        "up at 127.0.0.1:1, Kafka 4.3, topics unknown: topics need the package confluent-kafka; "
-        "install it with: pip install 'headgate[kafka]'.\n",
+        "up at 127.0.0.1:1, Kafka 4.3, topics unknown: a topic needs confluent-kafka, which is not installed: "
+        "pip install 'headgate[kafka]'.\n",
     )
 
 

@@ -27,6 +27,7 @@ def test_what_was_measured_and_what_is_simulated_are_kept_apart(journal: Path, t
     result = headgate(
         "replay", str(journal), "--policy", "reactive", "--policy", "hpa", "--set", "hpa.target=0.5",
         "--price", "2", "--json", str(data), "--report", str(page),
+        width=80,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     found = json.loads(data.read_text())

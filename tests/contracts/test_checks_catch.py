@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.core.contracts import Engine
+from headgate.core.errors import InputError
 from headgate.core.types import (
     JSON,
     Answer,
@@ -189,6 +190,42 @@ class Gullible(Good):
 
 def test_a_good_policy_passes_every_check() -> None:
     check_policy(Good)
+
+
+class Usual(OperatorPolicy[Settings]):
+    """Is made of settings and a context, as registered ones are."""
+
+    name = "usual"
+    summary = "Keeps its size."
+    Settings = Settings
+
+    def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
+        return Target(instances.planned, "kept", "the size is kept")
+
+
+class Unwritten(PolicyBase[Settings]):
+    name = "unwritten"
+
+
+def test_a_policy_is_checked_by_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "POLICY_CHECKS", (policies.refuses_state_that_is_not_its_own,))
+    check_policy(Usual)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (dict, "dict cannot be checked; give the name of a policy, a class that extends PolicyBase, or a function"),
+        (5, "5 cannot be checked; give the name of a policy, a class that extends PolicyBase, or a function"),
+        (lambda: None, "<lambda> cannot be checked; "),
+        (Unwritten, "Unwritten cannot be checked; a policy needs summary, Settings, decide."),
+        ("gud", "unknown policy 'gud'"),
+    ],
+)
+def test_what_is_no_policy_is_told_in_a_sentence(wrong: Any, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_policy(wrong)
+    assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize(

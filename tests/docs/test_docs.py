@@ -66,3 +66,28 @@ def test_the_policy_of_the_guide_keeps_the_contract() -> None:
     (example,) = PYTHON.findall(guide)
     check = "\nfrom headgate.testing import check_policy\ncheck_policy('half-full')\n"
     subprocess.run([sys.executable, "-c", example + check], check=True, timeout=120)
+
+
+NEEDS = {
+    r"headgate (app run|kafka|load)\b": {"kafka"},
+    r"headgate pipeline run": {"kafka", "service", "reports"},
+    r"headgate (mst|cluster|lab run [\w-]+\.yaml|lab tune|lab run league)\b|headgate\.(autoscale|run)\(": {"spark"},
+    r"headgate lab tune": {"lab"},
+    r"headgate (demo|report|app run)\b|--(report|plot)\b": {"reports"},
+}
+"""What a guide shows, and the extras that bring what it needs."""
+BRINGS = {"kafka": {"kafka", "spark"}, "lab": {"lab", "spark", "reports"}}
+INSTALL = re.compile(r"pip install '?headgate\[([a-z,]+)\]")
+GUIDES = [*sorted((ROOT / "docs/guides").glob("*.md")), ROOT / "docs/lab/league.md"]
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: str(guide.name))
+def test_what_a_guide_installs_is_what_its_commands_need(guide: Path) -> None:
+    text = guide.read_text()
+    installed = {extra for found in INSTALL.findall(text) for extra in found.split(",")}
+    if not installed:
+        return  # It follows another, or goes on from a clone.
+    brought = set().union(*(BRINGS.get(extra, {extra}) for extra in installed))
+    shown = "\n".join(re.findall(r"```(?:sh|python)\n(.*?)```", text, re.DOTALL))
+    needed = set().union(*(extras for pattern, extras in NEEDS.items() if re.search(pattern, shown)))
+    assert needed <= brought, f"{guide.name} installs {sorted(installed)}; its commands need {sorted(needed)}"

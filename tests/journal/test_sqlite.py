@@ -274,3 +274,25 @@ def test_closing_leaves_one_file(journal: SqliteJournal) -> None:
     journal.begin(RUN)
     journal.close()
     assert [found.name for found in journal.path.parent.iterdir()] == [journal.path.name]
+
+
+def test_a_journal_where_nothing_can_be_written_is_read_without_writing_beside_it(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.begin(RUN)
+    journal.observed(observation(1.0))
+    journal.close()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with closing(SqliteJournal.read(journal.path)) as reader:
+        assert [one.at_s for one in reader.observations()] == [1.0]
+        assert [found.name for found in journal.path.parent.iterdir()] == [journal.path.name]
+
+
+@pytest.mark.parametrize("version", [0, -3])
+def test_a_format_that_nobody_writes_is_refused(journal: SqliteJournal, version: int) -> None:
+    journal.begin(RUN)
+    journal.close()
+    with closing(sqlite3.connect(journal.path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(InputError, match=f"has format {version}, which no Headgate writes"):
+        SqliteJournal.read(journal.path)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from base64 import b64decode
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate.core.errors import InputError
+from headgate.core.errors import OutputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
 from headgate.lab.figures import TimeUnit, figure, peaks
@@ -57,6 +59,12 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.seen).split())
 
 
+def unpacked(page: str) -> str:
+    """The script that a page carries packed."""
+    packed = page.partition('<script type="text/plain" id="plotly">')[2].partition("</script>")[0]
+    return gzip.decompress(b64decode(packed)).decode()
+
+
 def page_of(path: Path, **changes: Any) -> Page:
     values: dict[str, Any] = {
         "title": "a run",
@@ -77,7 +85,7 @@ def target(tmp_path: Path) -> Path:
 def test_the_page_is_whole_and_needs_no_network(target: Path) -> None:
     page = page_of(target)
     assert page.addresses == []
-    assert "plotly.js v" in target.read_text()
+    assert "plotly.js v" in unpacked(target.read_text())
 
 
 def test_it_shows_the_figures_of_the_run(target: Path) -> None:
@@ -160,7 +168,7 @@ def test_any_text_is_shown_as_text(target: Path) -> None:
 
 
 def test_a_path_that_cannot_be_written_is_told() -> None:
-    with pytest.raises(InputError, match="cannot be written: no space left on device"):
+    with pytest.raises(OutputError, match="cannot be written: no space left on device"):
         page_of(Path("/dev/full"))
 
 
@@ -262,3 +270,13 @@ def test_where_nothing_was_counted_there_is_no_budget_to_show(target: Path) -> N
 def test_what_a_priced_run_costs_is_told(target: Path, objective: str, told: str | None) -> None:
     text = page_of(target, observations=counted(60, 0), objective=parse_objective(objective)).text
     assert (told in text) if told else ("Cost" not in text)
+
+
+def test_a_page_is_small_and_has_no_button_to_a_cloud(tmp_path: Path) -> None:
+    target = write_report(
+        tmp_path / "run.html", title="", observations=[], decisions=[], objective=OBJECTIVE, summary=SUMMARY
+    )
+    page = target.read_text()
+    assert len(page) < 2_200_000
+    assert "showSendToCloud: false" in page
+    assert 'plotlyServerURL: ""' in page

@@ -1,4 +1,4 @@
-"""Experiments on real Spark: the same rows however they are cut, and what was stopped goes on.
+"""Experiments on real Spark: the same rows however they are cut and wherever, and what was stopped goes on.
 
 A session of its own: a process has one at a time, and it is asked here for local threads, in processes as users start.
 """
@@ -16,6 +16,7 @@ from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_arrow
 from headgate.lab.experiments.kept_summary import read_summary
 from headgate.lab.experiments.parts import count_rows, read_parts
+from headgate.local.cluster import LocalCluster
 
 EXPERIMENT = """\
 version: 1
@@ -43,10 +44,10 @@ def start(file: Path, out: Path, master: str, tasks: int) -> subprocess.Popen[by
     return subprocess.Popen([sys.executable, "-c", RUN, str(file), str(out), master, str(tasks)])
 
 
-def test_rows_are_the_same_however_cut_and_what_was_killed_goes_on(tmp_path: Path) -> None:
+def test_rows_are_the_same_however_cut_and_what_was_killed_goes_on(tmp_path: Path, cluster: LocalCluster) -> None:
     file = tmp_path / "live.yaml"
     file.write_text(EXPERIMENT)
-    whole, cut = LabFolder(tmp_path / "whole"), LabFolder(tmp_path / "cut")
+    whole, cut, elsewhere = (LabFolder(tmp_path / name) for name in ("whole", "cut", "elsewhere"))
     stopped = start(file, cut.path, "local[1]", 9)
     while stopped.poll() is None and count_rows(cut.runs) < 2:
         time.sleep(0.05)
@@ -55,14 +56,19 @@ def test_rows_are_the_same_however_cut_and_what_was_killed_goes_on(tmp_path: Pat
     parts = {path: path.stat().st_mtime_ns for path in cut.runs.glob("part-*")}
     assert parts
     assert not cut.summary.exists()
-    both = [start(file, cut.path, "local[1]", 2), start(file, whole.path, "local[2]", 5)]
-    assert [one.wait(timeout=120) for one in both] == [0, 0]
+    at_once = [
+        start(file, cut.path, "local[1]", 2),
+        start(file, whole.path, "local[2]", 5),
+        start(file, elsewhere.path, cluster.master_url, 3),
+    ]
+    assert [one.wait(timeout=120) for one in at_once] == [0, 0, 0]
     assert {path: path.stat().st_mtime_ns for path in parts} == parts
     rows = read_parts(whole.runs)
     assert rows.num_rows == 9
     assert rows.column("error").null_count == 9
-    assert read_parts(cut.runs).equals(rows)
-    assert read_summary(cut.summary) == read_summary(whole.summary)
+    for other in (cut, elsewhere):
+        assert read_parts(other.runs).equals(rows)
+        assert read_summary(other.summary) == read_summary(whole.summary)
     for ours, theirs in zip(read_summary(whole.summary), groups_by_arrow(rows), strict=True):
         assert (ours.labels, ours.runs, ours.kept) == (theirs.labels, theirs.runs, theirs.kept)
         for name, found in ours.figures.items():

@@ -8,7 +8,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.core.types import Sample
 from headgate.engines.spark import SparkEngine
@@ -56,6 +57,51 @@ def test_records_that_were_there_before_have_waited_since_they_came_and_a_broker
     finally:
         broker.send_signal(signal.SIGCONT)
         query.stop()
+
+
+def test_a_topic_counts_once_for_each_source_that_reads_it_at_however_many_places(
+    spark: SparkSession, engine: SparkEngine, kafka: LocalKafka, tmp_path: Path
+) -> None:
+    """A stream that is joined to itself in any way is one source to Spark; one that is loaded twice is two."""
+    topic = f"in-{uuid.uuid4().hex}"
+    kafka.create_topic(topic, 2)
+    produce(kafka, topic, range(20))
+
+    def load() -> DataFrame:
+        options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+        return spark.readStream.format("kafka").options(**options).option("maxOffsetsPerTrigger", 20).load()
+
+    def start(name: str, rows: DataFrame) -> StreamingQuery:
+        writer = rows.writeStream.format("noop").queryName(name).option("checkpointLocation", str(tmp_path / name))
+        return writer.trigger(processingTime="200 milliseconds").start()
+
+    stream = load()
+    queries = [start("read twice", stream.union(stream)), start("loaded twice", load().union(load()))]
+    watched = Watched(engine)
+
+    def all_are_read(records: int) -> bool:
+        """By two readers in each of the queries."""
+        looked = watched.look()
+        rows = [sum(one.numInputRows for one in query.recentProgress) for query in queries]
+        return looked is not None and rows == [2 * records] * len(queries)
+
+    def counted() -> dict[str, tuple[float, float, float]]:
+        parts = _looked(watched).parts
+        return {name: (part.arrived or 0.0, part.done or 0.0, part.backlog or 0.0) for name, part in parts.items()}
+
+    try:
+        eventually("what was there before", lambda: all_are_read(20), 30.0)
+        before = counted()
+        produce(kafka, topic, range(60))
+        eventually("what came since", lambda: all_are_read(80), 30.0)
+        after = counted()
+        for name, sources in (("read twice", 1), ("loaded twice", 2)):
+            arrived, done, waiting = (now - then for now, then in zip(after[name], before[name], strict=True))
+            assert (arrived, done, waiting) == (60.0 * sources, 60.0 * sources, 0.0), name
+            assert after[name][2] == 0, name
+    finally:
+        for query in queries:
+            query.stop()
 
 
 def _looked(watched: Watched) -> Sample:

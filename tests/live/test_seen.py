@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import time
@@ -95,33 +96,41 @@ def test_without_a_row_limit_a_job_that_falls_behind_is_seen_to(
         assert SlowShareSlo(0.05).violated_by(sample)
 
 
-def test_common_foreachbatch_idioms_do_not_blind_it(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
-    """50 records/s arrive and 20 a second are let in. One looks whether there is anything first, the other writes twice
-    what it reads twice."""
+def test_common_idioms_do_not_blind_it(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
+    """50 records/s arrive and 20 a second are let in. One looks whether there is anything first, one writes twice what
+    it reads twice, and one reads its source at two places, for which Spark lists it twice and reports it once."""
 
     def looks_first(rows: DataFrame, _: int) -> None:
         if not rows.isEmpty():
             rows.write.format("noop").mode("overwrite").save()
 
-    def writes_twice(rows: DataFrame, _: int) -> None:
+    def writes_once(rows: DataFrame, _: int) -> None:
         rows.write.format("noop").mode("overwrite").save()
-        rows.write.format("noop").mode("overwrite").save()
+
+    def writes_twice(rows: DataFrame, batch: int) -> None:
+        writes_once(rows, batch)
+        writes_once(rows, batch)
 
     spark.dataSource.register(LoadSource)
     started_s = time.time() + 5.0  # When everything is set up: of what was there before nobody knows since when.
 
-    def start(name: str, write: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    def start(name: str, write: Callable[[DataFrame, int], None], *, places: int = 1) -> StreamingQuery:
         options = {"workload": "constant:50", "partitions": "3", "max_rows_per_batch": "20"}
         rows = spark.readStream.format(LoadSource.name()).options(started_s=str(started_s), **options).load()
         return (
-            rows.writeStream.foreachBatch(write)
+            functools.reduce(DataFrame.union, [rows] * places)
+            .writeStream.foreachBatch(write)
             .queryName(name)
             .option("checkpointLocation", str(tmp_path / name))
             .trigger(processingTime="1 second")
             .start()
         )
 
-    queries = {"looks first": start("looks first", looks_first), "writes twice": start("writes twice", writes_twice)}
+    queries = {
+        "looks first": start("looks first", looks_first),
+        "writes twice": start("writes twice", writes_twice),
+        "self-union": start("self-union", writes_once, places=2),
+    }
     watched = Watched(engine)
     with running(*queries.values()):
         eventually("batches", lambda: watched.look() is not None and min(map(len, map(_read, queries.values()))) > 3)
@@ -138,7 +147,7 @@ def test_common_foreachbatch_idioms_do_not_blind_it(spark: SparkSession, engine:
                 waited_s = part.at_s - (started_s + done / 50)
                 assert part.latency_s == pytest.approx(waited_s, rel=0.1, abs=25 / 50), name
             time.sleep(0.5)
-    assert read["writes twice"] == 40, "the idiom that is meant: rows are read twice"
+    assert read["writes twice"] == read["self-union"] == 40, "the idioms that are meant: rows are read twice"
     assert read["looks first"] > 20
 
 

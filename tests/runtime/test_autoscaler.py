@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -174,6 +174,22 @@ def test_a_state_file_that_does_not_fit_is_refused_before_the_session_is_touched
     file.write_text(json.dumps({"policy": "reactive", "version": 0}))
     with pytest.raises(StateError, match="version 0"):
         autoscale(cast("SparkSession", None), policy="reactive", state=file)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"executors": 5}, "executors 5 is not allowed; give the fewest and the most, as (1, 8)."),
+        ({"executors": (1, 2, 3)}, "executors (1, 2, 3) is not allowed; give the fewest and the most, as (1, 8)."),
+        ({"executors": ("1", 8)}, "min_instances '1' is not allowed; it must be a whole number."),
+        ({"executors": (1, 2.5)}, "max_instances 2.5 is not allowed; it must be a whole number."),
+        ({}, "None cannot be scaled; give this driver's own SparkSession, not one of Spark Connect, or a Streaming"),
+    ],
+)
+def test_what_cannot_be_scaled_is_told_in_a_sentence(wrong: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        autoscale(cast("SparkSession", None), **wrong)
+    assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize(

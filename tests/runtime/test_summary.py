@@ -258,3 +258,15 @@ def test_a_report_counts_time_from_the_start_and_is_valid_json() -> None:
             "guards": [{"guard": "bounds", "from": 9, "to": 2, "why": "at most 2"}],
         }
     ]
+
+
+def test_a_record_of_a_long_run_keeps_no_more_than_it_may_and_budgets_have_seen_all() -> None:
+    whole, thin = RunRecord(OBJECTIVE), RunRecord(OBJECTIVE, most=50)
+    for at_s in range(500):
+        sample = Sample("job", float(at_s), arrived=10.0 * at_s, done=10.0 * at_s, late=1.0 * at_s)
+        seen = Observation(float(at_s), {"job": sample}, {"job": Instances(1, 1, 1)})
+        whole(seen, None)
+        thin(seen, None)
+    assert len(thin.observations) <= 50
+    assert (thin.observations[0].at_s, thin.observations[-1].at_s) == (0.0, 499.0)
+    assert thin.standing() == whole.standing()

@@ -448,6 +448,25 @@ def test_a_batch_takes_as_long_as_the_work_in_it() -> None:
     assert taken_s == pytest.approx([2.0, 6.0, 2.0])
 
 
+@pytest.mark.parametrize(
+    ("stops", "end_s"),
+    [
+        ([(12.0, 20.0)], 22.0),  # Of a batch that would end at 14.
+        ([(12.0, 20.0), (13.0, 25.0)], 27.0),  # The second begins anew.
+        ([(12.0, 20.0), (13.0, 15.0)], 22.0),
+        ([(5.0, 12.0)], 16.8),  # Before it starts.
+    ],
+)
+def test_a_job_that_stands_still_goes_on_where_it_was(stops: list[tuple[float, float]], end_s: float) -> None:
+    running = job("constant:10", 25.0)
+    for at_s, until_s in stops:
+        running.advance(at_s)
+        running.stand_still(until_s)
+    running.advance(end_s + 0.1)
+    first = running.samples()["job"].batches[0]
+    assert first.ended_s == pytest.approx(end_s)
+
+
 @pytest.mark.parametrize("partitions", [None, 4])
 def test_batches_are_off_by_what_is_said_and_what_one_cannot_make_up_for_is_left_to_the_next(
     partitions: int | None,

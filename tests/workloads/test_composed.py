@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from headgate.core.errors import InputError
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import Clipped, Noisy, Scaled, Shifted, Sum, end_of, reseeded
+from headgate.workloads.draws import draws
 from headgate.workloads.load import Load
 from headgate.workloads.parse import workload_files
+from headgate.workloads.shapes import Constant
 from tests.workloads.generated import SHAPES, SUMS, TIMES, WORKLOADS
 
 WRITTEN = st.recursive(
@@ -105,6 +108,14 @@ def test_a_sum_brings_what_its_parts_bring_and_turns_within_a_second_at_most(
     changes = [after - before for before, after in pairwise(rates)]
     is_one_way = all(one >= -1e-9 for one in changes) or all(one <= 1e-9 for one in changes)
     assert is_one_way or turn_s <= from_s + 1.0
+
+
+def test_the_noise_of_a_stretch_does_not_depend_on_how_many_are_drawn_at_once() -> None:
+    noisy = Noisy(Constant(1.0), 0.3, every_s=10.0, seed=5)
+    for stretch in (0, 1, 63, 64, 1023, 1024, 5000):
+        (chance,) = draws(5, 1, stretch, 1)
+        factor = math.exp(0.3 * NormalDist().inv_cdf(chance) - 0.3**2 / 2)
+        assert noisy.rate_per_s(10.0 * stretch + 5.0) == factor
 
 
 def test_noise_is_the_same_for_the_same_seed_and_keeps_the_mean() -> None:

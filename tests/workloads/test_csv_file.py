@@ -74,8 +74,15 @@ def test_a_count_is_spread_over_a_gap_and_a_rate_goes_on_through_it(tmp_path: Pa
         ("timestamp,count\n", "has 0 rows of data; at least 2 are needed to know an interval."),
         ("timestamp,rate\n0,1\n", "has 1 rows of data; at least 2 are needed to know an interval."),
         ("timestamp,count\n0,1\n60\n", "line 3 has 1 columns; the header has more."),
+        (
+            "timestamp,count\n0,1\n60,1,5\n",
+            "line 3 has 3 columns; the header has 2. Numbers are written with a point, such as 1.5.",
+        ),
+        ('timestamp,count\n0,1\n60,"1,5"\n', "line 3 has the amount '1,5'; a number that is not negative is needed."),
         ("timestamp,count\n0,1\n60,\n", "line 3 has the amount ''; a number that is not negative is needed."),
         ("timestamp,count\n0,1\n\n60,many\n", "line 4 has the amount 'many'; a number that is not negative is needed."),
+        ("timestamp,count\n0,1\n60,1e308\n", "line 3 has the amount '1e308'; at most 1e+15 is allowed."),
+        ("timestamp,count\n0,1e15\n0.5,1\n", "line 2 has 1e15 records in 0.5 s; at most 1e+15 in one are allowed."),
         ("timestamp,count\n0,1\n60,-1\n", "line 3 has the amount '-1'; a number that is not negative is needed."),
         ("timestamp,count\n0,1\n60,nan\n", "line 3 has the amount 'nan'; a number that is not negative is needed."),
         (

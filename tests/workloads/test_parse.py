@@ -37,7 +37,7 @@ def test_the_examples_in_messages_are_valid(example: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("constnt:10", "unknown workload 'constnt', did you mean 'constant'? Known: constant, csv, gaussian, "),
+        ("constnt:10", "unknown workload 'constnt', did you mean 'constant'? Known: constant, csv, day, gaussian, "),
         ("", "unknown workload ''. Known: "),
         ("10", "unknown workload '10'. Known: "),
         (
@@ -54,6 +54,8 @@ def test_the_examples_in_messages_are_valid(example: str) -> None:
         ),
         ("constant:-5", "rate=-5 is not allowed; a rate must be finite and not negative."),
         ("constant:nan", "rate=nan is not allowed; a rate must be finite and not negative."),
+        ("constant:1e308", "rate=1e+308 is not allowed; a rate is at most 1e+15 records per second."),
+        ("constant:1 * 1e10 * 1e10", "a load times 1e+20 is not allowed; a factor is at most 1e+15."),
         ("constant:inf", "rate=inf is not allowed; a rate must be finite and not negative."),
         ("sine:mean=-1,amplitude=3,period=1h", "mean=-1 is not allowed; a rate must be finite and not negative."),
         ("sine:mean=1,amplitude=3,period=0s", "period=0s is not allowed; a duration must be finite and above 0."),

@@ -78,7 +78,7 @@ def test_arrivals_are_the_integral_of_the_rate(workload: Workload, from_s: float
     assert workload.arrivals(from_s, turns_s[-1]) == pytest.approx(integral, rel=1e-3, abs=1e-3)
 
 
-def _midpoint_integral(workload: Workload, from_s: float, to_s: float, slices: int = 500) -> float:
+def _midpoint_integral(workload: Workload, from_s: float, to_s: float, slices: int = 1000) -> float:
     width_s = (to_s - from_s) / slices
     return width_s * sum(workload.rate_per_s(from_s + (index + 0.5) * width_s) for index in range(slices))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from headgate.core.errors import ControllerAwayError, InputError, SupersededError
+from headgate.core.extras import needing
 from headgate.core.types import Instant
 from headgate.engines.agents.wire import Reply, Report, reply_from_text, report_to_text
 
@@ -19,12 +20,8 @@ class HttpController:
     """Reports to the service at ``url``, such as ``http://127.0.0.1:8420``; ``token`` is its proof that it may."""
 
     def __init__(self, url: str, token: str, *, now: Callable[[], Instant] = time.time) -> None:
-        try:
+        with needing("an agent"):
             import httpx
-        except ImportError as error:
-            raise InputError(
-                "an agent needs the package httpx; install it with: pip install 'headgate[service]'."
-            ) from error
         self._errors = httpx.HTTPError
         self._url = url.rstrip("/")
         self._now = now

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from headgate import __version__
 from headgate.cli.application import application
 from headgate.cli.cluster import cluster
-from headgate.cli.common import HeadgateGroup
+from headgate.cli.completion import completion
 from headgate.cli.demo import demo
 from headgate.cli.explain import explain
 from headgate.cli.interrupts import keep_interrupts
@@ -20,7 +23,8 @@ from headgate.cli.replay import replay
 from headgate.cli.report import report
 from headgate.cli.rules import rules
 from headgate.cli.simulate import simulate
-from headgate.cli.version import version
+from headgate.cli.telling import HeadgateGroup, StandardOutput
+from headgate.cli.version import version as print_version
 
 app = typer.Typer(
     name="headgate",
@@ -34,8 +38,18 @@ app = typer.Typer(
 )
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Keep a streaming job at the size its service-level objective needs, and no larger.
 
     Durations are written 90s, 5m, 2h or as a number of seconds. Commands that print results take --json.
@@ -56,10 +70,12 @@ app.command()(load)
 app.add_typer(application, name="app")
 app.add_typer(pipeline, name="pipeline")
 app.add_typer(lab, name="lab")
-app.command()(version)
+app.command()(completion)
+app.command("version")(print_version)
 
 
 def main() -> None:
     """Run the command line; the entry point of the ``headgate`` script."""
     keep_interrupts()
+    StandardOutput.take_over()
     app()

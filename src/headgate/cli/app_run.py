@@ -13,13 +13,15 @@ import typer
 
 from headgate.cli.common import (
     JsonOption,
+    SettingsFileOption,
     check_target,
+    chosen_settings,
     duration_s,
-    key_values,
     make_console,
     prepare_folder,
     write_json,
 )
+from headgate.cli.outputs import Outputs
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 
@@ -57,9 +59,10 @@ def run(  # noqa: PLR0913 - one parameter per option
     no_load: Annotated[bool, typer.Option("--no-load", help="Others send the records to the topic.")] = False,
     objective: Annotated[str, typer.Option(metavar="TEXT", help="What is to be kept.")] = "latency p95 < 10s",
     executors: Annotated[str, typer.Option(metavar="LO..HI", help="The fewest and the most executors.")] = "1..4",
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")] = (
-        DEFAULT_POLICY
-    ),
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default=DEFAULT_POLICY),
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,6 +73,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
     ] = None,
+    settings: SettingsFileOption = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -143,6 +147,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     check_target(json_file)
     require_plotly()
     application = find_application(name)
+    decides, chosen, guards = chosen_settings(policy, settings, setting, guard)
     fewest, most = _bounds("--executors", executors)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     load = _load(no_load, workload, name, lasting_s, (speed, keys, skew, seed))
@@ -152,9 +157,9 @@ def run(  # noqa: PLR0913 - one parameter per option
         source=_one_of("--source", source, SOURCES),  # type: ignore[arg-type] # it is one of them
         folder=RunFolder.at(place, checkpoint),
         objective=parse_objective(objective).within(fewest, most),
-        policy=policy,
-        settings=key_values("--set", setting or []),
-        guards=key_values("--guard", guard or []),
+        policy=decides or DEFAULT_POLICY,
+        settings=chosen,
+        guards=guards,
         load=load,
         seconds=lasting_s if no_load else None,
         bootstrap=bootstrap,
@@ -173,10 +178,11 @@ def run(  # noqa: PLR0913 - one parameter per option
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     result = _run(plan, console)
-    report = _write_report(result)
-    if json_file is not None:
-        write_json(result.to_json(), json_file)
-    _print(result, report, console)
+    with Outputs() as outputs:
+        outputs.write(_write_report, result)
+        if json_file is not None:
+            outputs.write(write_json, result.to_json(), json_file)
+        _print(result, plan.folder.report, console)
     if problems(result):
         raise typer.Exit(1)
 
@@ -350,7 +356,7 @@ def _write_report(result: RunResult) -> Path:
 def _print(result: RunResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import figures, plots, print_changes, print_standing
+    from headgate.cli.run_view import figures, plots, print_changes, print_standing, print_undecided
 
     record, folder = result.record, result.plan.folder
     if record.observations:
@@ -359,6 +365,8 @@ def _print(result: RunResult, report: Path, console: Console) -> None:
         console.print()
         console.print(figures(record.summary(), record.objective))
         print_standing(record.standing(), console)
+        lasted_s = record.observations[-1].at_s - record.start_s
+        print_undecided(record.undecided(), lasted_s, console)
     print_changes(record.decisions, record.observations, console)
     console.print()
     for sentence in sentences(result):

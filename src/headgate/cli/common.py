@@ -1,23 +1,22 @@
-"""What all commands share: how errors are told, where JSON goes, consoles and progress.
+"""What all commands share: where JSON goes, settings, consoles and progress.
 
 Nothing heavy is imported at the top, here and in the commands: ``headgate version`` should not wait for a plot library.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from headgate.core.errors import HeadgateError, InputError
+from headgate.core.errors import InputError, OutputError, cause_of
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STANDARD_OUTPUT = "-"
+_UNWRITABLE = (errno.EACCES, errno.EDQUOT, errno.EIO, errno.ENOSPC, errno.EPERM, errno.EROFS)
 
 JsonOption = Annotated[
     str | None,
@@ -36,44 +36,14 @@ JsonOption = Annotated[
     ),
 ]
 
-
-# ------------------------------------------------------------------------------------------------------------- errors
-
-
-class HeadgateGroup(TyperGroup):
-    """The root command: an error is one sentence on standard error, and 2 as exit code where the input was at fault."""
-
-    def main(self, args: Sequence[str] | None = None, *others: Any, **options: Any) -> Any:
-        try:
-            # Outside of its standalone mode, Typer raises its errors and returns exit codes: 130 after Ctrl-C.
-            code = super().main(args, *others, **{**options, "standalone_mode": False})
-        except HeadgateError as error:
-            code = _tell(str(error), 2 if isinstance(error, InputError) else 1)
-        except typer.TyperException as error:
-            code = _tell_usage(error)
-        sys.exit(code if isinstance(code, int) else 0)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, with_json_target(args))
-
-
-def _tell(sentence: str, code: int) -> int:
-    typer.echo(f"headgate: {sentence}", err=True)
-    return code
-
-
-def _tell_usage(error: typer.TyperException) -> int:
-    context = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":
-        return error.exit_code  # The help has been printed instead.
-    message = error.format_message().rstrip(".")
-    problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
-    if problems:  # Typer tells what is allowed, but not what it got.
-        message = message.replace("Invalid value for", f"Invalid value {problems[0]['input']!r} for", 1)
-    hint = f" See '{context.command_path} --help'." if context is not None else ""
-    # A question ends by itself: "Did you mean 'version'?"
-    end = "" if message.endswith("?") else "."
-    return _tell(f"{message[:1].lower()}{message[1:]}{end}{hint}", error.exit_code)
+SettingsFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A policy with its settings and guards, as headgate lab tune writes them.",
+        show_default=False,
+    ),
+]
 
 
 # --------------------------------------------------------------------------------------------------------------- JSON
@@ -104,7 +74,7 @@ def write_json(value: JSON, target: str) -> None:
 
     text = to_json(value, indent=2) + "\n"
     if target == STANDARD_OUTPUT:
-        sys.stdout.write(text)
+        sys.stdout.write(text)  # If it fails, that is told with all else that goes there.
     else:
         write_file(Path(target), text)
 
@@ -119,7 +89,7 @@ def check_target(target: Path | str | None, *, journal: Path | None = None) -> N
     if not path.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise InputError(f"{path} cannot be written: permission denied.")
+        raise OutputError(f"{path} cannot be written: permission denied.")
     if journal is not None and path.resolve() == journal.resolve():
         raise InputError(f"{path} is the journal; another file is needed to write to.")
 
@@ -130,9 +100,9 @@ def prepare_folder(option: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise InputError(
-            f"{option} {folder} cannot be written to: {(error.strerror or str(error)).lower()}."
-        ) from error
+        # A place that could be written to at other times is no mistake in the input.
+        kind = OutputError if error.errno in _UNWRITABLE else InputError
+        raise kind(f"{option} {folder} cannot be written to: {cause_of(error)}.") from error
 
 
 # -------------------------------------------------------------------------------------------------------------- input
@@ -163,6 +133,21 @@ def key_values(option: str, items: Sequence[str]) -> dict[str, str]:
     return values
 
 
+def chosen_settings(
+    policy: str | None, file: Path | None, setting: Sequence[str] | None, guard: Sequence[str] | None
+) -> tuple[str | None, dict[str, str], dict[str, str]]:
+    """The policy with its settings and guards; what ``--set`` and ``--guard`` say comes before what a file says."""
+    settings, guards = key_values("--set", setting or []), key_values("--guard", guard or [])
+    if file is None:
+        return policy, settings, guards
+    from headgate.runtime.settings_file import read_settings
+
+    found = read_settings(file)
+    if policy not in (None, found.policy):
+        raise InputError(f"--policy {policy} does not go with --settings {file}, which is for {found.policy}.")
+    return found.policy, {**found.settings, **settings}, {**found.guards, **guards}
+
+
 # ------------------------------------------------------------------------------------------------------------- output
 
 
@@ -183,32 +168,43 @@ def say(sentence: str, *, stderr: bool = False) -> None:
 
 @contextmanager
 def progress_bar(
-    description: str, *, after_s: float = 1.0, counted: int | None = None
+    description: str, *, after_s: float = 1.0, counted: int | None = None, word: str = "runs"
 ) -> Iterator[Callable[[float], None]]:
     """Gives a function to call with the share that is done, 0 to 1.
 
-    The bar shows on standard error, only on a terminal, only when the work takes longer than ``after_s``, and leaves no
-    trace. Where ``counted`` says how many runs the work is, it tells how many of them are done.
+    The bar shows on standard error, only on a terminal, once the work takes longer than ``after_s``, and leaves no
+    trace. Where ``counted`` says how many runs, or what ``word`` says, the work is, it tells how many of them are done.
     """
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from threading import Timer
 
-    told = [] if counted is None else [TextColumn("{task.fields[done]}")]
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), *told)
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    counts = [] if counted is None else [TextColumn("{task.fields[done]}")]
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *times, *counts)
     # A single run may take minutes: the time left is told from longer ago than usual.
     bar = Progress(*columns, console=make_console(stderr=True), transient=True, speed_estimate_period=600.0)
     task = bar.add_task(description, total=1.0, done="")
-    began_s = time.monotonic()
-    shown = False
+    # By the clock and not by the first share: that may take minutes to come.
+    begin = Timer(after_s, bar.start)
+    begin.daemon = True
+    if bar.console.is_terminal:
+        begin.start()
 
     def show(share: float) -> None:
-        nonlocal shown
-        if not shown and bar.console.is_terminal and time.monotonic() - began_s >= after_s:
-            bar.start()
-            shown = True
-        bar.update(task, completed=share, done="" if counted is None else f"{round(share * counted)} of {counted} runs")
+        told = "" if counted is None else f"{round(share * counted)} of {counted} {word}"
+        bar.update(task, completed=share, done=told)
 
     try:
         yield show
     finally:
-        if shown:
+        begin.cancel()
+        if bar.live.is_started:
             bar.stop()

@@ -16,6 +16,7 @@ from headgate.cli.common import (
     prepare_folder,
     write_json,
 )
+from headgate.cli.outputs import Outputs
 from headgate.core.defaults import DEFAULT_POLICY
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ def demo(
     console = make_console(stderr=json_file == "-")
     with live_view(console, Shown("headgate demo", plan.policy, plan.goal, plan.seconds)) as view:
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
-    report = _write_report(result)
-    if json_file is not None:
-        write_json(result.to_json(), json_file)
-    _print(result, report, console)
+    with Outputs() as outputs:
+        outputs.write(_write_report, result)
+        if json_file is not None:
+            outputs.write(write_json, result.to_json(), json_file)
+        _print(result, plan.report, console)
 
 
 def _write_report(result: DemoResult) -> Path:
@@ -85,7 +87,7 @@ def _write_report(result: DemoResult) -> Path:
     with closing(SqliteJournal.read(result.journal)) as journal:
         receipts, events, decisions = journal.receipts(), journal.events(), journal.decisions()
     return write_report(
-        plan.directory / "report.html",
+        plan.report,
         title=f"{plan.policy} on a real Spark job",
         observations=result.record.observations,
         decisions=decisions,
@@ -118,7 +120,7 @@ def _notes(result: DemoResult) -> list[str]:
 def _print(result: DemoResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import comparison_table, figures, plots, print_changes, print_standing
+    from headgate.cli.run_view import comparison_table, figures, plots, print_changes, print_standing, print_undecided
 
     record = result.record
     console.print()
@@ -126,6 +128,7 @@ def _print(result: DemoResult, report: Path, console: Console) -> None:
     console.print()
     console.print(figures(record.summary(), record.objective))
     print_standing(record.standing(), console)
+    print_undecided(record.undecided(), result.plan.seconds, console)
     print_changes(record.decisions, record.observations, console)
     if result.comparison:
         console.print()

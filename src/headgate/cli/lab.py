@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,10 +15,15 @@ from headgate.cli.common import (
     progress_bar,
     write_json,
 )
-from headgate.cli.lab_experiment import is_experiment, run_file, write_new
+from headgate.cli.lab_experiment import is_experiment, run_file, run_named, write_new
 from headgate.cli.lab_results import results
 from headgate.cli.lab_traces import traces
+from headgate.cli.lab_tune import tune
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
+
+if TYPE_CHECKING:
+    from headgate.lab.scenario import Outcome, Scenario
 
 lab = typer.Typer(
     no_args_is_help=True,
@@ -32,16 +37,18 @@ def list_scenarios(json_file: JsonOption = None) -> None:
     """List the experiments."""
     from rich.table import Table
 
+    from headgate.lab.experiments.named_experiments import NAMED
     from headgate.lab.scenario import scenarios
 
-    known = scenarios()
+    known = [(one.name, one.summary) for one in scenarios()] + [(one.name, one.summary) for one in NAMED]
+    known.sort()
     if json_file is not None:
         check_target(json_file)
-        write_json([{"name": one.name, "summary": one.summary} for one in known], json_file)
+        write_json([{"name": name, "summary": summary} for name, summary in known], json_file)
         return
     table = Table.grid(padding=(0, 2, 0, 0))
-    for one in known:
-        table.add_row(f"[bold cyan]{one.name}[/bold cyan]", one.summary)
+    for name, summary in known:
+        table.add_row(f"[bold cyan]{name}[/bold cyan]", summary)
     make_console().print(table)
 
 
@@ -55,7 +62,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Gets the results of a file; one that was stopped goes on.",
+            help="Gets the results of a file or of the league; one that was stopped goes on.",
             show_default="lab/NAME-TIME",
         ),
     ] = None,
@@ -63,6 +70,7 @@ def run(
         str | None,
         typer.Option(metavar="URL", help="A Spark cluster to spread a file's runs over.", show_default="local[*]"),
     ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run the league in small.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
     ] = None,
@@ -74,35 +82,44 @@ def run(
     [bold]Examples[/bold]
       [cyan]headgate lab run russo-table-1 --json table.json --report table.html[/cyan]
       [cyan]headgate lab run my.yaml --out lab/my[/cyan]
+      [cyan]headgate lab run league --quick --report league.html[/cyan]
     """
-    from rich.table import Table
-    from rich.text import Text
-
+    from headgate.lab.experiments.named_experiments import find_named
     from headgate.lab.scenario import find_scenario
-    from headgate.lab.scenario_report import cell, write_scenario_report
+    from headgate.lab.scenario_report import write_scenario_report
 
     check_target(json_file)
     check_target(None if report is None else str(report))
+    if (named := find_named(name)) is not None:
+        run_named(named, out, master or "local[*]", report, json_file, is_quick=quick)
+        return
+    if quick:
+        raise InputError(f"--quick goes with league; {name} has only one size.")
     if is_experiment(name):
         run_file(Path(name), out, master or "local[*]", report, json_file)
         return
     if out is not None or master is not None:
-        raise InputError(f"--out and --master go with an experiment file; {name} is a named experiment.")
+        raise InputError(f"--out and --master go with an experiment file or league; {name} is a scenario.")
     found = find_scenario(name)
     with progress_bar(name) as progress:
         outcome = found.run(progress)
-    if report is not None:
-        write_scenario_report(report, found, outcome)
-    if json_file is not None:
-        write_json(found.to_json(outcome), json_file)
-    if json_file == "-":
-        return
+    with Outputs() as outputs:
+        if report is not None:
+            outputs.write(write_scenario_report, report, found, outcome)
+        if json_file is not None:
+            outputs.write(write_json, found.to_json(outcome), json_file)
+        if json_file != "-":
+            _print(found, outcome)
+
+
+def _print(found: Scenario, outcome: Outcome) -> None:
+    from rich.text import Text
+
+    from headgate.cli.tables import print_table
+
     console = make_console()
-    names = list(dict.fromkeys(key for row in outcome.rows for key in row))
-    table = Table(*names, title=found.summary, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for row in outcome.rows:
-        table.add_row(*(cell(row.get(key)) for key in names))
-    console.print(table)
+    console.print(Text(f"{found.summary}\n", style="italic"))
+    print_table(outcome.rows, console)
     for note in outcome.notes:
         console.print(Text(f"\n{note}", style="dim"))
 
@@ -135,3 +152,4 @@ def schema(json_file: JsonOption = None) -> None:
 
 lab.command()(results)
 lab.command()(traces)
+lab.command()(tune)

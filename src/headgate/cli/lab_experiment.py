@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from headgate.cli.common import prepare_folder, progress_bar, say, write_json
+from headgate.cli.common import prepare_folder, progress_bar, say
 from headgate.cli.interrupts import INTERRUPTED
-from headgate.cli.lab_results import print_interrupted, print_results
+from headgate.cli.lab_ranks import show_ranks
+from headgate.cli.lab_results import print_interrupted, show_results
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from headgate.lab.experiments.model import Experiment
+    from headgate.lab.experiments.named_experiments import NamedExperiment
+    from headgate.lab.experiments.results import Results
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -29,31 +33,55 @@ def is_experiment(name: str) -> bool:
 
 def run_file(file: Path, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
     """Run an experiment file and show what came of it."""
-    from headgate.lab.experiments.folder import LabFolder
     from headgate.lab.experiments.reading import read_experiment
-    from headgate.lab.experiments.report import write_results_report
+
+    asked = Asked(str(file), file.parent, read_experiment(file), show_results)
+    _run(asked, out, master, report, json_file)
+
+
+def run_named(
+    named: NamedExperiment, out: Path | None, master: str, report: Path | None, json_file: str | None, *, is_quick: bool
+) -> None:
+    """Run an experiment that comes with Headgate, and rank who took part in it."""
+    from headgate.lab.experiments.named_experiments import left_out
+
+    experiment, absent = named.read(is_quick=is_quick)
+    if absent:
+        say(left_out(absent), stderr=True)
+    told = f"{named.name} --quick" if is_quick else named.name
+    _run(Asked(told, named.file.parent, experiment, show_ranks), out, master, report, json_file)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be run."""
+
+    told: str
+    """How it was called for, to go on with."""
+    home: Path
+    experiment: Experiment
+    show: Callable[[Results, Path | None, str | None], None]
+
+
+def _run(asked: Asked, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
+    from headgate.lab.experiments.folder import LabFolder
     from headgate.lab.experiments.results import read_results
     from headgate.lab.experiments.running import Plan, require_spark, run_experiment
     from headgate.lab.report import require_plotly
 
-    experiment = read_experiment(file)
+    experiment = asked.experiment
     require_spark()
     if report is not None:
         require_plotly()
     folder = out or default_folder(experiment)
     prepare_folder("--out", folder)
-    plan = Plan(experiment, file.parent, LabFolder(folder), master)
-    told = f"{len(experiment)} runs"
-    with _going_on(folder, file), progress_bar(experiment.name, counted=len(experiment)) as progress:
+    plan = Plan(experiment, asked.home, LabFolder(folder), master)
+    with _going_on(folder, asked.told), progress_bar(experiment.name, counted=len(experiment)) as progress:
         run_experiment(plan, progress, lambda sentence: say(sentence, stderr=True))
-    found = read_results(folder).sorted_by(None)
-    if report is not None:
-        write_results_report(report, found)
-    if json_file is not None:
-        write_json(found.to_json(), json_file)
+    asked.show(read_results(folder).sorted_by(None), report, json_file)
     if json_file != "-":
-        print_results(found)
-        say(f"\n{told} in {folder}; look again with: headgate lab results {folder}")
+        ranked = " --rank" if asked.show is show_ranks else ""
+        say(f"\n{len(experiment)} runs in {folder}; look again with: headgate lab results {folder}{ranked}")
 
 
 def default_folder(experiment: Experiment) -> Path:
@@ -63,12 +91,12 @@ def default_folder(experiment: Experiment) -> Path:
 
 
 @contextmanager
-def _going_on(folder: Path, file: Path) -> Iterator[None]:
+def _going_on(folder: Path, told: str) -> Iterator[None]:
     """What was done is kept: say how to go on after an interrupt."""
     try:
         yield
     except KeyboardInterrupt:
-        print_interrupted(folder, file)
+        print_interrupted(folder, told)
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.common import JsonOption, check_target, key_values, make_console, say, write_json
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
+from headgate.core.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from rich.table import Table
 
     from headgate.core.types import JSON
     from headgate.lab.experiments.results import Compared, Results
     from headgate.lab.experiments.summary import Group
 
-WIDTH = 80
 _HOURS = {"instance-hours": "instance_hours"}
 _PRICED = {"cost": "cost"}
 _SHOWN = {"late %": "late_records_pct", "p95 s": "latency_p95_s", "rescales": "rescales"}
@@ -45,6 +44,9 @@ def results(
         Path | None,
         typer.Option(metavar="DIR", help="Another lab run to set beside it, as what was before.", show_default=False),
     ] = None,
+    rank: Annotated[
+        bool, typer.Option("--rank", help="Rank policies over all contests, by cost at a kept objective.")
+    ] = False,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write all figures as CSV.", show_default=False)
     ] = None,
@@ -59,7 +61,7 @@ def results(
       [cyan]headgate lab results lab/first-look --where policy=hpa* --sort late_records_pct[/cyan]
       [cyan]headgate lab results lab/after --against lab/before --csv both.csv[/cyan]
     """
-    from headgate.lab.experiments.report import write_results_report
+    from headgate.cli.lab_ranks import show_ranks
     from headgate.lab.experiments.results import compare, compared_to_json, read_results
     from headgate.lab.files import write_file
     from headgate.lab.report import require_plotly
@@ -68,63 +70,84 @@ def results(
         check_target(target)
     if report is not None and against is not None:
         raise InputError(f"--report {report} and --against {against} do not go together; a report is of one lab run.")
+    if rank and (against is not None or csv_file is not None or sort is not None):
+        raise InputError("--rank goes with --where, --report and --json; --against, --csv and --sort are of contests.")
     if report is not None:
         require_plotly()
-    _require_arrow()
+    require("a lab run", "pyarrow")
     wanted = key_values("--where", where or [])
     found = read_results(folder).where(wanted).sorted_by(sort)
+    if rank:
+        show_ranks(found, report, json_file)
+        return
     pairs = None if against is None else compare(read_results(against).where(wanted), found)
     plain = found.to_json() if pairs is None else compared_to_json(pairs)
-    if csv_file is not None:
-        write_file(csv_file, _as_csv(plain["rows"]))
-    if report is not None:
-        write_results_report(report, found)
-    if json_file is not None:
-        write_json(plain, json_file)
-    if json_file == "-":
-        return
-    if pairs is None:
-        print_results(found)
-    else:
-        _print_compared(pairs)
+    with Outputs() as outputs:
+        if csv_file is not None:
+            outputs.write(write_file, csv_file, _as_csv(plain["rows"]))
+        if pairs is None:
+            show_results(found, report, json_file)
+            return
+        if json_file is not None:
+            outputs.write(write_json, plain, json_file)
+        if json_file != "-":
+            _print_compared(pairs)
+
+
+def show_results(found: Results, report: Path | None, json_file: str | None) -> None:
+    """Write what is asked for, and print the contests unless the JSON goes where they would."""
+    from headgate.lab.experiments.report import write_results_report
+
+    with Outputs() as outputs:
+        if report is not None:
+            outputs.write(write_results_report, report, found)
+        if json_file is not None:
+            outputs.write(write_json, found.to_json(), json_file)
+        if json_file != "-":
+            print_results(found)
 
 
 def print_results(found: Results) -> None:
     """A table for each contest, and what to know about them."""
     from rich.text import Text
 
+    from headgate.cli.tables import print_table
     from headgate.lab.experiments.report import with_interval
 
     console = make_console()
     contests = dict.fromkeys(group.contest for group in found.groups)
     for contest in contests:
         columns = _columns(group for group in found.groups if group.contest == contest)
-        table = _table("policy", "kept", *columns, "")
-        for group, verdict in found.rows:
-            if group.contest == contest:
-                cells = [with_interval(group.figures[figure]) for figure in columns.values()]
-                told = Text(str(verdict), style="bold" if verdict == "best" else "")
-                table.add_row(Text(group.policy), f"{group.kept}/{group.runs}", *cells, told)
-        console.print(Text("\n" + " · ".join(contest), style="bold cyan"), width=min(WIDTH, console.width))
-        console.print(table, width=min(WIDTH, console.width))
+        rows = [
+            {"policy": group.policy, "kept": f"{group.kept}/{group.runs}"}
+            | {name: with_interval(group.figures[figure]) for name, figure in columns.items()}
+            | {"": str(verdict)}
+            for group, verdict in found.rows
+            if group.contest == contest
+        ]
+        console.print(Text("\n" + " · ".join(contest), style="bold cyan"))
+        print_table(rows, console)
     for note in found.notes:
-        console.print(Text(f"\n{note}", style="dim"), width=min(WIDTH, console.width))
+        console.print(Text(f"\n{note}", style="dim"))
 
 
 def _print_compared(pairs: Sequence[Compared]) -> None:
     from rich.text import Text
 
+    from headgate.cli.tables import print_table
+
     console = make_console()
     for contest in dict.fromkeys(pair.labels[:3] for pair in pairs):
         columns = _columns(one for pair in pairs for one in (pair.before, pair.after) if one and one.contest == contest)
-        table = _table("policy", *columns)
-        for pair in pairs:
-            if pair.labels[:3] == contest:
-                table.add_row(Text(pair.labels[3]), *(_change(pair, figure) for figure in columns.values()))
-        console.print(Text("\n" + " · ".join(contest), style="bold cyan"), width=min(WIDTH, console.width))
-        console.print(table, width=min(WIDTH, console.width))
+        rows = [
+            {"policy": pair.labels[3]} | {name: _change(pair, figure) for name, figure in columns.items()}
+            for pair in pairs
+            if pair.labels[:3] == contest
+        ]
+        console.print(Text("\n" + " · ".join(contest), style="bold cyan"))
+        print_table(rows, console)
     note = "before → after. *: differs by more than noise (Welch's test, 95 %). –: not in that lab run."
-    console.print(Text(f"\n{note}", style="dim"), width=min(WIDTH, console.width))
+    console.print(Text(f"\n{note}", style="dim"))
 
 
 def _columns(groups: Iterable[Group]) -> dict[str, str]:
@@ -141,12 +164,6 @@ def _change(pair: Compared, figure: str) -> str:
     return f"{told} *" if is_change else told
 
 
-def _table(*names: str) -> Table:
-    from rich.table import Table
-
-    return Table(*names, box=None, padding=(0, 2, 0, 0))
-
-
 def _as_csv(rows: Sequence[Mapping[str, JSON]]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
@@ -155,12 +172,5 @@ def _as_csv(rows: Sequence[Mapping[str, JSON]]) -> str:
     return out.getvalue()
 
 
-def _require_arrow() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("pyarrow") is None:
-        raise InputError("pyarrow is not installed; install it with: pip install 'headgate[spark]'.")
-
-
-def print_interrupted(folder: Path, file: Path) -> None:
-    say(f"headgate: stopped; go on with: headgate lab run {file} --out {folder}", stderr=True)
+def print_interrupted(folder: Path, told: str) -> None:
+    say(f"headgate: stopped; go on with: headgate lab run {told} --out {folder}", stderr=True)

@@ -11,6 +11,7 @@ import typer
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
 from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
 from headgate.cli.kafka import BootstrapOption, own_broker
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import EngineError, InputError
 
 if TYPE_CHECKING:
@@ -88,12 +89,13 @@ def load(  # noqa: PLR0913 - one parameter per option
     title = f"[bold]headgate load[/bold] · {workload} · {app} → {topic}"
     with stopped_by_signals() as stop, load_view(console, title, total=total, lasting_s=asked.lasting_s) as view:
         result = replay.run(stop, view.tell)
-    if json_file is not None:
-        described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **asked.to_json()}
-        write_json(described | _as_json(result), json_file)
-    if json_file != "-":
-        for sentence in (*notes_of(asked.offered), *_sentences(result, topic)):
-            say(sentence)
+    with Outputs() as outputs:
+        if json_file is not None:
+            described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **asked.to_json()}
+            outputs.write(write_json, described | _as_json(result), json_file)
+        if json_file != "-":
+            for sentence in (*notes_of(asked.offered), *_sentences(result, topic)):
+                say(sentence)
     if result.answers.failed or result.unanswered:
         raise typer.Exit(1)
     if result.interrupted:

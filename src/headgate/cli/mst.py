@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 
@@ -18,12 +20,16 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from headgate.lab.mst import Measurement, MstPlan, MstResult
+    from headgate.lab.own_job import OwnJob
 
 
 def mst(  # noqa: PLR0913 - one option per thing that a user may say about a measurement
     app: Annotated[
         str | None,
-        typer.Argument(metavar="APP", help="The job to measure: steady-job, or one of headgate app list."),
+        typer.Argument(
+            metavar="APP",
+            help="The job to measure: steady-job, one of headgate app list, or FILE.py:FUNCTION of your own.",
+        ),
     ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Measure every application, one after the other.")] = False,
@@ -60,6 +66,7 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
       [cyan]headgate mst steady-job --executors 1,2,4 --save mst.json --plot mst.html[/cyan]
       [cyan]headgate mst steady-job --executors 1,2,4,6 --validate 3,5 --cost 10ms --json[/cyan]
       [cyan]headgate mst nexmark-5 --executors 1,2[/cyan]
+      [cyan]headgate mst my_job.py:build --executors 1,2,4[/cyan]
       [cyan]headgate mst --all --executors 1,2,4 --save models --plot mst.html[/cyan]
     """
     from headgate.lab.mst import MstPlan
@@ -68,13 +75,14 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
         MstPlan(
             executors=_sizes("--executors", executors),
             validation=_sizes("--validate", validate),
-            app=one,
+            app=one if own is None else own.name,
+            own=own,
             cost_s=duration_s("--cost", cost),
             partitions=partitions,
             batch_s=duration_s("--batch", batch),
             timeout_s=duration_s("--timeout", timeout),
         )
-        for one in _chosen(app, every)
+        for one, own in _chosen(app, every)
     ]
     files = _files(plans, save, every=every)
     for target in (*files, plot, json_file):
@@ -84,13 +92,14 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
 
         require_plotly()
     console = make_console(stderr=json_file == "-")
-    results, failed = _measure(plans, files, console)
-    if plot is not None and results:
-        _write_plot(plot, results)
-    if json_file is not None:
-        found = [one.to_json() for one in results]
-        write_json(found if every else found[0], json_file)
-    _print(results, console)
+    with Outputs() as outputs:
+        results, failed = _measure(plans, files, console, outputs)
+        if plot is not None and results:
+            outputs.write(_write_plot, plot, results)
+        if json_file is not None:
+            found = [one.to_json() for one in results]
+            outputs.write(write_json, found if every else found[0], json_file)
+        _print(results, console)
     for path in (*(file for file in files if file.exists()), *([plot] if plot is not None and results else [])):
         say(f"written: {path}", stderr=json_file == "-")
     for sentence in failed:
@@ -99,14 +108,13 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
         raise typer.Exit(1)
 
 
-def _chosen(app: str | None, every: bool) -> list[str]:
+def _chosen(app: str | None, every: bool) -> list[tuple[str, OwnJob | None]]:
+    from headgate.lab.mst import measurable
+    from headgate.lab.own_job import find_own_job
+
     if every == (app is not None):
         raise InputError("either one APP or --all is needed; write for example headgate mst steady-job.")
-    if app is not None:
-        return [app]
-    from headgate.lab.mst import measurable
-
-    return measurable()
+    return [(app, find_own_job(app))] if app is not None else [(one, None) for one in measurable()]
 
 
 def _files(plans: Sequence[MstPlan], save: Path | None, *, every: bool) -> list[Path]:
@@ -120,23 +128,38 @@ def _files(plans: Sequence[MstPlan], save: Path | None, *, every: bool) -> list[
     return [folder / f"{plan.app}.json" for plan in plans]
 
 
-def _measure(plans: Sequence[MstPlan], files: Sequence[Path], console: Console) -> tuple[list[MstResult], list[str]]:
+def _measure(
+    plans: Sequence[MstPlan], files: Sequence[Path], console: Console, outputs: Outputs
+) -> tuple[list[MstResult], list[str]]:
     """The results, each in its file as soon as there is one, and what kept others from being measured."""
     from headgate.core.errors import HeadgateError
     from headgate.lab.mst_measuring import measure_all
 
     results: list[MstResult] = []
     failed: list[str] = []
-    with _view(console, plans) as view:
+    kept: list[str] = []
+    with _told_when_stopped(kept), _view(console, plans) as view:
         for plan, file, found in zip(plans, files, measure_all(plans, view.begin), strict=True):
             if isinstance(found, HeadgateError):
                 if len(plans) == 1:
                     raise found
                 failed.append(f"{plan.app} was not measured: {found}")
                 continue
-            write_json(found.to_json(), str(file))
+            if outputs.write(write_json, found.to_json(), str(file)):
+                kept.append(str(file))
             results.append(found)
     return results, failed
+
+
+@contextmanager
+def _told_when_stopped(kept: Sequence[str]) -> Iterator[None]:
+    """Say which measurements are kept when the others are interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        told = f"kept: {', '.join(kept)}" if kept else "nothing is kept"
+        say(f"headgate: stopped; {told}.", stderr=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _sizes(option: str, text: str) -> tuple[int, ...]:
@@ -236,18 +259,13 @@ def _rows(result: MstResult, *, with_app: bool) -> list[dict[str, JSON]]:
 
 
 def _print(results: Sequence[MstResult], console: Console) -> None:
-    from rich.table import Table
-
-    from headgate.lab.scenario_report import cell
+    from headgate.cli.tables import print_table
 
     rows = [row for one in results for row in _rows(one, with_app=len(results) > 1)]
     if not rows:
         return
-    table = Table(*rows[0], box=None, padding=(0, 2, 0, 0))
-    for row in rows:
-        table.add_row(*(cell(value) for value in row.values()))
     console.print()
-    console.print(table)
+    print_table(rows, console)
     for one in results:
         chosen = one.selected
         told = f"model {int(chosen.kind)} is chosen, with a deviation of {chosen.deviation:,.2f} records/s"

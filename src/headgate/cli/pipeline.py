@@ -18,7 +18,9 @@ from headgate.cli.common import (
     say,
     write_json,
 )
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import EngineError, InputError
+from headgate.core.extras import require
 
 if TYPE_CHECKING:
     from headgate.pipelines.model import Pipeline
@@ -131,10 +133,11 @@ def run(
     console = make_console(stderr=json_file == "-")
     with stopped_by_signals() as stop, pipeline_view(console, found) as view:
         outcome = run_pipeline(plan, view, stop)
-    told = write_pipeline_report(plan, outcome)
-    if json_file is not None:
-        write_json(told.to_json(), json_file)
-    print_result(told, console)
+    with Outputs() as outputs:
+        told = write_pipeline_report(plan, outcome, outputs.failed)
+        if json_file is not None:
+            outputs.write(write_json, told.to_json(), json_file)
+        print_result(told, console)
     if stop.is_set() and found.load is not None:
         raise typer.Exit(INTERRUPTED)
 
@@ -209,10 +212,4 @@ def _require_servers(master: str | None, bootstrap: str | None) -> None:
 
 def _require_installed() -> None:
     """Refuse, before anything is started, to run without what a pipeline needs."""
-    from importlib.util import find_spec
-
-    needed = {"fastapi": "service", "uvicorn": "service", "httpx": "service", "confluent_kafka": "kafka"}
-    for module, extra in needed.items():
-        if find_spec(module) is None:
-            name = module.replace("_", "-")
-            raise InputError(f"a pipeline needs the package {name}; install it with: pip install 'headgate[{extra}]'.")
+    require("a pipeline", "fastapi", "uvicorn", "httpx", "confluent_kafka", "pyspark")

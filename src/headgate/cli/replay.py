@@ -12,6 +12,7 @@ import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, progress_bar, write_json
 from headgate.cli.journal_run import JobOption, JournalArgument, JournalRun, RunOption, objective_of, pick_run
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
 from headgate.core.types import Decision, Observation
@@ -77,6 +78,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
     """
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.journal_replay import replay_journal
+    from headgate.lab.replay_report import write_replay_report
     from headgate.lab.report import require_plotly
     from headgate.runtime.objective_file import text_or_file
 
@@ -104,14 +106,13 @@ def replay(  # noqa: PLR0913 - one parameter per option
         "objective": str(judged),
         "seconds": found.job.recording.seconds - found.job.recording.lead_s,
     }
-    if report is not None:
-        from headgate.lab.replay_report import write_replay_report
-
-        write_replay_report(report, found, about, judged)
-    if json_file is not None:
-        write_json({**found.to_json(), "run": about}, json_file)
-    if json_file != "-":
-        _print(found, about, report)
+    with Outputs() as outputs:
+        if report is not None and not outputs.write(write_replay_report, report, found, about, judged):
+            report = None
+        if json_file is not None:
+            outputs.write(write_json, {**found.to_json(), "run": about}, json_file)
+        if json_file != "-":
+            _print(found, about, report)
 
 
 def _operator(picked: JournalRun, name: str | None) -> str:
@@ -183,9 +184,9 @@ def _instant(option: str, text: str | None, picked: JournalRun, otherwise: float
 
 
 def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> None:
-    from rich.table import Table
     from rich.text import Text
 
+    from headgate.cli.tables import print_table
     from headgate.lab.replay_report import check_rows, found_rows, outcome_rows
 
     console = make_console()
@@ -196,13 +197,7 @@ def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> 
         ("Measured, and simulated with the recorded sizes", check_rows(found)),
         ("What each policy comes to under the recorded load", outcome_rows(found)),
     ):
-        names = list(rows[0])
-        table = Table(box=None, header_style="dim", padding=(0, 1, 0, 0))
-        for place, name in enumerate(names):
-            table.add_column(name, justify="left" if place == 0 else "right", no_wrap=place == 0)
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row.values()))
         console.print(f"\n[bold]{title}[/bold]")
-        console.print(table)
+        print_table(rows, console)
     if report is not None:
         console.print(Text(f"\nreport: {report}", style="dim"), soft_wrap=True)

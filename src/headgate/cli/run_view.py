@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
     from headgate.journal.budgets import Standing
     from headgate.journal.story import Advice, Resize
-    from headgate.runtime.summary import Summary
+    from headgate.runtime.summary import Summary, Undecided
 
 SHOWN_CHANGES = 20
+LONG_SHARE = 0.05
+"""A policy that could not decide for so much of a run is told of."""
 
 
 def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
@@ -111,6 +113,17 @@ def print_standing(standing: Standing, console: Console) -> None:
         console.print()
     for line in told:
         console.print(Text(line))
+
+
+def print_undecided(undecided: Undecided | None, seconds: float, console: Console) -> None:
+    """That a policy did nothing because it had nothing to go by, where that is much of the run."""
+    if undecided is None:
+        return
+    if undecided.until_s is None:
+        console.print(f"\nThe policy has not decided anything: {undecided.reason}.", markup=False, soft_wrap=True)
+    elif undecided.until_s >= max(60.0, LONG_SHARE * seconds):
+        told = f"The policy decided nothing until +{format_duration(undecided.until_s)}: {undecided.reason}."
+        console.print(f"\n{told}", markup=False, soft_wrap=True)
 
 
 def print_changes(decisions: Sequence[Decision], observations: Sequence[Observation], console: Console) -> None:

@@ -10,13 +10,16 @@ import typer
 
 from headgate.cli.common import (
     JsonOption,
+    SettingsFileOption,
     check_target,
+    chosen_settings,
     duration_s,
-    key_values,
     make_console,
     progress_bar,
     write_json,
 )
+from headgate.cli.outputs import Outputs
+from headgate.cli.simulate_options import asked_of, seconds_of, service_of, told_when_stopped, told_with_file
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from headgate.runtime.summary import Summary
 
 COMPARED_SIZES = 10
+RULES = "rules"
 
 
 def simulate(  # noqa: PLR0913 - one parameter per option
@@ -42,7 +46,14 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             "by which several may add up to less.",
         ),
     ],
-    seconds: Annotated[str, typer.Option(metavar="DURATION", help="How long the run is, in simulated time.")],
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long the run is, in simulated time.",
+            show_default="as long as what was recorded; all other loads need it",
+        ),
+    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default=DEFAULT_POLICY),
@@ -65,6 +76,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
     ] = None,
+    settings: SettingsFileOption = None,
     objective: Annotated[
         str,
         typer.Option(
@@ -172,7 +184,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.objective_file import text_or_file
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
-    from headgate.workloads.notes import notes_of
+    from headgate.workloads.notes import ends_early, notes_of
 
     check_target(json_file, journal=journal)
     check_target(report, journal=journal)
@@ -181,28 +193,37 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         require_plotly()
     if rules is not None and policy is not None:
         raise InputError(f"--policy {policy} and --rules {rules} do not go together; one of them decides.")
-    asked = _asked(text_or_file(objective).priced(price), min_instances, max_instances)
+    asked = asked_of(text_or_file(objective).priced(price), min_instances, max_instances)
     offered = parse_workload(workload)
     options: dict[str, Any] = {
         "startup_s": 0.0 if startup is None else duration_s("--startup", startup),
-        **_service(service_rate, model, startup, asked.max_instances),
+        **service_of(service_rate, model, startup, asked.max_instances),
         "readings": readings,
         "startup_spread": startup_spread,
         "drain_s": duration_s("--drain", drain),
         "interval_s": duration_s("--interval", interval),
-        "seconds": duration_s("--seconds", seconds),
+        "seconds": seconds_of(seconds, offered),
         "seed": seed,
     }
-    decides = Rules.from_file(rules) if rules is not None else policy or DEFAULT_POLICY
-    learned = None if state is None else read_state(state, decides if isinstance(decides, str) else "rules")
-    kept = nullcontext(None) if journal is None else closing(SqliteJournal(journal))
-    with kept as open_journal, progress_bar("Simulating") as progress:
+    if rules is not None and settings is not None:
+        raise InputError(f"--settings {settings} and --rules {rules} do not go together; one of them decides.")
+    named, chosen, guards = chosen_settings(policy, settings, setting, guard)
+    decides = Rules.from_file(rules) if rules is not None else named or DEFAULT_POLICY
+    if decides == RULES and not chosen:
+        raise InputError("--policy rules has no rules to go by; give a rule file with --rules FILE.")
+    learned = None if state is None else read_state(state, decides if isinstance(decides, str) else RULES)
+    with (
+        told_when_stopped(journal),
+        told_with_file(state),
+        nullcontext(None) if journal is None else closing(SqliteJournal(journal)) as open_journal,
+        progress_bar("Simulating") as progress,
+    ):
         result = run_simulation(
             decides,
             offered,
             objective=asked,
-            settings=key_values("--set", setting or []),
-            guards=key_values("--guard", guard or []),
+            settings=chosen,
+            guards=guards,
             constraints=constraints,
             start=asked.min_instances if start is None else start,
             state=learned,
@@ -212,21 +233,17 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             progress=progress,
             **options,
         )
-    if save_state is not None:
-        write_json(result.state, str(save_state))
-    if report is not None:
-        _write_report(report, result, asked, offered.describe(), _fixed_sizes(asked, offered, options))
-    if json_file is not None:
-        write_json(result.to_json(), json_file)
-    else:
-        _print(result, asked, report, journal, notes_of(offered))
-
-
-def _asked(objective: Objective, fewest: int | None, most: int | None) -> Objective:
-    """What is asked for, with the bounds of the command line where they are given."""
-    return objective.within(
-        objective.min_instances if fewest is None else fewest, objective.max_instances if most is None else most
-    )
+    with Outputs() as outputs:
+        outputs.failed(result.journal_fault)
+        if save_state is not None:
+            outputs.write(write_json, result.state, str(save_state))
+        if report is not None and not outputs.write(
+            _write_report, report, result, asked, offered.describe(), _fixed_sizes(asked, offered, options)
+        ):
+            report = None
+        if json_file is None or not outputs.write(write_json, result.to_json(), json_file):
+            notes = [*notes_of(offered), *ends_early(offered, options["seconds"])]
+            _print(result, asked, report, journal, notes)
 
 
 def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -> dict[str, Summary]:
@@ -243,41 +260,6 @@ def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -
             result = run_simulation("static", workload, objective=objective, start=size, **options)
             compared[f"{size} instance{'s' if size > 1 else ''}"] = result.summary
     return compared
-
-
-def _service(rate: str, model: str | None, startup: str | None, max_instances: int) -> dict[str, Any]:
-    """How fast the job is: by a number, by a service model, or as it was measured."""
-    from headgate.runtime.model_file import measured_job
-
-    try:
-        return {"service_rate_per_s": float(rate), "model": model or "queue"}
-    except ValueError:
-        pass
-    is_file = Path(rate).exists()
-    if not is_file and ":" not in rate:
-        raise InputError(
-            f"--service-rate {rate!r} is neither a number nor a file; write for example 10, "
-            "saturating:rate=10,contention=0.05, or the model file that headgate mst has written."
-        )
-    if model not in (None, "micro-batch"):
-        kind = "model file" if is_file else "service model"
-        raise InputError(f"--model {model} does not go with the {kind} {rate}; it is of a micro-batch job.")
-    if not is_file:
-        return _modelled(rate, startup, max_instances)
-    single, batches = measured_job(Path(rate))
-    return {"service_rate_per_s": single, "model": batches}
-
-
-def _modelled(text: str, startup: str | None, max_instances: int) -> dict[str, Any]:
-    from headgate.simulation.service_models import parse_service_model
-
-    service = parse_service_model(text)
-    found = {"service_rate_per_s": service.rate_per_s, "model": service.micro_batch(max_instances)}
-    if service.startup_s is None:
-        return found
-    if startup is not None:
-        raise InputError(f"--startup {startup} does not go with startup= in the service model {text}; one is enough.")
-    return {**found, "startup_s": service.startup_s}
 
 
 def _write_report(
@@ -310,7 +292,7 @@ def _print(
 ) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import figures, plots, print_changes, print_standing
+    from headgate.cli.run_view import figures, plots, print_changes, print_standing, print_undecided
     from headgate.journal.shadows import story_in_words
 
     console = make_console()
@@ -323,6 +305,7 @@ def _print(
     console.print()
     console.print(figures(result.summary, objective))
     print_standing(result.record.standing(), console)
+    print_undecided(result.record.undecided(), float(str(run["seconds"])), console)
     print_changes(result.decisions, result.observations, console)
     for name, story in result.shadows.items():
         console.print(Text(f"\nShadow {story_in_words(name, story)}."))

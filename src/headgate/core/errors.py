@@ -12,6 +12,8 @@
     │   ├── ControllerAwayError      the controller of an agent does not answer just now
     │   └── SupersededError          another agent has taken the place of this one
     ├── FetchError            what is fetched when it is first needed cannot be had
+    ├── OutputError           a result cannot be written, for want of space or leave: the CLI exits with 3
+    │   └── UnwritableJournalError   the same of a journal
     ├── JournalError          the journal cannot be read or written
     └── StateError            saved state does not fit what it is restored into
 
@@ -77,9 +79,27 @@ class FetchError(HeadgateError):
     """What is fetched when it is first needed cannot be had just now."""
 
 
+class OutputError(HeadgateError):
+    """A result cannot be written: the disk is full, or may only be read. The work behind it was not at fault."""
+
+
 class JournalError(HeadgateError):
     """The journal cannot be read or written."""
 
 
+class UnwritableJournalError(JournalError, OutputError):
+    """The journal cannot be written."""
+
+
 class StateError(HeadgateError):
     """Saved state does not fit what it is restored into."""
+
+
+def cause_of(error: BaseException) -> str:
+    """What the system says of a fault, to be put into a sentence.
+
+    >>> cause_of(OSError(28, "No space left on device"))
+    'no space left on device'
+    """
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return said.lower().rstrip(".")

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import index
 from types import MappingProxyType
 
 from headgate.core.errors import InputError
@@ -103,6 +104,11 @@ class Objective:
     """The most that all operators together may cost, the other side of the bargain."""
 
     def __post_init__(self) -> None:
+        for name, count in (("min_instances", self.min_instances), ("max_instances", self.max_instances)):
+            try:
+                index(count)
+            except TypeError:
+                raise InputError(f"{name} {count!r} is not allowed; it must be a whole number.") from None
         if self.min_instances < 0:
             raise InputError(f"min_instances {self.min_instances} is not allowed; it must be at least 0.")
         if self.max_instances < 1:

@@ -15,11 +15,13 @@ from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headgate.core.errors import InputError, StateError, UnknownNameError
+from headgate.core.plugins import load_plugin, plugins
 from headgate.core.types import JSON
 from headgate.forecast.contract import Forecast
 from headgate.policies.frame.settings import Settings, make_settings
 
 S = TypeVar("S", bound=Settings)
+ENTRY_POINTS = "headgate.forecasters"
 
 
 class ForecasterBase(ABC, Generic[S]):
@@ -104,9 +106,12 @@ def forecaster_names() -> list[str]:
 
 
 def forecaster_class(name: str) -> type[AnyForecaster]:
+    """By name; one that another package brings by an entry point is imported when it is asked for."""
     _discover()
+    if name not in _REGISTRY and name in plugins(ENTRY_POINTS):
+        register(load_plugin("forecaster", plugins(ENTRY_POINTS)[name], ForecasterBase))
     if name not in _REGISTRY:
-        raise UnknownNameError("forecaster", name, _REGISTRY)
+        raise UnknownNameError("forecaster", name, {*_REGISTRY, *plugins(ENTRY_POINTS)})
     return _REGISTRY[name]
 
 

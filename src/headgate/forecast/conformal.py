@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -39,11 +40,16 @@ class Conformal(ForecasterBase[ConformalSettings]):
     level but at one that is moved after each step: up by ``gain · level`` when the value was above it, down by
     ``gain · (1 − level)`` when it was not. Whatever the series does, the share of values below a quantile then tends to
     its level: after T steps the two differ by about 1 / (gain · T) at most.
+
+    A forecast that was all but certain and wrong makes an error of any number of deviations, and a few of them early in
+    a series would ask for anything. No quantile therefore lies further beyond what was seen, or beyond the mean where
+    that is further, than all that was seen lies apart.
     """
 
     name = "conformal"
     summary = "Another forecaster, with quantiles that hold what they promise."
     Settings = ConformalSettings
+    state_version = 2
 
     def __init__(self, settings: ConformalSettings) -> None:
         super().__init__(settings)
@@ -54,8 +60,10 @@ class Conformal(ForecasterBase[ConformalSettings]):
         self._moved: FloatArray = np.tile(_LEVELS[:, None], horizon)
         self._scores: FloatArray = np.full((settings.memory, horizon), np.nan)
         self._counts = np.zeros(horizon, dtype=np.int64)
+        self._least, self._most = math.inf, -math.inf
 
     def _observe(self, value: float) -> None:
+        self._least, self._most = min(self._least, value), max(self._most, value)
         for ahead, said in enumerate(self._said):
             if said is not None:
                 self._score(ahead, said, value)
@@ -86,8 +94,14 @@ class Conformal(ForecasterBase[ConformalSettings]):
             if step < self.settings.horizon or corrected is None:
                 corrected = self._corrected(ahead)
             if corrected is not None:
-                quantiles[:, step] = forecast.mean[step] + scale[step] * corrected
+                quantiles[:, step] = self._bounded(forecast.mean[step], scale[step] * corrected)
         return Forecast(forecast.mean, forecast.deviation, np.maximum.accumulate(quantiles, axis=0))
+
+    def _bounded(self, mean: float, offsets: FloatArray) -> FloatArray:
+        """Quantiles that are not further from what was seen than that lies apart."""
+        apart = self._most - self._least
+        lowest, highest = min(mean, self._least) - apart, max(mean, self._most) + apart
+        return np.asarray(np.clip(mean + offsets, lowest, highest))
 
     def _corrected(self, ahead: int) -> FloatArray | None:
         """The quantiles of the errors so many steps ahead, or none as long as there are too few."""
@@ -110,6 +124,7 @@ class Conformal(ForecasterBase[ConformalSettings]):
             "moved": self._moved.tolist(),
             "scores": [[None if np.isnan(score) else score for score in row] for row in self._scores.tolist()],
             "counts": self._counts.tolist(),
+            "seen": None if self._least > self._most else [self._least, self._most],
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
@@ -121,6 +136,8 @@ class Conformal(ForecasterBase[ConformalSettings]):
         self._moved = np.array(state["moved"], dtype=np.float64)
         self._scores = np.array(state["scores"], dtype=np.float64)
         self._counts = np.array(state["counts"], dtype=np.int64)
+        seen = (math.inf, -math.inf) if state["seen"] is None else state["seen"]
+        self._least, self._most = float(seen[0]), float(seen[1])
 
 
 def _scale(forecast: Forecast) -> FloatArray:

@@ -7,6 +7,7 @@ never the file (``synchronous=NORMAL``).
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from headgate.core.errors import InputError, JournalError
+from headgate.core.errors import InputError, JournalError, UnwritableJournalError
 
 APPLICATION_ID = int.from_bytes(b"hgjl")
 """Marks a SQLite file as a journal of Headgate."""
@@ -47,6 +48,9 @@ CHECKPOINT_PAGES = 1000
 
 LOG_LIMIT_BYTES = 6_000_000
 """A log longer than this could not be written back for want of a moment without readers; it is then not waited for."""
+
+WRITING = ("opened for writing", "written")
+"""What cannot be done to a file that may not be written."""
 
 metadata = MetaData()
 
@@ -189,11 +193,18 @@ def open_reader(path: Path) -> Engine:
     if path.is_dir():
         raise InputError(f"journal {path} is a folder; a file is needed.")
     _refuse_special(path)
-    engine = create_engine("sqlite://", creator=lambda: _connect(path, "ro"), poolclass=QueuePool)
+    # SQLite would write beside the file even to read it; where it may not, nobody else writes it either.
+    mode = "ro&immutable=1" if is_read_only(path) else "ro"
+    engine = create_engine("sqlite://", creator=lambda: _connect(path, mode), poolclass=QueuePool)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     with translated(path, "read"), _disposed_on_error(engine), engine.connect() as connection:
         _check_format(path, connection, may_be_empty=False)
     return engine
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether a journal lies where nothing can be written, and all of it is in the file."""
+    return not os.access(path.parent, os.W_OK) and log_bytes(path) == 0
 
 
 @contextmanager
@@ -225,6 +236,8 @@ def _check_format(path: Path, connection: Connection, *, may_be_empty: bool) -> 
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
     version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     if application == APPLICATION_ID:
+        if version < 1:
+            raise InputError(f"journal {path} has format {version}, which no Headgate writes: it is damaged.")
         if version != FORMAT:
             other = "a newer" if version > FORMAT else "an older"
             raise InputError(
@@ -254,4 +267,5 @@ def translated(path: Path, done: str) -> Iterator[None]:
 def _sentence(path: Path, done: str, cause: BaseException | None) -> JournalError | InputError:
     if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return InputError(f"{path} is not a journal of Headgate: it is not a SQLite database.")
-    return JournalError(f"journal {path} cannot be {done}: {cause}.")
+    kind = UnwritableJournalError if done in WRITING else JournalError
+    return kind(f"journal {path} cannot be {done}: {cause}.")

@@ -62,6 +62,10 @@ class DemoPlan:
             raise InputError(f"{self.seconds:g} seconds are too few for the demo; it needs at least {LEAST_SECONDS:g}.")
 
     @property
+    def report(self) -> Path:
+        return self.directory / "report.html"
+
+    @property
     def partitions(self) -> int:
         return 2 * self.max_executors
 

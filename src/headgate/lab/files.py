@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from headgate.core.errors import InputError
+from headgate.core.errors import OutputError, cause_of
 
 
 def write_file(path: Path, text: str) -> None:
@@ -22,4 +22,4 @@ def write_file(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}.") from error
+        raise OutputError(f"{path} cannot be written: {cause_of(error)}.") from error

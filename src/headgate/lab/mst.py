@@ -10,6 +10,7 @@ import numpy as np
 from headgate._version import __version__
 from headgate.core.errors import EngineError, InputError, UnknownNameError
 from headgate.core.types import JSON
+from headgate.lab.own_job import OwnJob
 from headgate.policies.capacity.convergence import LAST, LEAST, TOLERANCE
 from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION
 from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
@@ -33,6 +34,8 @@ class MstPlan:
     validation: tuple[int, ...] = ()
     """Sizes that are measured to choose between the models, not to fit them."""
     app: str = STEADY_JOB
+    own: OwnJob | None = None
+    """A job of the user's own, called ``app``."""
     cost_s: float = 0.02
     """How long one record of the steady job keeps one executor busy; what one of an application takes shows."""
     partitions: int = 12
@@ -43,7 +46,7 @@ class MstPlan:
     """How long one size may take to settle."""
 
     def __post_init__(self) -> None:
-        if self.app not in measurable():
+        if self.own is None and self.app not in measurable():
             raise UnknownNameError("application", self.app, measurable())
         sizes = (*self.executors, *self.validation)
         if min(sizes, default=0) < 1 or len(set(sizes)) != len(sizes):
@@ -89,6 +92,9 @@ class MstResult:
     def to_json(self) -> dict[str, JSON]:
         """The model file: plain data that says nothing about the machine but how fast the job was on it."""
         plan = asdict(self.plan)
+        own = plan.pop("own")
+        if own is not None:
+            plan["build"] = str(self.plan.own)
         return {
             "version": FILE_VERSION,
             "headgate": __version__,

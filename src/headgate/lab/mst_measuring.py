@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from headgate.core.errors import EngineError, HeadgateError
+from headgate.core.query_plan import Plan
 from headgate.core.types import Batch, Decision, Verdict
 from headgate.lab.mst import STEADY_JOB, Measurement, MstPlan, MstResult, fitted
 from headgate.policies.capacity.convergence import converged
@@ -94,13 +95,17 @@ class _Bench:
     _started: int = 0
 
     def __post_init__(self) -> None:
-        is_steady = self.plan.app == STEADY_JOB
-        self._per_executor = 1 / self.plan.cost_s if is_steady else FIRST_GUESS_PER_S
+        self._per_executor = 1 / self.plan.cost_s if self._is_steady else FIRST_GUESS_PER_S
+
+    @property
+    def _is_steady(self) -> bool:
+        """Whether it is known before how long a record takes."""
+        return self.plan.own is None and self.plan.app == STEADY_JOB
 
     def measure(self, size: int) -> Measurement:
         self.watcher.stage(f"waiting for {size} executors")
         self._resize(size)
-        if self.plan.app != STEADY_JOB:
+        if not self._is_steady:
             self._try_sizes_of_batches(size)
         self.watcher.stage(f"measuring {size} executors")
         with self._running(size) as query:
@@ -169,7 +174,9 @@ class _Bench:
         self._started += 1
         plan, directory = self.plan, self.cluster.directory / f"{self.plan.app}-{self._started}"
         rows = plan.rows_per_batch(size * self._per_executor)
-        if plan.app == STEADY_JOB:
+        if plan.own is not None:
+            query = plan.own.start(self.spark, Plan(max_records_per_batch=rows), directory / "checkpoint")
+        elif plan.app == STEADY_JOB:
             query = SteadyJob(
                 directory,
                 workload="constant:0",

@@ -5,14 +5,17 @@ It is made from core values only, so a simulated run, a live one and one read ba
 
 from __future__ import annotations
 
+import gzip
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
 from headgate._version import __version__
-from headgate.core.errors import InputError
+from headgate.core.extras import needing
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.spending import Spending
 from headgate.core.types import Decision, Event, Instant, Observation, Receipt, Verdict
@@ -46,13 +49,16 @@ UNKNOWN = "–"
 
 
 def require_plotly() -> str:
-    """Plotly's script, or one sentence on how to get it."""
-    try:
+    """Plotly's script as a page carries it, packed, or one sentence on how to get it."""
+    with needing("a report"):
         from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise InputError("a report needs plotly, which is not installed: pip install 'headgate[reports]'.") from error
-    script: str = get_plotlyjs()
-    return script
+    return _packed(get_plotlyjs())
+
+
+@cache
+def _packed(script: str) -> str:
+    # The same script, the same page: no time of packing in it.
+    return b64encode(gzip.compress(script.encode(), compresslevel=6, mtime=0)).decode()
 
 
 def write_report(  # noqa: PLR0913 - one keyword per part of the report

@@ -14,7 +14,7 @@ from headgate.journal.codec import to_json
 from headgate.lab.files import write_file
 from headgate.lab.report import require_plotly
 from headgate.lab.scenario import Outcome, Scenario
-from headgate.policies.frame.readings import plain
+from headgate.lab.tables import columns_of
 
 
 def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> Path:
@@ -41,21 +41,14 @@ def _plots(outcome: Outcome) -> list[str]:
 
 
 def _table(rows: Sequence[Mapping[str, JSON]]) -> str:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    columns = columns_of(rows)
+    kinds = [' class="number"' if one.is_number else "" for one in columns]
+    head = "".join(f"<th{kind}>{escape(one.heading)}</th>" for kind, one in zip(kinds, columns, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell(row.get(name)))}</td>" for name in names) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{kind}>{escape(told)}</td>" for kind, told in zip(kinds, row, strict=True)) + "</tr>"
+        for row in zip(*(one.cells for one in columns), strict=True)
     )
     return f'<h2>Table</h2><div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
-
-
-def cell(value: JSON) -> str:
-    """One value of a table in words: numbers are shortened, nested ones are listed."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {cell(part)}" for name, part in value.items())
-    if isinstance(value, float):
-        return plain(value)
-    return "" if value is None else str(value)
 
 
 def _notes(notes: Sequence[str]) -> str:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from headgate.core.errors import InputError
+from headgate.core.extras import needing
 from headgate.local import warden
 from headgate.local.keeper import WARDEN
 
-try:
+with needing("a server on this machine"):
     import psutil
-except ImportError as error:
-    raise InputError("psutil is not installed; install it with: pip install 'headgate[spark]'.") from error
 
 
 class State(Protocol):

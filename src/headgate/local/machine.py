@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from headgate.core.errors import InputError
+from headgate.core.extras import MissingExtraError
 
 LOOPBACK = "127.0.0.1"
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -20,7 +21,7 @@ def spark_home() -> str:
     """The folder of the installed pyspark package, which is a whole Spark distribution."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise InputError("pyspark is not installed; install it with: pip install 'headgate[spark]'.")
+        raise MissingExtraError("Spark", "pyspark")
     return str(Path(spec.origin).parent)
 
 

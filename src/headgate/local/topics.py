@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headgate.core.errors import EngineError, InputError
+from headgate.core.extras import needing
 from headgate.local.broker import release
 
 if TYPE_CHECKING:
@@ -56,13 +57,9 @@ def delete_topic(bootstrap: str, name: str) -> None:
 @contextmanager
 def _admin(bootstrap: str, failed: str) -> Iterator[AdminClient]:
     """A client for the block, whose errors are told as ours."""
-    try:
+    with needing("a topic"):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
-    except ImportError as error:
-        raise InputError(
-            "topics need the package confluent-kafka; install it with: pip install 'headgate[kafka]'."
-        ) from error
     release(bootstrap)  # The client would try again and again, where this says at once what is wrong.
     # Its own log would tell of every attempt; the error that comes back tells it once.
     settings: dict[str, str | int | float | bool] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import re
 from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.lab.own_job import functions_of
 from headgate.pipelines.model import Build
 
 _FORM = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)")
@@ -23,7 +23,7 @@ def find_build(text: str, folder: Path) -> Build:
     file = beside if beside.is_file() else _installed(module)
     if file is None:
         raise InputError(f"there is no module {module!r}: neither {beside}, nor one that Python finds.")
-    known = _functions(file)
+    known = functions_of(file)
     if function not in known:
         raise UnknownNameError(f"function of {file.name}", function, known)
     return Build(module, function, beside if file == beside else None)
@@ -36,11 +36,3 @@ def _installed(module: str) -> Path | None:
         return None
     found = None if spec is None or spec.origin is None else Path(spec.origin)
     return found if found is not None and found.suffix == ".py" else None
-
-
-def _functions(file: Path) -> set[str]:
-    try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError) as error:
-        raise InputError(f"{file} cannot be used: {error}.") from error
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from headgate.core.errors import OutputError
 from headgate.core.types import JSON, Decision, Event, Observation, Receipt
 from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.report import write_report
@@ -69,14 +71,21 @@ def _story(journal: Path, job: str) -> _Story:
         )
 
 
-def write_pipeline_report(plan: RunPlan, outcome: Outcome) -> PipelineRun:
-    """Write ``report.html`` beside the journal, and give what it tells."""
+def write_pipeline_report(
+    plan: RunPlan, outcome: Outcome, on_failure: Callable[[OutputError], None] | None = None
+) -> PipelineRun:
+    """Write ``report.html`` beside the journal, and give what it tells.
+
+    ``on_failure`` is told that it could not be written, which is an error where nobody wants to be told.
+    """
     pipeline = plan.pipeline
     story = _story(plan.journal, pipeline.name)
     jobs = {job.name: _summary(pipeline, job.name, story) for job in pipeline.jobs}
     whole = _whole(outcome, jobs)
-    report = write_report(
-        plan.directory / "report.html",
+    report = plan.directory / "report.html"
+    page = partial(
+        write_report,
+        report,
         title=f"{pipeline.policy} on the pipeline {pipeline.name}",
         observations=story.observations,
         decisions=story.decisions,
@@ -87,6 +96,12 @@ def write_pipeline_report(plan: RunPlan, outcome: Outcome) -> PipelineRun:
         operators=jobs,
         notes=_notes(pipeline, outcome),
     )
+    try:
+        page()
+    except OutputError as error:
+        if on_failure is None:
+            raise
+        on_failure(error)
     largest = {
         name: max((seen.instances[name].ready for seen in story.observations if name in seen.instances), default=0)
         for name in jobs

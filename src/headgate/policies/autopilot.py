@@ -16,7 +16,7 @@ from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.pilot.choosing import WINDOW_S, Choice, cheapest, is_worth_waking
+from headgate.policies.pilot.choosing import Choice, cheapest, for_the_rise, is_worth_waking, there_and_back_s
 from headgate.policies.pilot.compiling import compile_loops
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.learned import Learned
@@ -34,6 +34,11 @@ THROUGHPUT_BOUND_S = 60.0
 """Who asks for throughput asks that nothing waits for long: for longer than this."""
 SLOW_BOUND_S = 1.0
 """Of one second's records a share may still wait: those that wait longer are slow."""
+NEARLY_ALL = 0.05
+"""Where fewer records may be late than this share, it aims at less than the bound: what may hardly ever happen must not
+be near all the time, or the first burst uses up what a day has."""
+LEAST_TRIGGERS = 5
+"""It aims at no less than so many trigger intervals: batches cannot be shorter than one."""
 KEEPS_UP_S = 120.0
 """It shrinks to no size that would be too small again within this time."""
 CAUGHT_UP_S = 300.0
@@ -80,7 +85,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     name = "autopilot"
     summary = "Keeps the asked share of records in time at the least cost; needs only an objective."
-    state_version = 2
+    state_version = 3
     wakes = True
     sees_graph = True
     Settings = AutopilotSettings
@@ -109,7 +114,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         learned.take_in(sample, window.batches(operator, since_s), instances)
         if not learned.service.is_known or not len(learned.load.recent(1)):
             return self._cautious(learned, operator, instances, sample)
-        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator))
+        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator, sample))
         if self._shared is not None:
             ahead = self._shared.priced(operator, ahead)
         return self._act(now, learned, operator, instances, sample, ahead)
@@ -129,9 +134,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         bound_s, _ = asked(self.objective.slo)
         return SharedBound(self.topology, bound_s, self.objective.prices(self.topology))
 
-    def _bound_s(self, operator: str) -> float:
-        """How late records may be at an operator: what is asked of it, or its part of what is asked of all."""
-        return asked(self.objective.slo_of(operator))[0] if self._shared is None else self._shared.bound_s(operator)
+    def _bound_s(self, operator: str, sample: Sample) -> float:
+        """How late records may become at an operator: by what is asked of it, or its part of what is asked of all."""
+        if self._shared is not None:
+            return self._shared.bound_s(operator)
+        return aimed_s(self.objective.slo_of(operator), sample.trigger_interval_s or 0.0)
 
     def _divide(self, now: Instant, window: Window, shared: SharedBound) -> None:
         members = {name: self._member(window, name) for name in self.topology.operators}
@@ -146,9 +153,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             return None
         if not learned.service.is_known or not len(learned.load.recent(1)):
             return None
-        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator))
+        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator, sample))
         need = learned.instances_for(
-            ahead.rate_per_s, max(sample.trigger_interval_s or 0.0, self._bound_s(operator) / 2)
+            ahead.rate_per_s, max(sample.trigger_interval_s or 0.0, self._bound_s(operator, sample) / 2)
         )
         lowest, highest = self._bounds(operator, sample)
         return Member(
@@ -166,10 +173,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return lowest, highest if useful is None else max(1, lowest, min(highest, useful))
 
     def _choose(self, learned: Learned, operator: str, instances: Instances, sample: Sample, ahead: Prospect) -> Choice:
-        bound_s = self._bound_s(operator)
+        bound_s = self._bound_s(operator, sample)
         lowest, highest = self._bounds(operator, sample)
         floor = max(1, lowest)
-        if not _is_no_help(learned) and (sample.latency_s or 0.0) > (bound_s / 2 if learned.is_young else bound_s):
+        late_s = (bound_s / 2 if learned.is_young else bound_s) + ahead.standstill_s
+        if not _is_no_help(learned) and (sample.latency_s or 0.0) > late_s:
             # Records that are late already must not become ever later because that is cheap for now.
             floor = max(floor, min(highest, _catching_up(learned, sample, ahead, bound_s)))
         chosen = cheapest(
@@ -179,11 +187,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             ahead.late_price,
             planned=instances.planned,
             startup_s=ahead.startup_s,
+            paid_s=ahead.paid_s,
         )
         if lowest > 0 or not learned.was_idle(sample, IDLE_BINS):
             return chosen
         costs = {"startup_s": ahead.startup_s, "bound_s": bound_s}
-        return Choice(0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
+        return Choice(0, 0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
 
     # -------------------------------------------------------------------------------------------------------- acting
 
@@ -197,21 +206,31 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         ahead: Prospect,
     ) -> Target:
         choice = self._choose(learned, operator, instances, sample, ahead)
-        bound_s = self._bound_s(operator)
+        bound_s = self._bound_s(operator, sample)
         # Less than what keeps up with the load would have to be taken back as soon as records are late.
-        keeps_up = math.ceil(learned.instances_for(ahead.peak_per_s(KEEPS_UP_S), bound_s / 2))
+        keeps_up = math.ceil(learned.instances_for(ahead.peak_per_s(max(KEEPS_UP_S, ahead.paid_s)), bound_s / 2))
         right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
-        highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned)
+        change_s = _change_s(learned, ahead, right, instances.planned)
+        highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned, change_s=change_s)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
         arriving_per_s = learned.load.recent_per_s(RECENT_BINS)
-        is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s
-        if choice.size > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
+        # That the job stood still for the step down is no reason to take it back.
+        is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.standstill_s
+        # While what a standstill has left is worked off, another one would only add to it.
+        wanted = choice.size if is_late else max(choice.size, choice.due)
+        if wanted > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
             target, code = planned, "steady"
             why = "the size was reduced just now, and the load is the same: holding"
-        elif choice.size > planned:
+        elif wanted > planned:
             learned.patience.grows(now, arriving_per_s)
-            target, code = choice.size, "needed"
+            target, code = wanted, "needed"
+            if ahead.standstill_s > 0:
+                # One step is to be enough for a while.
+                costs_s = _change_s(learned, ahead, wanted, wanted)
+                more = for_the_rise(costs_s, learned.rises_per_s(bound_s / 2))
+                target = min(max(wanted, choice.safe) + more, max(wanted, self._bounds(operator, sample)[1]))
+                learned.patience.begin_with(now, target)
             keep = "keeps" if target == 1 else "keep"
             why = f"{told}: {instances_in_words(target)} {keep} what is asked at the least cost"
         elif highest >= planned:
@@ -221,15 +240,17 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             target, code, why = planned, "catching-up", "what waits is worked off first: holding"
         elif learned.patience.is_paused(now):
             target, code, why = planned, "steady", "the size was reduced just now: holding"
+        elif learned.patience.would_undo_growth(now, arriving_per_s):
+            target, code, why = planned, "steady", "the size was raised just now, and the load is the same: holding"
         else:
             learned.patience.shrinks(now, arriving_per_s)
             target, code = highest, "enough"
-            lately = format_duration(learned.patience.window_s)
+            lately = format_duration(learned.patience.watched_s)
             why = f"{told}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
         expected_late, numbers = _numbers(now, learned, ahead, choice, target)
         if self._shared is not None:
             numbers["part_of_bound_s"] = bound_s
-        if is_late or expected_late > ahead.rate_per_s * WINDOW_S / 2:
+        if is_late or expected_late > ahead.rate_per_s * ahead.paid_s / 2:
             why += self._why_no_more(learned, operator, sample, target)
         return Target(target, code, why, numbers)
 
@@ -247,7 +268,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     def _cautious(self, learned: Learned, operator: str, instances: Instances, sample: Sample) -> Target:
         """Before anything is known: grow when records are about to be late."""
-        bound_s = self._bound_s(operator)
+        bound_s = self._bound_s(operator, sample)
         latency_s = sample.worst_latency_s
         numbers: dict[str, Number] = {"latency_s": latency_s, "bound_s": bound_s}
         untold = "nothing has told yet how long work takes"
@@ -296,6 +317,21 @@ def asked(slo: Slo) -> tuple[float, float]:
             return THROUGHPUT_BOUND_S, allowed
 
 
+def aimed_s(slo: Slo, trigger_s: float) -> float:
+    """How late records may become as far as it can be helped: the bound, or less where hardly any may be later.
+
+    >>> [round(aimed_s(LatencySlo(bound_s=30, percentile=level), 2.0), 1) for level in (90, 95, 99, 99.9)]
+    [30, 30, 20.1, 11.3]
+    >>> aimed_s(LatencySlo(bound_s=10.0, percentile=99.9), 2.0)
+    10.0
+    """
+    bound_s, allowed = asked(slo)
+    if not isinstance(slo, LatencySlo) or allowed >= NEARLY_ALL:
+        return bound_s
+    part: float = (allowed / NEARLY_ALL) ** 0.25
+    return min(bound_s, max(bound_s * part, LEAST_TRIGGERS * trigger_s))
+
+
 def _numbers(
     now: Instant, learned: Learned, ahead: Prospect, choice: Choice, target: int
 ) -> tuple[float, dict[str, Number]]:
@@ -320,6 +356,8 @@ def _numbers(
             f"expected_{name}_low": stated.low,
             f"expected_{name}_high": stated.high,
         }
+    if ahead.standstill_s > 0:
+        numbers["standstill_s"] = ahead.standstill_s
     fixed_s, each_s = learned.service.coefficients
     return expected_late, numbers | {
         "late_share": learned.price.share,
@@ -329,6 +367,20 @@ def _numbers(
         "batch_gamma": learned.service.gamma,
         "patience_s": learned.patience.window_s,
     }
+
+
+def _change_s(learned: Learned, ahead: Prospect, right: int, planned: int) -> float:
+    """What it costs to shrink to a size and to come back, in seconds of an instance."""
+    if ahead.standstill_s <= 0:
+        return 0.0
+    return there_and_back_s(
+        float(ahead.rollout.of(max(1, min(right, planned))).stood[0] @ ahead.weights),
+        ahead.late_price,
+        rate_per_s=ahead.rate_per_s,
+        allowed_share=learned.price.allowed_share,
+        standstill_s=ahead.standstill_s,
+        planned=max(1, planned),
+    )
 
 
 def _is_no_help(learned: Learned) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from headgate.core.errors import InputError
+from headgate.core.extras import needing
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
@@ -149,10 +149,8 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
         return Threshold(settings, self._context)
 
     def _new_detector(self) -> Any:
-        try:
+        with needing(f"policy {self.name}"):
             from river.drift import ADWIN
-        except ImportError as error:
-            raise InputError(f"{self.name} needs the package river; pip install 'headgate[learning]'.") from error
         adwin: Any = ADWIN  # Its methods carry no types.
         return adwin(delta=self.settings.delta, clock=1)
 

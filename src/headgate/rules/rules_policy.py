@@ -16,7 +16,7 @@ from headgate.core.metrics import MetricSource
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Instances, Instant, Proposal, Sample, Target
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.frame.base import Context, PolicyBase, hold
+from headgate.policies.frame.base import AnyPolicy, Context, PolicyBase, hold
 from headgate.policies.frame.settings import Settings
 from headgate.rules import explain
 from headgate.rules.conflicts import resolve, wish
@@ -225,6 +225,15 @@ def require_operators(policy: RulePolicy, operators: tuple[str, ...]) -> None:
         if one.operator != ALL_OPERATORS and one.operator not in operators:
             kind = type(one).__name__.lower()
             raise UnknownNameError(f"operator in {kind} {one.name!r}", one.operator, operators)
+
+
+def require_rules(policy: AnyPolicy) -> None:
+    """Refuse the policy of rules where it has none: it would leave every size alone for ever."""
+    if isinstance(policy, RulesPolicy) and policy.settings.file is None and policy.policy == RulePolicy():
+        raise InputError(
+            "policy 'rules' has no rules to go by; give policy=Rules.from_file(...) of headgate.rules, or the settings "
+            "file or rules."
+        )
 
 
 def _from_settings(settings: RulesSettings, known: Known) -> RulePolicy:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import EngineGoneError, InputError
+from headgate.core.extras import needing
 from headgate.core.metrics import MetricSource, Observed
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.objective_form import objective_from
@@ -28,7 +29,7 @@ from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
-from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints
+from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints, require_rules
 from headgate.runtime.claim import Claim
 from headgate.runtime.clock import SystemClock
 from headgate.runtime.learned import read_state
@@ -37,6 +38,7 @@ from headgate.runtime.metrics import require_metrics
 from headgate.runtime.mode import Mode, mode_named
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.objective_file import read_objective
+from headgate.runtime.settings_file import with_settings_file
 from headgate.runtime.shadows import refuse_alike
 from headgate.runtime.switch import PolicySwitch, RuleFileWatch
 from headgate.runtime.wiring import wire
@@ -153,13 +155,13 @@ class Autoscaler:
 def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     spark: SparkSession | StreamingContext,
     objective: str | Objective | Mapping[str, JSON] | Path = "latency p95 < 10s",
-    policy: str | PolicyMaker = DEFAULT_POLICY,
+    policy: str | PolicyMaker | None = None,
     executors: tuple[int, int] | None = None,
     *,
     price: float | None = None,
     job: str | None = None,
     queries: Sequence[str] | None = None,
-    settings: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | str | Path | None = None,
     guards: Mapping[str, object] | None = None,
     constraints: str | Path | RulePolicy | None = None,
     metrics: Mapping[str, MetricSource] | None = None,
@@ -181,7 +183,8 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
       how long it holds, a day where nothing is said, and what all executors may cost
     - ``price``: what an executor costs for an hour, in the unit of that cost
     - ``policy``: a name from ``headgate policies`` or a policy that is set up, such as ``Rules.from_file(…)``;
-      ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
+      autopilot where nothing is said. ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
+    - ``settings`` may also be the path of a settings file, which ``headgate lab tune`` writes: it says which policy
     - ``constraints``: a rule file of constraints, which hold whatever the policy decides
     - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name, or
       ``headgate.rules.Observed("name", "column")`` of a ``df.observe``
@@ -199,12 +202,16 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``take_over``: stop Spark's own dynamic allocation, or another autoscaler of this session, instead of refusing it
     - ``drain_timeout``: how long an executor may take to leave before it is killed
     """
-    from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
+    with needing("autoscale"):
+        from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
 
     goal = goal_of(objective, executors, price)
     clock = SystemClock()
     # Everything that can be wrong with the arguments is found out before the session is touched.
+    named, settings, guards = with_settings_file(policy, settings, guards)
+    policy = DEFAULT_POLICY if named is None else named
     chosen = preview_policy(policy, goal, settings, seed)
+    require_rules(chosen)
     guards_for(chosen, guards)
     chosen_mode = mode_named(mode)
     beside = [preview_policy(shadow, goal, None, seed) for shadow in shadows]

@@ -92,6 +92,8 @@ class ControlLoop:
         self._saved_s = clock.now()
         self._resuming: tuple[Guard, ...] = ()
         self._journal_failed = False
+        self.journal_fault: str | None = None
+        """Why entries are missing from the journal, if any are: what was said when it could first not be written."""
 
     def _subscribe(self, policy: Policy) -> None:
         self._collector.subscribe({*getattr(policy, "subscriptions", ()), *self.shadows.subscriptions})
@@ -170,8 +172,12 @@ class ControlLoop:
             self.note("observe-failed", _told(error), at_s=now)
             return None
         observation = self.history.observations[-1]
-        self._write(lambda journal: journal.observed(observation))
+        self.saw(observation)
         return observation
+
+    def saw(self, observation: Observation) -> None:
+        """Journal what was seen."""
+        self._write(lambda journal: journal.observed(observation))
 
     def _decide(self, now: Instant, observation: Observation) -> Decision:
         try:
@@ -253,6 +259,7 @@ class ControlLoop:
             if not self._journal_failed:
                 logger.error("the journal cannot be written, going on without it: %s", error)
             self._journal_failed = True
+            self.journal_fault = self.journal_fault or str(error)
         else:
             self._journal_failed = False
 

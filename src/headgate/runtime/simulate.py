@@ -47,6 +47,8 @@ Model: TypeAlias = Literal["queue", "micro-batch"] | MicroBatch
 
 MODELS = ("queue", "micro-batch")
 DEFAULT_INTERVAL_S = 5.0
+MOST_OBSERVATIONS = 250_000
+"""Two weeks of the usual interval: of longer runs, plots and series have fewer points."""
 Progress: TypeAlias = Callable[[float], None]
 """Is told now and then what share of the run is done, from 0 to 1."""
 
@@ -62,6 +64,8 @@ class SimulationResult:
     """What the policy had learned by the end."""
     shadows: Mapping[str, ShadowStory] = field(default_factory=dict)
     """Where shadows would have decided otherwise, by their names."""
+    journal_fault: str | None = None
+    """Why entries are missing from the journal, if any are."""
 
     @property
     def observations(self) -> list[Observation]:
@@ -196,7 +200,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         mode=mode_named(mode),
         shadows=[policy_with_files(shadow, context) for shadow in shadows],
     )
-    record, differences = RunRecord(objective), Differences()
+    record, differences = RunRecord(objective, most=MOST_OBSERVATIONS), Differences()
     if shadows:
         loop.shadow_watchers.append(differences)
     loop.watchers.append(record)
@@ -207,11 +211,10 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     final = loop.history.observations[-1]
     record(final, None)
     record.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
-    if journal is not None:
-        journal.observed(final)
+    loop.saw(final)
     loop.save_state()
     loop.note("stopped", f"after {seconds:g} simulated seconds")
-    return SimulationResult(run, record, loop.policy.snapshot(), differences.told())
+    return SimulationResult(run, record, loop.policy.snapshot(), differences.told(), loop.journal_fault)
 
 
 def fixed_size_comparison(
@@ -245,7 +248,8 @@ def _run(
 ) -> None:
     # Rounded, because 1.1 / 0.1 is a little more than 11.
     cycles = math.ceil(round(seconds / interval_s, 9))
-    told_every = max(1, cycles // 100)
+    # In a long run a hundredth may take minutes; somebody waits to see that it goes on.
+    told_every = max(1, min(cycles // 100, 500))
     for cycle in range(cycles):
         engine.advance(cycle * interval_s)
         loop.tick()

@@ -110,6 +110,19 @@ def _violated(course: Course, slo: Slo) -> Rows | None:
             return course.behind
 
 
+UNDECIDED = frozenset({"no-data", "no-model", "no-reading-yet", "no-rules"})
+"""Codes of holds by which a policy says that it has nothing to go by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """How long a policy had nothing to go by."""
+
+    reason: str
+    until_s: float | None
+    """Seconds from the start of the run; ``None``: to its end."""
+
+
 class RunRecord:
     """Keeps what a report needs of a run. It is a watcher: add it to a loop's ``watchers``.
 
@@ -117,15 +130,21 @@ class RunRecord:
 
     Of the decisions it keeps those that changed a size, and the first of each row of equal ones that recommended one,
     or in which a guard stopped or altered what the policy proposed. A journal keeps them all.
+
+    Of more observations than ``most`` every other one is let go, as often as it takes: a run may last for years, and
+    what is scored is the truth, which does not depend on them.
     """
 
-    def __init__(self, objective: Objective, operator: str = "job") -> None:
+    def __init__(self, objective: Objective, operator: str = "job", *, most: int | None = None) -> None:
         self.objective = objective
         self.operator = operator
         self.truth: Course | None = None
+        self._most = most
         self.observations: list[Observation] = []
         self.decisions: list[Decision] = []
         self._altered: tuple[int, int, str] | None = None
+        self._why_undecided: str | None = None
+        self._decided_s: float | None = None
         self._counted = 0
         """Observations that the budget and the purse have counted: they do so when they are asked."""
         self._budget = BudgetKeeper(objective.slo_of(operator))
@@ -134,9 +153,15 @@ class RunRecord:
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is not None:
             self.observations.append(observation)
+            if self._most is not None and len(self.observations) > self._most:
+                self._thin_out()
         verdict = None if decision is None else decision.verdicts.get(self.operator)
         if decision is None or verdict is None:
             return
+        if self._decided_s is None and verdict.code in UNDECIDED:
+            self._why_undecided = verdict.reason
+        elif self._decided_s is None:
+            self._decided_s = decision.at_s
         altered = None
         is_advice = verdict.change != 0 and decision.role is not Role.ACTING
         if verdict.proposed != verdict.target or is_advice:
@@ -152,6 +177,12 @@ class RunRecord:
         """When the run began, on the loop's clock."""
         return self.observations[0].at_s if self.observations else 0.0
 
+    def undecided(self) -> Undecided | None:
+        """How long the policy could not decide, and why; ``None`` where it could from the start."""
+        if self._why_undecided is None:
+            return None
+        return Undecided(self._why_undecided, None if self._decided_s is None else self._decided_s - self.start_s)
+
     def standing(self) -> Standing:
         """How the error budget of this run stands by what was read, and what it has cost."""
         self._count()
@@ -161,6 +192,11 @@ class RunRecord:
             {} if budget is None else {self.operator: budget},
             None if self._purse is None else self._purse.spending(at_s),
         )
+
+    def _thin_out(self) -> None:
+        self._count()  # Budgets have seen them all.
+        del self.observations[1:-1:2]
+        self._counted = len(self.observations)
 
     def _count(self) -> None:
         for observation in islice(self.observations, self._counted, None):

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from headgate.core.errors import EngineError, InputError
+from headgate.core.extras import needing
 from headgate.local.machine import LOOPBACK, problem_with_port
 
 if TYPE_CHECKING:
@@ -21,12 +22,8 @@ class LoopbackServer:
     """Serves at ``url`` inside its block; a free port is taken where none is given."""
 
     def __init__(self, api: FastAPI, port: int = 0) -> None:
-        try:
+        with needing("a controller"):
             import uvicorn
-        except ImportError as error:
-            raise InputError(
-                "a controller needs the package uvicorn; install it with: pip install 'headgate[service]'."
-            ) from error
         if port and (problem := problem_with_port(port)):
             raise InputError(f"port {port} of {LOOPBACK} cannot be used: {problem}.")
         self._socket = socket.socket()

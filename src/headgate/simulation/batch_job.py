@@ -110,6 +110,7 @@ class MicroBatchJob:
         self._started_available_s = 0.0
         """Seconds of slots up to the start of the newest batch."""
         self._resized_s = 0.0
+        self._still_until_s = 0.0
         self._joining: list[Warmed] = []
         self._warmed: list[Warmed] = []
         self._read: Sample | None = None
@@ -293,6 +294,18 @@ class MicroBatchJob:
             self._joining += [Warmed(now, first_task_s)] * joining
         # An instance is free to go when the last of its slots is.
         return [max(drained_s[first : first + cores]) for first in range(0, len(drained_s), cores)]
+
+    def stand_still(self, until_s: Instant) -> None:
+        """Nothing is done from now on until then, as while a job is started again; a batch that runs goes on then."""
+        more_s = until_s - max(self._now_s, self._still_until_s)
+        if more_s <= 0:
+            return
+        self._still_until_s = until_s
+        if self._batch is None:
+            self._next_start_s = max(self._next_start_s, until_s)
+        else:
+            self._batch.work.resize(self._now_s, self._ready * self._model.cores, more_s)
+            self._batch.warming = True
 
     def warmed(self, operator: str) -> Sequence[Warmed]:
         warmed, self._warmed = self._warmed, []

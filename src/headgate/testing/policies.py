@@ -2,6 +2,8 @@
 
 >>> check_policy("static")
 
+A policy of yours is given as its class, ``check_policy(MyPolicy)``, with the defaults of its settings.
+
 Each check takes a factory and raises ``ContractViolation`` where the contract is broken; to run them one by one:
 
     @pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)
@@ -16,17 +18,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from headgate.core.contracts import Policy
-from headgate.core.errors import StateError
+from headgate.core.errors import InputError, StateError
 from headgate.core.step import step
 from headgate.core.types import JSON, METRIC_FIELDS, Decision, Instances, Instant, Observation, Proposal, Sample
 from headgate.core.units import format_duration
 from headgate.core.window import History, Window
 from headgate.policies import Context, make_policy
+from headgate.policies.frame.base import AnyPolicy, PolicyBase
+from headgate.policies.frame.settings import make_settings
 from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.testing.contract import ContractViolation, ensure
 from headgate.testing.scenarios import SCENARIOS, Scenario, ScenarioRun
@@ -38,11 +43,43 @@ _STALE_S = 7200.0
 _CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def check_policy(policy: str | PolicyFactory) -> None:
-    """Run every check on a policy, given by its registered name or by a factory."""
-    factory = named_policy(policy) if isinstance(policy, str) else policy
+def check_policy(policy: str | type[AnyPolicy] | PolicyFactory) -> None:
+    """Run every check on a policy, given by its registered name, by its class or by a factory."""
+    factory = _factory_of(policy)
     for check in POLICY_CHECKS:
         check(factory)
+
+
+def _factory_of(policy: Any) -> PolicyFactory:
+    if isinstance(policy, str):
+        return named_policy(policy)
+    if isinstance(policy, type) and issubclass(policy, PolicyBase) and _takes(policy, 2):
+        return _of_class(policy)
+    if not (callable(policy) and _takes(policy, 1)):
+        raise InputError(
+            f"{getattr(policy, '__name__', repr(policy))} cannot be checked; give the name of a policy, a class that "
+            "extends PolicyBase, or a function that makes a policy from a context."
+        )
+    factory: PolicyFactory = policy
+    return factory
+
+
+def _takes(made_by: Callable[..., object], count: int) -> bool:
+    """Whether it can be called with so many arguments."""
+    try:
+        signature(made_by).bind(*range(count))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _of_class(kind: type[AnyPolicy]) -> PolicyFactory:
+    """The factory of a class, with its default settings."""
+    lacking = [name for name in ("name", "summary", "Settings") if not hasattr(kind, name)]
+    lacking += sorted(getattr(kind, "__abstractmethods__", ()))
+    if lacking:
+        raise InputError(f"{kind.__name__} cannot be checked; a policy needs {', '.join(lacking)}.")
+    return lambda context: kind(make_settings(kind.Settings, kind.name, {}), context)
 
 
 def named_policy(name: str) -> PolicyFactory:

@@ -12,14 +12,16 @@ from statistics import NormalDist
 
 from headgate.core.errors import InputError
 from headgate.workloads.contract import Workload
+from headgate.workloads.day_load import DayLoad
 from headgate.workloads.draws import draws
-from headgate.workloads.numbers import plain, require_length, require_rate
+from headgate.workloads.numbers import MOST_PER_S, plain, require_length, require_rate
 from headgate.workloads.steps import Steps
 
 PIECE_S = 1.0
 """Where one part of a sum rises and another falls, nobody knows when the sum turns; it is looked at in such pieces."""
 DEFAULT_EVERY_S = 60.0
-_BLOCK = 1024
+_BLOCK = 64
+"""Factors that are drawn at once; many runs are so short that they need only a few."""
 _STREAM = 1
 _NORMAL = NormalDist()
 _HALVINGS = 60
@@ -63,6 +65,10 @@ class Scaled:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.factor) and self.factor >= 0):
             raise InputError(f"a load times {plain(self.factor)} is not allowed; a factor is finite and not below 0.")
+        # A factor of a factor may be large as well; their product is what counts.
+        whole = self.factor * (self.load.factor if isinstance(self.load, Scaled) else 1.0)
+        if whole > MOST_PER_S:
+            raise InputError(f"a load times {whole:g} is not allowed; a factor is at most {MOST_PER_S:g}.")
 
     def rate_per_s(self, at_s: float) -> float:
         return self.factor * self.load.rate_per_s(at_s)
@@ -222,8 +228,10 @@ class Noisy(Modified):
 
 
 def reseeded(workload: Workload, by: int) -> Workload:
-    """The same with other noise: every seed in it is so much higher."""
+    """The same with other noise, and another day where it is a day: every seed in it is so much higher."""
     match workload:
+        case DayLoad():
+            return workload.reseeded(by)
         case Sum(parts=parts):
             return Sum(tuple(reseeded(part, by) for part in parts))
         case Noisy(load=load, seed=seed):
@@ -254,7 +262,7 @@ def end_of(workload: Workload) -> float | None:
             return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _factors(seed: int, spread: float, block: int) -> tuple[float, ...]:
     chances = draws(seed, _STREAM, block * _BLOCK, _BLOCK)
     # A chance of exactly 0 would be infinitely far from the middle.

@@ -38,6 +38,11 @@ def read_csv(path: str | Path, columns: LoadColumns | None = None) -> Steps:
                 place = f"{file_name} line {reader.line_num}"
                 if len(row) <= max(time_column, amount_column):
                     raise InputError(f"{place} has {len(row)} columns; the header has more.")
+                if len(row) > len(names):
+                    raise InputError(
+                        f"{place} has {len(row)} columns; the header has {len(names)}. Numbers are written with a "
+                        "point, such as 1.5."
+                    )
                 told = row[time_column].strip()
                 rows.append(Row.of(place, told, timestamps.seconds(place, told), row[amount_column]))
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:

@@ -8,11 +8,16 @@ import numpy as np
 
 from headgate.core.errors import InputError
 
+MOST_PER_S = 1e15
+"""Beyond it counts of records have no exact form in a float, and sums of them soon have none at all."""
 
-def require_rate(key: str, rate_per_s: float) -> None:
-    """Refuse a rate that is negative, infinite or not a number."""
+
+def require_rate(key: str, rate_per_s: float, most: float = MOST_PER_S) -> None:
+    """Refuse a rate that is negative, infinite, beyond what can be counted, or not a number."""
     if not (math.isfinite(rate_per_s) and rate_per_s >= 0):
         raise InputError(f"{key}={plain(rate_per_s)} is not allowed; a rate must be finite and not negative.")
+    if rate_per_s > most:
+        raise InputError(f"{key}={rate_per_s:g} is not allowed; a rate is at most {most:g} records per second.")
 
 
 def require_time(key: str, at_s: float) -> None:

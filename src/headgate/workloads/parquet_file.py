@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headgate.core.errors import InputError
+from headgate.core.extras import needing
 from headgate.workloads.load_columns import LoadColumns
 from headgate.workloads.recorded_rows import Row, steps_of
 from headgate.workloads.steps import Steps
@@ -17,13 +18,9 @@ from headgate.workloads.timestamps import Timestamps
 
 def read_parquet(path: str | Path, columns: LoadColumns | None = None) -> Steps:
     """The load in a file or folder; whatever is wrong with it is said in one sentence with the row."""
-    try:
+    with needing("a Parquet file"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise InputError(
-            "a Parquet file needs pyarrow, which is not installed: pip install 'headgate[spark]'."
-        ) from error
     path, columns = Path(path), columns or LoadColumns()
     file_name = f"workload file {str(path)!r}"
     if not path.exists():

@@ -20,6 +20,7 @@ from headgate.core.key_texts import key_texts
 from headgate.core.units import parse_duration_s
 from headgate.workloads.contract import Workload
 from headgate.workloads.csv_file import read_csv
+from headgate.workloads.day_load import DayLoad
 from headgate.workloads.expression import is_expression, parse_expression
 from headgate.workloads.levels_file import read_levels
 from headgate.workloads.load_columns import KEYS, LoadColumns
@@ -70,8 +71,11 @@ _FILES = {"csv": "csv:PATH", "parquet": "parquet:PATH", "levels": "levels:PATH"}
 _TRACE = "trace"
 _TRACE_KEYS = {"peak": _rate, "from": parse_duration_s, "lasting": parse_duration_s}
 _TRACE_EXAMPLE = "trace:wc98,peak=500,from=2h,lasting=10m"
+_DAY = "day"
+_DAY_KEYS = ("peak", "lasting", "seed")
+_DAY_EXAMPLE = "day:waves,peak=500,lasting=8h"
 
-WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), *_FILES.values(), _TRACE_EXAMPLE)
+WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), *_FILES.values(), _TRACE_EXAMPLE, _DAY_EXAMPLE)
 """One specification of each shape, for help texts."""
 
 
@@ -113,8 +117,10 @@ def _simple(spec: str, folder: Path) -> Workload:
         return _file(spec, name, rest, folder)
     if name == _TRACE:
         return _trace(spec, rest)
+    if name == _DAY:
+        return _day(spec, rest)
     if name not in _SHAPES:
-        raise UnknownNameError("workload", name, (*_SHAPES, *_FILES, _TRACE))
+        raise UnknownNameError("workload", name, (*_SHAPES, *_FILES, _TRACE, _DAY))
     shape = _SHAPES[name]
     if not colon or not rest:
         raise InputError(f"workload {spec!r} says no more than its shape; write for example {shape.example}.")
@@ -169,3 +175,18 @@ def _trace(spec: str, rest: str) -> Workload:
     values = key_texts("workload", spec, _TRACE, _TRACE_KEYS, _TRACE_EXAMPLE, further) if further else {}
     given = {key: convert(values[key]) for key, convert in _TRACE_KEYS.items() if key in values}
     return trace_load(trace, peak=given.get("peak"), from_s=given.get("from", 0.0), lasting_s=given.get("lasting"))
+
+
+def _day(spec: str, rest: str) -> Workload:
+    """A day of a load by its name, scaled to a peak."""
+    load, _, further = (part.strip() for part in rest.partition(","))
+    if not load:
+        raise InputError(f"workload {spec!r} names no load; write for example {_DAY_EXAMPLE}.")
+    values = key_texts("workload", spec, _DAY, _DAY_KEYS, _DAY_EXAMPLE, further) if further else {}
+    if "peak" not in values:
+        raise InputError(f"workload {spec!r} lacks peak; write for example {_DAY_EXAMPLE}.")
+    lasting_s = parse_duration_s(values["lasting"]) if "lasting" in values else None
+    seed = values.get("seed", "0")
+    if not seed.isdigit():
+        raise InputError(f"workload {spec!r} has the seed {seed!r}; a whole number that is not negative is needed.")
+    return DayLoad(load, _rate(values["peak"]), lasting_s=lasting_s, seed=int(seed))

@@ -19,6 +19,7 @@ from statistics import median
 
 from headgate.core.errors import InputError
 from headgate.core.units import format_duration
+from headgate.workloads.numbers import MOST_PER_S
 from headgate.workloads.steps import Steps
 
 GAP = 1.5
@@ -52,6 +53,8 @@ def amount_of(place: str, value: object) -> float | None:
         return None
     if not (math.isfinite(amount) and amount >= 0):
         raise InputError(f"{place} has the amount {text!r}; a number that is not negative is needed.")
+    if amount > MOST_PER_S:
+        raise InputError(f"{place} has the amount {text!r}; at most {MOST_PER_S:g} is allowed.")
     return amount
 
 
@@ -81,6 +84,11 @@ def steps_of(file: str, rows: Sequence[Row], *, is_count: bool, repair: bool, an
         amount = row.amount or 0.0
         bounds_s.append(at_s + lasts_s)
         rates.append(amount / lasts_s if is_count else amount)
+        if rates[-1] > MOST_PER_S:
+            raise InputError(
+                f"{row.place} has {row.amount_told} records in {lasts_s:g} s; at most {MOST_PER_S:g} in one "
+                "are allowed."
+            )
         if lasts_s < length_s:
             bounds_s.append(at_s + length_s)
             rates.append(0.0)

@@ -30,7 +30,7 @@ class Steps:
             if not before_s < after_s < math.inf:
                 raise InputError(f"time {after_s} after {before_s} is not allowed; times must be finite and increase.")
         for rate in rates:
-            require_rate("rate", rate)
+            require_rate("rate", rate, math.inf)  # What was recorded in no time at all has almost no end.
         self._times_s = list(times_s)
         self._rates = list(rates)
         widths_s = (after_s - before_s for before_s, after_s in pairwise(times_s))

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+import json
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.core.errors import InputError
+from headgate.core.errors import EngineError, InputError
 from headgate.lab.experiments.carry import DECISIVE, FIGURES, carry_out
 from headgate.lab.experiments.case import Case
-from headgate.lab.experiments.parts import carry_out_all, count_rows, packed, read_parts, schema, write_part
+from headgate.lab.experiments.parts import (
+    carry_out_all,
+    count_rows,
+    own_code,
+    packed,
+    read_parts,
+    schema,
+    work_in,
+    write_part,
+)
 from headgate.runtime.summary import Summary
 from tests.lab.experiments.matrices import ASKED, SMALL, first_case, row
 
@@ -51,6 +61,7 @@ def test_a_case_is_the_same_after_its_way_as_text(case: Case) -> None:
     again = Case.from_json(case.to_json())
     assert again == case
     assert again.key == case.key
+    assert json.loads(case.to_json()) == {"version": 1, **asdict(case)}
 
 
 @given(CASES)
@@ -139,3 +150,12 @@ def test_a_broken_file_is_told_or_thrown_away(tmp_path: Path) -> None:
 def test_the_decisive_code_is_there() -> None:
     home = Path(__file__).parents[3] / "src/headgate"
     assert [name for name in DECISIVE if not (home / name).exists()] == []
+
+
+def test_a_worker_with_other_code_makes_no_rows(tmp_path: Path) -> None:
+    texts = [packed(0, first_case())]
+    with pytest.raises(EngineError, match=f"another than the command's .{own_code()} instead of 0123.; have the same"):
+        carry_out_all(texts, str(tmp_path), str(tmp_path), code="0123")
+    assert not list(tmp_path.iterdir())
+    assert work_in(tmp_path, tmp_path)(texts) == 1
+    assert count_rows(tmp_path) == 1

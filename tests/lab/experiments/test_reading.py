@@ -80,6 +80,15 @@ def test_an_experiment_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert [case.seed for case in cases[:2]] == [3, 5]
 
 
+def test_a_workload_may_name_the_jobs_it_is_run_with(tmp_path: Path) -> None:
+    found = read(tmp_path, changed("scale: 3", "jobs: [batches]"))
+    assert (found.workloads[0].jobs, found.workloads[1].jobs) == (None, ("batches",))
+    cases = list(found.cases())
+    assert len(cases) == len(found) == 18, "three pairs, three policies, two seeds"
+    pairs = dict.fromkeys((case.workload, case.job) for case in cases)
+    assert list(pairs) == [("constant:20", "queue 10/s"), ("constant:20", "batches"), ("mine", "batches")]
+
+
 def test_a_service_model_bends_up_to_the_bound_of_each_objective(tmp_path: Path) -> None:
     text = changed("  - rate: 10\n", '  - service: "saturating:rate=10,contention=0.5,pause=30s,startup=1m"\n')
     found = read(tmp_path, text.replace("    startup: 30s\n", "", 1))
@@ -133,6 +142,11 @@ def test_a_service_model_bends_up_to_the_bound_of_each_objective(tmp_path: Path)
         (changed("max: 8", "max: 0"), 26, "max: found '0', expected a whole number of at least 1."),
         (changed("[3, 5]", "0"), 28, "repeats: found '0', expected a whole number of at least 1."),
         (changed("[3, 5]", "[3, 3]"), 28, "repeats: found a seed twice or none"),
+        (changed("scale: 3", "jobs: batches"), 5, "jobs: found 'batches', expected a list"),
+        (changed("scale: 3", "jobs: []"), 5, "jobs: found a name twice or none"),
+        (changed("scale: 3", "jobs: [batches, batches]"), 5, "jobs: found a name twice or none"),
+        (changed("scale: 3", "jobs: [[batches]]"), 5, "jobs: found a list, expected the name of a job"),
+        (changed("scale: 3", "jobs: [batch]"), 5, "jobs: unknown job 'batch', did you mean 'batches'?"),
     ],
 )
 def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: str, line: int, told: str) -> None:

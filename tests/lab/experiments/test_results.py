@@ -88,7 +88,7 @@ def test_a_folder_is_gone_on_with_by_the_same_experiment_only(tmp_path: Path, mo
 
 def test_results_are_shown_within_80_columns(tmp_path: Path) -> None:
     folder = lab_folder(tmp_path / "lab", ROWS).path
-    shown = headgate("lab", "results", str(folder)).stdout
+    shown = headgate("lab", "results", str(folder), width=80).stdout
     assert max(len(line) for line in shown.splitlines()) <= 80
     lines = [line.split() for line in shown.splitlines()]
     assert ["good", "3/3", "2.04", "±", "0.02", "1", "best"] in lines
@@ -119,7 +119,7 @@ def test_two_lab_runs_side_by_side_have_their_differences_marked(tmp_path: Path)
     before = lab_folder(tmp_path / "before", ROWS).path
     cheaper = [*(row(place, "good", 1.5 + place / 100) for place in range(3, 6)), *ROWS[6:9], row(13, "new", 1.0)]
     after = lab_folder(tmp_path / "after", cheaper).path
-    shown = headgate("lab", "results", str(after), "--against", str(before)).stdout
+    shown = headgate("lab", "results", str(after), "--against", str(before), width=80).stdout
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert any(line.startswith("good 2.04 → 1.54 * 1 → 1") for line in lines), shown
     assert any(line.startswith("near 2.05 → 2.05 1 → 1") for line in lines), shown

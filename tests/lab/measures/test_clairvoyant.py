@@ -11,12 +11,13 @@ from headgate.core.course import Course
 from headgate.forecast.contract import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
 from headgate.lab.promises.cells import BOUNDS, JOB, clairvoyant_seconds
-from headgate.lab.promises.loads import SERVICE_RATE_PER_S, STEP_S, make_load
+from headgate.lab.promises.loads import SERVICE_RATE_PER_S, make_load
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
 from headgate.simulation.service_models import parse_service_model
 from headgate.workloads import parse_workload
+from headgate.workloads.day_shapes import STEP_S
 from headgate.workloads.steps import Steps
 
 RATE_PER_S = 10.0

@@ -116,6 +116,35 @@ def test_elasticity_is_told_in_shares_and_perfect_supply_has_none(supply: list[i
     assert (exact.under_time_pct, exact.over_time_pct, exact.instability_pct) == (0, 0, 0)
 
 
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=2, max_size=30))
+def test_elasticity_is_that_of_the_published_sums(minutes: list[tuple[int, int]]) -> None:
+    """Herbst et al., Ready for Rain?, 2016, with a point for each minute."""
+    supply, demand = (list(values) for values in zip(*minutes, strict=True))
+    length = len(minutes)
+    sizes = rows(((60 * at, 60 * at + 60, size, 0) for at, size in enumerate(supply)), 4)
+    edges_s = np.array([60.0 * at for at in range(length + 1)])
+    found = elasticity(sizes, edges_s, np.array(demand, float))
+    moved = [
+        min(abs(np.sign(supply[at] - supply[at - 1]) - np.sign(demand[at] - demand[at - 1])), 1)
+        for at in range(1, length)
+    ]
+    sums = [
+        sum(max(d - s, 0) / d for s, d in minutes) / length,
+        sum(max(s - d, 0) / d for s, d in minutes) / length,
+        sum(max(np.sign(d - s), 0) for s, d in minutes) / length,
+        sum(max(np.sign(s - d), 0) for s, d in minutes) / length,
+        sum(moved) / (length - 1),
+    ]
+    assert found.instability_pct is not None
+    assert [
+        found.under_accuracy_pct,
+        found.over_accuracy_pct,
+        found.under_time_pct,
+        found.over_time_pct,
+        found.instability_pct,
+    ] == pytest.approx([100 * value for value in sums])
+
+
 def test_supply_that_goes_the_other_way_is_unstable() -> None:
     sizes = rows([(0, 60, 1, 1), (60, 120, 2, 2), (120, 180, 1, 1), (180, 240, 1, 1)], 4)
     found = elasticity(sizes, np.array([0.0, 60.0, 120.0, 180.0, 240.0]), np.array([3.0, 2.0, 1.0, 1.0]))

@@ -13,11 +13,13 @@ from headgate.lab.promises.cells import Run, clairvoyant_seconds, first_size, ru
 from headgate.lab.promises.clairvoyant import clairvoyant_sizes
 from headgate.lab.promises.goals import goal_rows
 from headgate.lab.promises.kept import KeptRuns
-from headgate.lab.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, STEP_S, Load, load_names, make_load
+from headgate.lab.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, Load, load_names, make_load
 from headgate.lab.promises.matrix import CONTENDERS, FIXED, OURS, Cell
 from headgate.lab.promises.tables import is_kept, notes_of, plots_of, rows_of
 from headgate.policies import policy_names
 from headgate.simulation.micro_batch import MicroBatch
+from headgate.workloads.day_load import make_day
+from headgate.workloads.day_shapes import STEP_S
 
 
 def flat(instances: float, minutes: int = 60) -> Load:
@@ -39,6 +41,7 @@ def test_a_made_up_load_is_scaled_and_the_same_each_time(name: str) -> None:
     minutes = load.rates_per_s.reshape(-1, round(60 / STEP_S)).mean(axis=1)
     assert np.quantile(minutes, 0.995) == pytest.approx(PEAK_INSTANCES * SERVICE_RATE_PER_S, rel=0.02)
     make_load.cache_clear()
+    make_day.cache_clear()
     assert np.array_equal(make_load(name, 1).rates_per_s, load.rates_per_s)
     assert not np.array_equal(make_load(name, 2).rates_per_s, load.rates_per_s)
     assert load.workload.arrivals(0.0, load.seconds) == pytest.approx(load.rates_per_s.sum() * STEP_S)

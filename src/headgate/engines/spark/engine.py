@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from headgate.core.errors import EngineError
+from headgate.core.errors import EngineError, InputError
 from headgate.core.metrics import Observed
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
@@ -239,9 +239,19 @@ class SparkEngine:
 
 def application_id(job: SparkSession | StreamingContext) -> str:
     """What tells one Spark application from another."""
-    return str(job.sparkContext.applicationId)
+    return str(_session(job).sparkContext.applicationId)
 
 
 def application_name(job: SparkSession | StreamingContext) -> str:
     """What its user calls it."""
-    return str(job.sparkContext.appName)
+    return str(_session(job).sparkContext.appName)
+
+
+def _session(job: SparkSession | StreamingContext) -> SparkSession | StreamingContext:
+    # A session of Spark Connect has none either.
+    if not hasattr(job, "sparkContext"):
+        raise InputError(
+            f"{job!r} cannot be scaled; give this driver's own SparkSession, not one of Spark Connect, or a "
+            "StreamingContext."
+        )
+    return job

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from headgate.core.errors import EngineError
 from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.offsets import Offsets, distance, numbers_in, partitions_of
@@ -72,7 +73,9 @@ class QueryReadings:
     @property
     def inside(self) -> Inside:
         """What is worth asking of its tasks, as far as the newest batch tells."""
-        uneven = len(self._sources) == 1 and self._sources[0].planned_skew > UNEVEN
+        # Where tasks read other rows besides, or these twice, how many they have read tells nothing of a share.
+        readers = sum(source.set_up.readers for source in self._sources)
+        uneven = readers == 1 and self._sources[0].planned_skew > UNEVEN
         return Inside(self._running.rows_per_task > self._query.rows_at_once, uneven)
 
     def update(self, now: Instant, query: Query, jobs: Sequence[Job] = (), asked: Sequence[Asked] = ()) -> list[Batch]:
@@ -136,13 +139,16 @@ class QueryReadings:
         self._planning_s = took_ms.get("latestOffset", 0) / 1000
         planned_s = started_s + self._planning_s
         reports = progress.body["sources"]
+        if len(reports) != len(self._sources):  # What is not told to be done would wait for ever.
+            told = f"query {self.name!r} has {len(self._sources)} sources, and Spark reports of {len(reports)}"
+            raise EngineError(f"{told}; its readings cannot be trusted.")
         if "addBatch" not in took_ms:
-            for source, report in zip(self._sources, reports, strict=False):
+            for source, report in zip(self._sources, reports, strict=True):
                 if (latest := _offset(report, "latestOffset")) is not None:
                     source.curve.add(planned_s, latest)
             return None
         records, late, oldest_s = 0.0, 0.0, None
-        for source, report in zip(self._sources, reports, strict=False):
+        for source, report in zip(self._sources, reports, strict=True):
             start, end = _offset(report, "startOffset"), _offset(report, "endOffset")
             rows = float(report["numInputRows"])
             if end is None:

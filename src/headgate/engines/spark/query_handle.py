@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -73,13 +75,16 @@ class QueryHandle:
     # ------------------------------------------------------------------------------------------------- how it is set up
 
     def _is_set_up(self) -> bool:
-        if not self._sources:
-            sources = self._query.sources()
-            self._sources = [] if sources is None else [sources.apply(index) for index in range(sources.size())]
-            self._set_up = self._read_set_up(len(self._sources)) if self._sources else ()
+        if not self._sources and (read := self._query.sources()) is not None:
+            # One that is read at two places of a query, as by a self-join, is listed twice; offsets, progress and the
+            # checkpoint's folders know it once, in the order of this.
+            distinct = read.distinct()
+            self._sources = [distinct.apply(index) for index in range(distinct.size())]
+            self._set_up = self._read_set_up([int(distinct.indexOf(read.apply(place))) for place in range(read.size())])
         return bool(self._sources)
 
-    def _read_set_up(self, count: int) -> tuple[Source, ...]:
+    def _read_set_up(self, places: Sequence[int]) -> tuple[Source, ...]:
+        """How each source was set up; ``places`` says which one is read at each place of the plan."""
         leaves = self._query.analyzedPlan().collectLeaves()
         found = []
         for index in range(leaves.size()):
@@ -89,8 +94,11 @@ class QueryHandle:
                 found.append(Source(str(leaf.sourceName()), {str(key): str(options[key]) for key in options}))
             elif leaf.isStreaming():
                 found.append(Source(str(leaf.getClass().getSimpleName())))
-        # A source that is used twice is one source; which of several it is then cannot be told.
-        return tuple(found) if len(found) == count else (Source("unknown"),) * count
+        if len(found) != len(places):
+            found = [Source("unknown")] * len(places)  # Which of them is which cannot be told.
+        return tuple(
+            replace(found[places.index(index)], readers=places.count(index)) for index in range(len(self._sources))
+        )
 
     def _find_rows_at_once(self, progresses: tuple[Progress, ...]) -> float:
         """How many rows a task puts out at once, by the plan of a batch that has run."""

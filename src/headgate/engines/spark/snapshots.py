@@ -18,6 +18,8 @@ class Source:
     kind: str
     """As in ``readStream.format(…)``: kafka, rate, …"""
     options: Mapping[str, str] = field(default_factory=dict)
+    readers: int = 1
+    """Places of the query that read it, as both sides of a self-join do. Its records count once all the same."""
 
     def first_offsets(self, end: Offsets | None) -> dict[Partition, float]:
         """Where its very first batch begins, which Spark does not tell; ``end`` is where that batch ends."""

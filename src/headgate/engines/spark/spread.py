@@ -30,6 +30,9 @@ POLL_S = 0.2
 TASKS_PER_CORE = 8
 """So that a core which is done early finds more to do."""
 MOST_PER_TASK = 50
+CLUSTER_CORES = 16
+"""Executors come after the session: at its begin, it does not know how many cores a cluster has."""
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 @contextmanager
@@ -50,13 +53,23 @@ def _settings(master: str) -> dict[str, str]:
         # Workers of another process find the package where this one has it.
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(_HOME), *_own_path()]),
     }
-    if master.startswith("local"):
+    if is_on_this_machine(master):
         chosen |= {
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
             "spark.driver.extraJavaOptions": " ".join(QUICK_START),
+            "spark.executor.extraJavaOptions": " ".join(QUICK_START),
         }
     return chosen
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Whether nobody on another machine needs to reach the driver.
+
+    >>> [is_on_this_machine(url) for url in ("local[2]", "spark://127.0.0.1:7077", "spark://lab:7077", "yarn")]
+    [True, True, False, False]
+    """
+    return master.startswith(("local", f"spark://{LOOPBACK}:"))
 
 
 def _own_path() -> list[str]:
@@ -85,7 +98,10 @@ def spread(
     An interrupt, or an error of ``watch``, cancels what has not been done yet.
     """
     context = session.sparkContext
-    count = tasks or tasks_for(len(texts), context.defaultParallelism)
+    cores = context.defaultParallelism
+    if not str(context.master).startswith("local"):
+        cores = max(cores, CLUSTER_CORES)
+    count = tasks or tasks_for(len(texts), cores)
 
     def on_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         done = work(text for batch in batches for text in batch.column(0).to_pylist())
@@ -107,7 +123,7 @@ def spread(
         try:
             return job.result()
         except Exception as error:
-            raise EngineError(f"Spark could not carry it out: {_first_line(error)}") from error
+            raise EngineError(f"Spark could not carry it out: {cause(str(error)) or type(error).__name__}") from error
 
 
 def sql_rows(session: SparkSession, parquet: Path, table: str, query: str, order: str) -> list[dict[str, Any]]:
@@ -127,6 +143,17 @@ def versions() -> dict[str, str]:
     return {"python": sys.version.split()[0], "pyspark": pyspark.__version__, "pyarrow": pa.__version__}
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def cause(told: str) -> str:
+    """What went wrong, of all that Spark tells: the error of the Python worker where there is one.
+
+    >>> cause(f"Job aborted:\\n{_TRACEBACK}\\n  File ...\\nheadgate.core.errors.InputError: no such load.\\n\\tat java")
+    'no such load.'
+    """
+    lines = [line for line in told.splitlines() if line.strip()]
+    begin = next((place for place, line in enumerate(lines) if _TRACEBACK in line), None)
+    if begin is None:
+        return lines[0].strip() if lines else ""
+    error = next((line for line in lines[begin + 1 :] if not line[0].isspace()), lines[0])
+    if "No module named 'headgate" in error:
+        return "a worker has no Headgate; on a cluster, all workers must have it installed."
+    return error.partition(": ")[2] if error.startswith("headgate.") else error

@@ -6,7 +6,6 @@ Runs where Spark has its Python workers, so it keeps to itself: nothing is share
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -76,8 +75,9 @@ def figures_of(result: SimulationResult, case: Case, objective: Objective, load:
         model=_model(case),
         startup_s=case.startup_s,
     )
-    told = {**asdict(measures), **asdict(result.summary)}
-    return {name: None if told[name] is None else float(told[name]) for name in FIGURES}
+    summary = result.summary
+    told = {name: getattr(summary if hasattr(summary, name) else measures, name) for name in FIGURES}
+    return {name: None if value is None else float(value) for name, value in told.items()}
 
 
 def carry_out(case: Case, folder: Path, place: int = 0) -> Row:

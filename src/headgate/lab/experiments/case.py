@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
@@ -41,7 +41,7 @@ class Case:
 
     def to_json(self) -> str:
         """The same text for the same case, whatever order its parts were written in."""
-        return json.dumps({"version": FORMAT_VERSION, **asdict(self)}, sort_keys=True, separators=(",", ":"))
+        return json.dumps({"version": FORMAT_VERSION, **vars(self)}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Case:

@@ -21,6 +21,8 @@ from headgate.lab.files import write_file
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+TUNING = "tuning"
+"""What the manifest of a folder of ``headgate lab tune`` says it is."""
 
 
 class LabFolder:
@@ -45,6 +47,8 @@ class LabFolder:
             ) from error
         except ValueError as error:
             raise InputError(f"{self.path / MANIFEST} is no JSON: {error}.") from error
+        if isinstance(found, dict) and found.get("kind") == TUNING:
+            raise InputError(f"{self.path} is of headgate lab tune, not of headgate lab run; look at its tuned.json.")
         version = found.get("version") if isinstance(found, dict) else None
         if version != FORMAT_VERSION:
             raise InputError(f"{self.path} has version {version!r} of the format; {FORMAT_VERSION} can be read.")

@@ -51,6 +51,10 @@ WORKLOAD_KEYS = {
     "name": Key("What tables call it; its text where not given.", _NAME),
     "seconds": Key("How long a run with it is, such as 2h.", DURATION),
     "scale": Key("How many times as much comes.", _POSITIVE),
+    "jobs": Key(
+        "The names of the jobs it is run with; all of them where not given.",
+        {"type": "array", "minItems": 1, "uniqueItems": True, "items": _NAME},
+    ),
 }
 JOB_KEYS = {
     "name": Key("What tables call it.", _NAME),

@@ -23,6 +23,10 @@ class LoadPart:
     """As ``parse_workload`` takes it."""
     seconds: float
     scale: float = 1.0
+    jobs: tuple[str, ...] | None = None
+    """The names of the jobs it is run with; ``None`` for all."""
+    kind: str | None = None
+    """``smooth``, ``noisy`` or ``bursty``, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -88,17 +92,16 @@ class Experiment:
     """The files that it names, each with a hash of what is in it."""
 
     def __len__(self) -> int:
-        parts = (self.workloads, self.jobs, self.policies, self.objectives, self.seeds)
-        total = 1
-        for part in parts:
-            total *= len(part)
-        return total
+        pairs = sum(len(self._jobs_of(load)) for load in self.workloads)
+        return pairs * len(self.policies) * len(self.objectives) * len(self.seeds)
+
+    def _jobs_of(self, load: LoadPart) -> list[JobPart]:
+        return [job for job in self.jobs if load.jobs is None or job.name in load.jobs]
 
     def cases(self) -> Iterator[Case]:
         """Every combination, always in the same order."""
-        for load, job, objective, policy, seed in product(
-            self.workloads, self.jobs, self.objectives, self.policies, self.seeds
-        ):
+        pairs = [(load, job) for load in self.workloads for job in self._jobs_of(load)]
+        for (load, job), objective, policy, seed in product(pairs, self.objectives, self.policies, self.seeds):
             yield Case(
                 workload=load.name,
                 load=load.workload,

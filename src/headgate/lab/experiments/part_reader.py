@@ -76,11 +76,15 @@ class PartReader(FieldReader):
         return found
 
     def _note_file(self, name: str) -> None:
-        path, found = self._folder / name, hashlib.sha256()
-        # A folder of parts is one load.
-        for part in sorted(path.rglob("*.parquet")) if path.is_dir() else [path]:
-            found.update(part.read_bytes())
-        self._files[name] = found.hexdigest()[:16]
+        self._files[name] = content_hash(self._folder / name)
+
+
+def content_hash(path: Path) -> str:
+    """Tells what is in a file, or in a folder of Parquet parts, which is one load."""
+    found = hashlib.sha256()
+    for part in sorted(path.rglob("*.parquet")) if path.is_dir() else [path]:
+        found.update(part.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def _usable_name(node: Node) -> str:

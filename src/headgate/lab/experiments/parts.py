@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.core.errors import InputError
-from headgate.lab.experiments.carry import FIGURES, Row, carry_out
-from headgate.lab.experiments.case import Case
+from headgate.core.errors import EngineError, InputError
+from headgate.lab.code_state import fingerprint
+from headgate.lab.experiments.carry import DECISIVE, FIGURES, Row, carry_out
+from headgate.lab.experiments.case import FORMAT_VERSION, Case
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +30,27 @@ def packed(place: int, case: Case) -> str:
     return json.dumps([place, case.to_json()])
 
 
-def carry_out_all(texts: Iterable[str], folder: str, runs: str) -> int:
-    """What a task does: carries out its cases and writes their rows, every few seconds those it has."""
+def work_in(home: Path, runs: Path) -> Callable[[Iterable[str]], int]:
+    """What tasks do, wherever they run; ``home`` is where the files that cases name are."""
+    return partial(carry_out_all, folder=str(home.resolve()), runs=str(runs.resolve()), code=own_code())
+
+
+@cache
+def own_code() -> str:
+    """The state of the code by which this process makes rows: what is imported stays when files change."""
+    return fingerprint(DECISIVE, FORMAT_VERSION)
+
+
+def carry_out_all(texts: Iterable[str], folder: str, runs: str, code: str | None = None) -> int:
+    """What a task does: carries out its cases and writes their rows, every few seconds those it has.
+
+    Rows of other code are not those that were asked for, so with another ``code`` there are none.
+    """
+    if code not in (None, own_code()):
+        raise EngineError(
+            f"a worker's Headgate or numpy is another than the command's ({own_code()} instead of {code}); "
+            "have the same versions of both on all workers."
+        )
     rows: list[Row] = []
     done, since_s = 0, time.monotonic()
     for text in texts:
@@ -76,18 +97,25 @@ def read_parts(runs: Path, *, repair: bool = False) -> pa.Table:
     good as never run.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    tables = []
-    for path in sorted(runs.glob("part-*.parquet")):
-        try:
-            tables.append(pq.read_table(path, schema=schema()))
-        except (OSError, pa.ArrowInvalid) as error:
-            if not repair:
-                raise InputError(f"{path} cannot be read; run the experiment again, which replaces it.") from error
-            path.unlink()
+    found = (read_part(path, repair=repair) for path in sorted(runs.glob("part-*.parquet")))
+    tables = [table for table in found if table is not None]
     whole = pa.concat_tables(tables) if tables else schema().empty_table()
     first: dict[int, int] = {}
     for index, place in enumerate(whole.column("place").to_pylist()):
         first.setdefault(place, index)
     return whole.take(pa.array(first.values(), pa.int64())).sort_by("place")
+
+
+def read_part(path: Path, *, repair: bool) -> pa.Table | None:
+    """The rows of one file; ``None`` of one that was broken and is gone now."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, schema=schema())
+    except (OSError, pa.ArrowInvalid) as error:
+        if not repair:
+            raise InputError(f"{path} cannot be read; run the experiment again, which replaces it.") from error
+        path.unlink()
+        return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective_form import objective_from, objective_to_data
@@ -44,13 +45,18 @@ from headgate.simulation.batch_readings import Readings
 from headgate.simulation.service_models import parse_service_model
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import end_of
+from headgate.workloads.day_load import DayLoad
 from headgate.workloads.parse import workload_files
 
 MOST_CASES = 1_000_000
 _ONE_JOB = Topology(("job",))
 
 
-def read_experiment(path: Path) -> Experiment:
+LeaveOut: TypeAlias = Callable[[str], bool]
+"""Says of a workload's text whether it is passed over."""
+
+
+def read_experiment(path: Path, leave_out: LeaveOut = lambda _: False) -> Experiment:
     """The experiment in a file; raises an ``InputError`` with everything that is wrong."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -58,10 +64,15 @@ def read_experiment(path: Path) -> Experiment:
         raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
-    return _Reader(path).experiment(yaml_nodes(text, str(path)))
+    return _Reader(path, leave_out).experiment(yaml_nodes(text, str(path)))
 
 
 class _Reader(PartReader):
+    def __init__(self, path: Path, leave_out: LeaveOut) -> None:
+        super().__init__(path)
+        self._leave_out = leave_out
+        self._named_jobs: list[tuple[Node, str]] = []
+
     def experiment(self, root: Node) -> Experiment:
         if isinstance(root, Scalar) and root.kind is ScalarKind.NOTHING:
             self._problem(root, "the file is empty; headgate lab new writes one to start from.")
@@ -76,6 +87,8 @@ class _Reader(PartReader):
         objectives = self._parts(fields, "objectives", self._objective)
         jobs = self._parts(fields, "jobs", lambda node: self._job(node, objectives))
         policies = self._parts(fields, "policies", lambda node: self._policy(node, objectives))
+        if not self._problems:
+            self._check_named_jobs([job.name for job in jobs])
         if self._problems:
             raise RuleErrors(self._source, self._problems)
         found = Experiment(
@@ -92,16 +105,41 @@ class _Reader(PartReader):
         before = len(self._problems)
         fields = self._part_fields(node, "a workload", WORKLOAD_KEYS, "workload")
         text = self._value(fields, "workload", str)
+        if text is not None and self._leave_out(text):
+            return None
         load = self._value(fields, "workload", self._offered)
         name, scale = self._name(fields), self._value(fields, "scale", above_zero)
         seconds = self._positive_duration(fields, "seconds") or usual_s
+        jobs = self._jobs_of_workload(fields)
         if load is not None and seconds is None and "seconds" not in fields:
             seconds = end_of(load)
             if seconds is None:
                 self._problem(node, f"seconds is missing: {text!r} has no end; say here or for all how long a run is.")
         if len(self._problems) > before or text is None or seconds is None:
             return None
-        return LoadPart(name or text, text, seconds, 1.0 if scale is None else scale)
+        kind = load.kind if isinstance(load, DayLoad) else None
+        return LoadPart(name or text, text, seconds, 1.0 if scale is None else scale, jobs, kind)
+
+    def _jobs_of_workload(self, fields: Fields) -> tuple[str, ...] | None:
+        if "jobs" not in fields:
+            return None
+        node = fields["jobs"][1]
+        named = self._list(fields, "jobs", self._named_job)
+        if isinstance(node, SequenceNode) and (not node.items or len(set(named)) < len(named)):
+            self._problem(node, "jobs: found a name twice or none, expected names of jobs that differ.")
+        return tuple(named)
+
+    def _named_job(self, node: Node) -> str | None:
+        """A name; whether there is such a job is known when all parts are read."""
+        name = self._text(node, "jobs", "the name of a job")
+        if name is not None:
+            self._named_jobs.append((node, name))
+        return name
+
+    def _check_named_jobs(self, known: Sequence[str]) -> None:
+        for node, name in self._named_jobs:
+            if name not in known:
+                self._problem(node, f"jobs: {UnknownNameError('job', name, known)}")
 
     def _offered(self, text: object) -> Workload:
         load = parse_workload(str(text), self._folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -33,16 +33,23 @@ class Results:
     total: int
     headgate: str = ""
     """The version that made them."""
+    experiment: Mapping[str, JSON] = field(default_factory=dict)
+    """What was run, as the manifest has it."""
 
     @property
     def rows(self) -> list[tuple[Group, Verdict]]:
         return list(zip(self.groups, self.judged, strict=True))
 
     @property
-    def notes(self) -> list[str]:
+    def unfinished(self) -> list[str]:
+        """That runs are missing, where some are."""
         missing = self.total - self.done
-        part = [f"{missing} of {self.total} runs are still to be done; the same headgate lab run goes on."]
-        return [*(part if missing else []), *notes_on(self.groups)]
+        told = f"{missing} of {self.total} runs are still to be done; the same headgate lab run goes on."
+        return [told] if missing else []
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self.unfinished, *notes_on(self.groups)]
 
     def where(self, wanted: Mapping[str, str]) -> Results:
         """Only those whose labels are as wanted; ``*`` stands for anything."""
@@ -96,7 +103,14 @@ def read_results(path: Path) -> Results:
     if not groups:
         raise InputError(f"{path} has no runs yet; at least one of its {total} must be done.")
     return Results(
-        experiment["name"], path, groups, verdicts(groups), done, total, headgate=str(manifest.get("headgate", ""))
+        experiment["name"],
+        path,
+        groups,
+        verdicts(groups),
+        done,
+        total,
+        headgate=str(manifest.get("headgate", "")),
+        experiment=experiment,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from headgate.core.errors import EngineError
@@ -12,7 +11,7 @@ from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_sql
 from headgate.lab.experiments.kept_summary import read_summary, write_summary
 from headgate.lab.experiments.model import Experiment
-from headgate.lab.experiments.parts import carry_out_all, count_rows, packed, read_parts
+from headgate.lab.experiments.parts import count_rows, packed, read_parts, work_in
 from headgate.lab.experiments.summary import Group
 from headgate.lab.scenario import Progress
 from headgate.local.machine import java, spark_home
@@ -57,9 +56,12 @@ def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] =
     progress(before / total)
     with batch_session(plan.master, f"headgate lab {plan.experiment.name}", out.log) as session:
         if waiting:
-            work = partial(carry_out_all, folder=str(plan.home.resolve()), runs=str(out.runs.resolve()))
             spread(
-                session, waiting, work, watch=lambda: progress(min(1.0, count_rows(out.runs) / total)), tasks=plan.tasks
+                session,
+                waiting,
+                work_in(plan.home, out.runs),
+                watch=lambda: progress(min(1.0, count_rows(out.runs) / total)),
+                tasks=plan.tasks,
             )
         there = read_parts(out.runs).num_rows
         if there < total:

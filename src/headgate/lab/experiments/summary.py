@@ -126,12 +126,16 @@ def notes_on(groups: Sequence[Group]) -> list[str]:
         )
     if any(group.runs == 1 for group in groups):
         notes.append("One run says nothing about noise: with repeats, differences could turn out to be chance.")
-    notes += [
+    return [*notes, *failures_of(groups)]
+
+
+def failures_of(groups: Sequence[Group]) -> list[str]:
+    """What went wrong, where it did."""
+    return [
         f"{group.failed} of {group.runs} runs of {', '.join(group.labels)} failed: {group.error}"
         for group in groups
         if group.failed
     ]
-    return notes
 
 
 def _hours(group: Group) -> float:

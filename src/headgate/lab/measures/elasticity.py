@@ -5,8 +5,8 @@ With supply ``s`` and demand ``d`` in instances over a run of length ``T``:
 - accuracy, in per cent of what was needed: ``θ_U = 100/T · ∫ max(d - s, 0)/d dt`` and
   ``θ_O = 100/T · ∫ max(s - d, 0)/d dt``
 - time share, in per cent: ``τ_U = 100/T · ∫ [d > s] dt`` and ``τ_O = 100/T · ∫ [s > d] dt``
-- instability, in per cent: ``υ = 100/T · Σ [sgn Δs ≠ sgn Δd] Δt``, the share of the time in which one rises or falls
-  and the other does not
+- instability, in per cent: ``υ = 100/(T - t₁) · Σ min(|sgn Δs - sgn Δd|, 1) Δt`` from the second point ``t₁`` on, the
+  share of the time in which one rises or falls and the other does not
 
 All are best at 0. Sources: N. Herbst et al., Ready for Rain? A View from SPEC Research on the Future of Cloud Metrics,
 SPEC RG Cloud technical report SPEC-RG-2016-01, 2016; N. Herbst et al., Quantifying Cloud Performance and Dependability:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from headgate.forecast.contract import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
-from headgate.lab.promises.loads import SERVICE_RATE_PER_S, STEP_S, Load
+from headgate.lab.promises.loads import SERVICE_RATE_PER_S, Load
 from headgate.simulation.micro_batch import MicroBatch
+from headgate.workloads.day_shapes import STEP_S
 
 
 def clairvoyant_sizes(

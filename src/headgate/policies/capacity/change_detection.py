@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from headgate.core.errors import InputError
+from headgate.core.extras import needing
 from headgate.core.types import JSON
 
 
@@ -91,10 +91,8 @@ class ChangeDetector:
         return max(-limit, min(limit, residual)) / self._scale
 
     def _fresh_test(self) -> _Test:
-        try:
+        with needing("change detection"):
             from river.drift import PageHinkley
-        except ImportError as error:
-            raise InputError("change detection needs the package river; install headgate[learning].") from error
         test: _Test = PageHinkley(
             min_instances=1, delta=_SLACK, threshold=self._gradual_threshold, alpha=1.0, mode="both"
         )

@@ -2,7 +2,8 @@
 
 A policy is one file at the top of ``headgate.policies``: a class that extends :class:`PolicyBase`, carries ``name``,
 ``summary`` and a ``Settings`` class, and is decorated with :func:`register`. The files there are searched when a name
-is first asked for, so a new one is all it takes; the contract checks then run on it by themselves.
+is first asked for, so a new one is all it takes; the contract checks then run on it by themselves. Other packages bring
+theirs by entry points of the group ``headgate.policies``; a name that is taken here stays what it is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from headgate.core.contracts import Guard
 from headgate.core.errors import InputError, StateError, UnknownNameError
 from headgate.core.objective import Objective
+from headgate.core.plugins import load_plugin, package_of, plugins
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, NO_NUMBERS, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.window import DEFAULT_RETENTION_S, Window
@@ -26,6 +28,7 @@ from headgate.policies.frame.settings import Settings, make_settings
 from headgate.policies.frame.stabilisers import GuardSettings
 
 S = TypeVar("S", bound=Settings)
+ENTRY_POINTS = "headgate.policies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +174,16 @@ def _import_by_name(name: str) -> None:
 
 
 def policy_names() -> list[str]:
-    """Every registered policy, sorted."""
+    """Every policy of this package, and those that are registered by others, sorted."""
     _discover()
     return sorted(_REGISTRY)
+
+
+def brought_policies() -> dict[str, str]:
+    """The policies that other packages bring by entry points, with the package and its version; none is imported."""
+    _discover()
+    own = {name for name, kind in _REGISTRY.items() if kind.__module__.startswith("headgate.")}
+    return {name: package_of(entry) for name, entry in sorted(plugins(ENTRY_POINTS).items()) if name not in own}
 
 
 def policy_class(name: str) -> type[AnyPolicy]:
@@ -181,8 +191,10 @@ def policy_class(name: str) -> type[AnyPolicy]:
         _import_by_name(name)
     if name not in _REGISTRY:
         _discover()
+    if name not in _REGISTRY and name in plugins(ENTRY_POINTS):
+        register(load_plugin("policy", plugins(ENTRY_POINTS)[name], PolicyBase))
     if name not in _REGISTRY:
-        raise UnknownNameError("policy", name, _REGISTRY)
+        raise UnknownNameError("policy", name, {*_REGISTRY, *plugins(ENTRY_POINTS)})
     return _REGISTRY[name]
 
 

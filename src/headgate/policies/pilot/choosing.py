@@ -12,12 +12,24 @@ from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.rollout import Rolled
 
-WINDOW_S = 60.0
-"""What is decided now is paid for at least so long."""
+WINDOW_S = 30.0
+"""What is decided now is paid for at least so long. What comes later can be met later: looking twice as far ahead makes
+it pay for rises that it could still have waited for."""
+STANDSTILLS, LONGEST_WINDOW_S = 10.0, 240.0
+"""Longer by so many times what the job stands still for a change, but not beyond what can be foretold of the load."""
 HYSTERESIS = 1.5
 """By how much dearer late records are taken to be when it shrinks, so that it does not grow again at once."""
 AT_ONCE = 4
 """Sizes that are rolled forward together."""
+
+
+def window_s(standstill_s: float) -> float:
+    """For how long what is decided now is paid for at least, where the job stands still for it.
+
+    >>> window_s(0.0), window_s(5.0), window_s(60.0)
+    (30.0, 80.0, 240.0)
+    """
+    return min(LONGEST_WINDOW_S, WINDOW_S + STANDSTILLS * standstill_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +38,8 @@ class Choice:
     """The size that costs the least."""
     safe: int
     """The size that would if late records cost ``HYSTERESIS`` times as much: none below it is shrunk to."""
+    due: int
+    """The size that would if the job stood still for none: where that is larger, the standstill is due in any case."""
 
 
 def cheapest(
@@ -36,25 +50,55 @@ def cheapest(
     *,
     planned: int,
     startup_s: float,
+    paid_s: float = WINDOW_S,
 ) -> Choice:
     """The size with the least cost, looked for from the smallest upwards: with a backlog, costs have many valleys.
 
-    More than the ``planned`` ones must pay for the time in which they only start, too.
+    Instances are paid for ``paid_s``. More than the ``planned`` ones must pay for the time in which they only start,
+    too, and for the standstill it takes; whether to shrink is worth that is another question.
     """
-    best = [(math.inf, 0), (math.inf, 0)]
+    best = [(math.inf, 0), (math.inf, 0), (math.inf, 0)]
     for first in range(0, len(sizes), AT_ONCE):
         some = sizes[first : first + AT_ONCE]
         # Instances alone cost more than the best so far: no larger size can be better.
-        if some[0] * WINDOW_S >= max(cost for cost, _ in best):
+        if some[0] * paid_s >= max(cost for cost, _ in best):
             break
-        late = roll(some).late @ weights
+        rolled = roll(some)
         started_s = startup_s * np.maximum(0.0, some - planned)
-        for index, (dearer, begun_s) in enumerate(((1.0, started_s), (HYSTERESIS, np.zeros_like(some)))):
-            costs = some * WINDOW_S + begun_s + dearer * price * late
+        kinds = (
+            (1.0, started_s, rolled.late),
+            (HYSTERESIS, np.zeros_like(some), rolled.lasting),
+            (1.0, started_s, rolled.lasting),
+        )
+        for index, (dearer, begun_s, late) in enumerate(kinds):
+            costs = some * paid_s + begun_s + dearer * price * (late @ weights)
             least = int(np.argmin(costs))
             if costs[least] < best[index][0]:
                 best[index] = (float(costs[least]), int(some[least]))
-    return Choice(best[0][1], best[1][1])
+    return Choice(best[0][1], best[1][1], best[2][1])
+
+
+def there_and_back_s(
+    stood: float, price: float, *, rate_per_s: float, allowed_share: float, standstill_s: float, planned: int
+) -> float:
+    """What a step down and the one that takes it back cost, in seconds of an instance.
+
+    Both make ``stood`` records late, and let ``planned`` instances stand idle. At the least they are worth an instance
+    for as long as all that may be late is used up by them: else the changes alone would break what is asked.
+    """
+    priced_s = price * stood + standstill_s * planned
+    return 2 * max(priced_s, stood / rate_per_s / allowed_share)
+
+
+def for_the_rise(change_s: float, rises_per_s: float) -> int:
+    """How many more to take at once while more are needed all the time, where a change and its way back cost so much.
+
+    Steps of k come every k / rises_per_s and leave k / 2 idle on average; this is where the sum of both costs least.
+
+    >>> for_the_rise(0.0, 0.01), for_the_rise(1200.0, 0.0), for_the_rise(1200.0, 1 / 300)
+    (0, 0, 2)
+    """
+    return math.floor(math.sqrt(change_s * max(0.0, rises_per_s)) + 1e-9)
 
 
 def is_worth_waking(counts: FloatArray, weights: FloatArray, price: float, *, startup_s: float, bound_s: float) -> bool:

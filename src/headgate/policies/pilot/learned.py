@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from headgate.core.slo import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
 from headgate.policies.pilot.grades import Grades
-from headgate.policies.pilot.load import LoadHistory
+from headgate.policies.pilot.load import BIN_S, LoadHistory
 from headgate.policies.pilot.outlook import Outlook
 from headgate.policies.pilot.patience import Patience
 from headgate.policies.pilot.price import LatePrice
-from headgate.policies.pilot.service import LEAST_GAMMA, ServiceModel
+from headgate.policies.pilot.service import FEWEST, LEAST_GAMMA, ServiceModel
+from headgate.policies.pilot.standstill import Standstill
 
 YOUNG_BINS = 90
 """A quarter of an hour."""
+RISE_BINS = 60
 
 
 def _grades() -> dict[str, Grades]:
@@ -34,6 +36,8 @@ class Learned:
     grades: Mapping[str, Grades] = field(default_factory=_grades)
     """How well it foretells, by what."""
     patience: Patience = field(default_factory=Patience)
+    standstill: Standstill = field(default_factory=Standstill)
+    """What a change of size costs in time."""
     seen: Sample | None = None
     """The newest reading that was taken in."""
     seen_s: Instant = -math.inf
@@ -57,20 +61,35 @@ class Learned:
         work_s = each_s * rate_per_s * cycle_s + fixed_s * service.divided
         return math.pow(max(1e-9, work_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
 
+    def rises_per_s(self, cycle_s: float) -> float:
+        """How many more instances were needed with each second of the last ten minutes."""
+        rates_per_s = self.load.recent(RISE_BINS) / BIN_S
+        third = len(rates_per_s) // 3
+        if third < 1:
+            return 0.0
+        early, late = (float(some.mean()) for some in (rates_per_s[:third], rates_per_s[-third:]))
+        grown = self.instances_for(late, cycle_s) - self.instances_for(early, cycle_s)
+        return grown / ((len(rates_per_s) - third) * BIN_S)
+
     def was_idle(self, sample: Sample, bins: int) -> bool:
         """Whether nothing has come for so long, as far as is known, and nothing waits."""
         return (sample.backlog or 0.0) < 1 and float(self.load.counts(bins).sum()) < 1
 
     def take_in(self, sample: Sample, batches: Sequence[Batch], instances: Instances) -> None:
         """Learn from a new reading, and from the batches that ended since the last one."""
+        if sample.at_s < self.seen_s:
+            self.standstill.begin_anew()
+        self.standstill.notice(sample.at_s, instances)
         for batch in batches:
             ready = instances.ready if batch.instances is None else batch.instances
-            self.service.learn(batch.records, ready, batch.processing_time_s, cold=batch.warming)
+            worked_s = batch.processing_time_s - self.standstill.in_batch_s(batch, self._expected_s(batch))
+            self.service.learn(batch.records, ready, worked_s, cold=batch.warming)
         if sample.at_s == self.seen_s:
             return
         if sample.at_s < self.seen_s:
             self._begin_anew()
         before = self.seen
+        self.standstill.judge(before, sample)
         if sample.batch_ended_s is None and before is not None:
             self._learn_from_counters(before, sample, instances)
         arrived = self._arrived(sample)
@@ -83,6 +102,13 @@ class Learned:
             if value is not None:
                 self.grades[name].grade(sample.at_s, float(value))
         self.seen, self.seen_s = sample, sample.at_s
+
+    def _expected_s(self, batch: Batch) -> float | None:
+        """What a batch takes on the smallest size that it may have had, while a change is watched."""
+        fewest = self.standstill.fewest
+        if fewest is None or self.service.batches < FEWEST:
+            return None
+        return float(self.service.batch_s(batch.records, fewest))
 
     def _count_late(self, before: Sample, sample: Sample) -> None:
         """Tell the price what was delivered since the reading before, by what is asked: records, or time."""
@@ -132,6 +158,7 @@ class Learned:
             "price": self.price.to_json(),
             "grades": {name: one.to_json() for name, one in self.grades.items()},
             "patience": self.patience.to_json(),
+            "standstill": self.standstill.to_json(),
             "seen_s": None if math.isinf(self.seen_s) else self.seen_s,
             "counted": self._counted,
         }
@@ -142,6 +169,7 @@ class Learned:
         self.service = ServiceModel.from_json(saved["service"])
         self.price.restore(saved["price"])
         self.patience.restore(saved["patience"])
+        self.standstill.restore(saved.get("standstill", ()))
         for name, one in self.grades.items():
             one.restore(saved["grades"][name])
         self.seen_s = -math.inf if saved["seen_s"] is None else float(saved["seen_s"])

@@ -11,7 +11,7 @@ import numpy as np
 from headgate.core.types import Instances, Sample
 from headgate.core.window import Window
 from headgate.forecast.contract import FloatArray
-from headgate.policies.pilot.choosing import WINDOW_S
+from headgate.policies.pilot.choosing import WINDOW_S, window_s
 from headgate.policies.pilot.experts import HORIZON_BINS
 from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.load import BIN_S
@@ -37,6 +37,10 @@ class Prospect:
     late_price: float
     """Of a late record, in seconds of an instance."""
     startup_s: float
+    paid_s: float = WINDOW_S
+    """For how long what is decided now is paid for at least."""
+    standstill_s: float = 0.0
+    """For how long nothing is done when the size changes."""
 
     def peak_per_s(self, within_s: float = math.inf) -> float:
         """The most that is expected to arrive, on average over the scenarios."""
@@ -49,7 +53,9 @@ def look_ahead(
 ) -> Prospect:
     """What may happen, as far as it is known what the load and batches do."""
     startups_s, usual_s, long_s = _startups(window.startup_times(operator).registered_s.values_s[-STARTUPS_KEPT:])
-    first, last = math.ceil(usual_s / BIN_S), math.ceil((long_s + WINDOW_S) / BIN_S)
+    standstill_s = learned.standstill.usual_s
+    until_s = long_s + window_s(standstill_s)
+    first, last = math.ceil(usual_s / BIN_S), math.ceil(until_s / BIN_S)
     learned.outlook.span_bins = (max(1, min(first, HORIZON_BINS - 2)), max(2, min(last, HORIZON_BINS - 1)))
     scenarios = learned.outlook.scenarios(learned.load)
     rate = max(1e-9, float(scenarios.forecast[0]) / BIN_S)
@@ -61,12 +67,14 @@ def look_ahead(
     now = _now(learned, window, operator, instances, sample, bound_s, usual_s)
     need = learned.instances_for(rate, max(sample.trigger_interval_s or 0.0, bound_s / 2))
     return Prospect(
-        rollout=Rollout(now, service, courses, long_s + WINDOW_S),
+        rollout=Rollout(now, service, courses, until_s),
         counts=scenarios.counts,
         weights=scenarios.weights,
         rate_per_s=rate,
         late_price=learned.price.of_record(need, rate, is_young=learned.is_young),
         startup_s=usual_s,
+        paid_s=window_s(standstill_s),
+        standstill_s=standstill_s,
     )
 
 
@@ -102,6 +110,8 @@ def _now(
         trigger_s=trigger_s,
         next_trigger_s=trigger_s - since_s % trigger_s if trigger_s else 0.1,
         bound_s=bound_s,
+        standstill_s=learned.standstill.usual_s,
+        left_s=learned.standstill.left_s(sample.at_s),
     )
 
 

@@ -40,6 +40,10 @@ class Inputs(NamedTuple):
     """When the others join, by size and scenario."""
     grows: NDArray[np.bool_]
     """Whether others join."""
+    standstill_s: float
+    """For how long nothing is done once they have joined, or others have left."""
+    left_s: float
+    """For how long nothing is done from now on, because the size has just changed."""
     begins_s: float
     waiting: float
     batch_records: float
@@ -96,20 +100,26 @@ def _course(given: Inputs, size: int, scenario: int) -> tuple[float, float, floa
     """One size and one scenario, a batch at a time."""
     cumulative, last_count, past = given.cumulative[scenario], given.last_counts[scenario], given.past
     taken = max(0.0, _arrived_by(cumulative, last_count, past, 0.0) - given.waiting - given.batch_records)
-    at_s, late, done_ahead, out_ahead = given.begins_s, 0.0, 0.0, 0.0
+    at_s, late, done_ahead, out_ahead = given.begins_s, 0.0, taken, taken
     is_cold = given.grows[size]
+    join_s = given.join_s[size, scenario]
+    goes_on_s = join_s + given.standstill_s
     for step in range(MOST_BATCHES):
+        if join_s <= at_s < goes_on_s:
+            at_s = goes_on_s
         is_running = step == 0 and given.batch_records > 0
         records = max(0.0, _arrived_by(cumulative, last_count, past, at_s) - taken)
         if is_running:
             records = given.batch_records
         ratio = given.ratios[scenario, step % given.ratios.shape[1]]
         took_s = _took_s(given, size, scenario, at_s, records, ratio, is_cold)
-        if at_s >= given.join_s[size, scenario]:
+        if at_s >= join_s:
             is_cold = False
         if is_running:
             # What runs already has taken its time so far; it ends after now.
-            took_s = max(took_s, LEAST_CYCLE_S - given.begins_s)
+            took_s = max(took_s, LEAST_CYCLE_S + given.left_s - given.begins_s)
+        if at_s < join_s < at_s + took_s:
+            took_s += given.standstill_s
         ended_s, works = at_s + took_s, records >= LEAST_RECORDS
         served = records if works else 0.0
         if works:

@@ -2,7 +2,8 @@
 
 Everything is as Spark does it: a batch takes what waits and as long as the service model says, the next one starts at
 its trigger, or as soon as the one before is done. Instances that were asked for join when they have started, and the
-first batch with them is slower. What is counted are records that come out later than the bound.
+first batch with them is slower; a job that stands still for a change of its size does nothing meanwhile. What is
+counted are records that come out later than the bound.
 
 Where there is a compiler, the loop in ``rolling.py`` takes one size and scenario after the other; elsewhere
 ``stepping.py`` takes all of them forward together, with the same results.
@@ -34,6 +35,8 @@ BEYOND = 0.01
 """What comes after that counts a little: of two hopeless sizes the larger one is still better."""
 HARDLY_ANY = 1e-3
 """Instances where there are none, so that nothing is divided by 0."""
+STANDS_EVERY_S = 1800.0
+"""A job that stands still for changes is taken to do so as often at least: a size must catch up afterwards."""
 LEAST_SPARE = 0.05
 """A size that can hardly keep up is taken to have at least so much to spare when it works something off."""
 
@@ -56,6 +59,10 @@ class Now:
     trigger_s: float
     next_trigger_s: float
     bound_s: float
+    standstill_s: float = 0.0
+    """For how long nothing is done when the size changes."""
+    left_s: float = 0.0
+    """For how long nothing is done from now on, because it has just changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,10 @@ class Rolled:
     """Records that are not done ``AHEAD_S`` from now."""
     latency_s: FloatArray
     """What the oldest record without a result has waited by then."""
+    lasting: FloatArray
+    """As ``late``, of a size that is there already, and stands still now and then."""
+    stood: FloatArray
+    """Records that are late because of one standstill."""
 
 
 class Rollout:
@@ -115,16 +126,38 @@ class Rollout:
 
     def rolled(self, sizes: FloatArray, *, in_loop: bool | None = None) -> Rolled:
         """Go on until the first batch that starts after the end: one long batch must not hide what it makes late."""
-        given = self._inputs(sizes)
-        roll = rolled_batches if (has_compiler() if in_loop is None else in_loop) else stepped_batches
-        late, waiting, ahead, pending = roll(given)
-        waited_s = np.minimum(pending / self._ahead_per_s, AHEAD_S + LONGEST_WAIT_S)
-        waited_s = np.where(pending < LEAST_RECORDS, 0.0, waited_s)
-        found = Rolled(late + self._late_afterwards(waiting, given.power[:, None]), ahead, waited_s)
+        in_loop = has_compiler() if in_loop is None else in_loop
+        late, ahead, waited_s = self._courses(self._inputs(sizes), in_loop=in_loop)
+        found = Rolled(late, ahead, waited_s, late, np.zeros_like(late))
+        if self._now.standstill_s > 0:
+            found = self._with_standstills(sizes, found, in_loop=in_loop)
         for place, size in enumerate(sizes.tolist()):
             row = slice(place, place + 1)
-            self._known[size] = Rolled(found.late[row], found.ahead[row], found.latency_s[row])
+            self._known[size] = Rolled(
+                found.late[row], found.ahead[row], found.latency_s[row], found.lasting[row], found.stood[row]
+            )
         return found
+
+    def _courses(self, given: Inputs, *, in_loop: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Late records, those not done ``AHEAD_S`` from now, and what the oldest has waited by then."""
+        late, waiting, ahead, pending = (rolled_batches if in_loop else stepped_batches)(given)
+        waited_s = np.minimum(pending / self._ahead_per_s, AHEAD_S + LONGEST_WAIT_S)
+        waited_s = np.where(pending < LEAST_RECORDS, 0.0, waited_s)
+        return late + self._late_afterwards(waiting, given.power[:, None]), ahead, waited_s
+
+    def _with_standstills(self, sizes: FloatArray, calm: Rolled, *, in_loop: bool) -> Rolled:
+        """The same for a job that stands still when its size changes; ``calm`` is without that."""
+        given = self._inputs(sizes)._replace(standstill_s=float(self._now.standstill_s))
+        late, ahead, waited_s = self._courses(given, in_loop=in_loop)
+        stood = np.maximum(0.0, late - calm.late)
+        stays = (sizes == self._now.ready)[:, None]
+        return Rolled(
+            late=np.where(stays, calm.late, calm.late + stood),
+            ahead=np.where(stays, calm.ahead, ahead),
+            latency_s=np.where(stays, calm.latency_s, waited_s),
+            lasting=calm.late + min(1.0, self._until_s / STANDS_EVERY_S) * stood,
+            stood=stood,
+        )
 
     def of(self, size: float) -> Rolled:
         """One size, as a single row; one that was rolled before is not rolled again."""
@@ -135,6 +168,7 @@ class Rollout:
         smaller = sizes <= now.ready
         start_size = np.where(smaller, sizes, max(HARDLY_ANY, float(now.ready)))
         expected_s = np.where((sizes <= now.planned)[:, None], now.pending_s, self._startups_s)
+        begins_s = now.batch_started_s if now.batch_records > 0 else max(now.next_trigger_s, now.left_s)
         return Inputs(
             cumulative=self._cumulative,
             last_counts=self._last_counts,
@@ -144,7 +178,9 @@ class Rollout:
             power=sizes**service.gamma,
             join_s=np.where(smaller[:, None], 0.0, expected_s),
             grows=start_size < sizes,
-            begins_s=float(now.batch_started_s if now.batch_records > 0 else now.next_trigger_s),
+            standstill_s=0.0,
+            left_s=float(now.left_s),
+            begins_s=float(begins_s),
             waiting=float(now.waiting),
             batch_records=float(now.batch_records),
             bound_s=float(now.bound_s),

@@ -17,7 +17,6 @@ import numpy as np
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Instant
 from headgate.forecast.contract import FloatArray
-from headgate.policies.pilot.choosing import WINDOW_S
 from headgate.policies.pilot.division import Curve, cost_of, divided, slack
 from headgate.policies.pilot.price import LEAST_NEED
 from headgate.policies.pilot.prospect import Prospect
@@ -91,8 +90,9 @@ class SharedBound:
         # The least is left for each of the others on the longest path there is.
         for parts in range(self._least, self._parts - self._least * (self._longest - 1) + 1):
             ahead = self.priced(name, member.ahead(self._bound_s * parts / self._parts))
-            late = ahead.rollout.rolled(member.sizes).late @ ahead.weights
-            costs = member.sizes * WINDOW_S + ahead.late_price * late
+            # What a part of the bound is worth in the long run; a change of size is weighed when there is one.
+            late = ahead.rollout.rolled(member.sizes).lasting @ ahead.weights
+            costs = member.sizes * ahead.paid_s + ahead.late_price * late
             found[parts] = float(self._weights[name] * np.min(costs))
         return found
 

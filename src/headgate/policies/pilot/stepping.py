@@ -31,7 +31,8 @@ class _Stepper:
         self._cold: NDArray[np.bool_] = np.broadcast_to(given.grows[:, None], self._shape).copy()
         self._open: NDArray[np.bool_] = np.ones(self._shape, dtype=bool)
         self._late = np.zeros(self._shape)
-        self._done_ahead, self._out_ahead = np.zeros(self._shape), np.zeros(self._shape)
+        self._done_ahead, self._out_ahead = self._taken, self._taken
+        self._goes_on_s = given.join_s + given.standstill_s
 
     def stepped(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         for step in range(MOST_BATCHES):
@@ -49,13 +50,19 @@ class _Stepper:
 
     def _take_batch(self, step: int) -> None:
         given = self._given
+        if given.standstill_s > 0:
+            stands = self._open & (given.join_s <= self._at_s) & (self._at_s < self._goes_on_s)
+            self._at_s = np.where(stands, self._goes_on_s, self._at_s)
         is_running = step == 0 and given.batch_records > 0
         waiting = np.maximum(0.0, self._arrived_by(self._at_s) - self._taken)
         records = np.full(self._shape, given.batch_records) if is_running else waiting
         took_s = self._took_s(records, given.ratios[:, step % given.ratios.shape[1]][None, :])
         if is_running:
             # What runs already has taken its time so far; it ends after now.
-            took_s = np.maximum(took_s, LEAST_CYCLE_S - given.begins_s)
+            took_s = np.maximum(took_s, LEAST_CYCLE_S + given.left_s - given.begins_s)
+        if given.standstill_s > 0:
+            stands = (self._at_s < given.join_s) & (given.join_s < self._at_s + took_s)
+            took_s = took_s + np.where(stands, given.standstill_s, 0.0)
         ended_s = self._at_s + took_s
         works = self._open & (records >= LEAST_RECORDS)
         overdue = self._arrived_by(np.minimum(self._at_s, ended_s - given.bound_s))

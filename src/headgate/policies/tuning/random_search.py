@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 Point = NDArray[np.float64]
+Asked = Generator[Sequence[Point], Sequence[float], None]
+"""Gives points whose costs it wants to be sent, until it is done."""
 
 _PROMISING_SHARE = 0.1
 """Exploring ends when a point among the best tenth of the space has been met …"""
@@ -25,43 +27,62 @@ def recursive_random_search(
 ) -> tuple[Point, float]:
     """The best point found in the unit cube, and its cost.
 
-    Explores the whole cube by random points, then exploits the neighbourhood of the best one: it moves there with
-    every better point and becomes smaller when none is found. Then it explores again, until ``evaluations`` are spent.
-
     >>> found, least = recursive_random_search(
     ...     lambda point: float(abs(point - 0.3).sum()), 2, np.random.default_rng(0), evaluations=200
     ... )
     >>> least < 0.05
     True
     """
-    explored = math.ceil(math.log(1 - _CONFIDENCE) / math.log(1 - _PROMISING_SHARE))
     best, least = np.full(dimensions, 0.5), math.inf
-    left = evaluations
-    while left > 0:
-        points = random.random((min(left, explored), dimensions))
+    asked = recursive_random_points(dimensions, random, evaluations=evaluations)
+    points = next(asked, None)
+    while points is not None:
         costs = [cost(point) for point in points]
-        left -= len(points)
-        index = int(np.argmin(costs))
-        centre, centre_cost, left = _exploited(cost, points[index], costs[index], random, left)
-        if centre_cost < least:
-            best, least = centre, centre_cost
+        for point, found in zip(points, costs, strict=True):
+            if found < least:
+                best, least = point, found
+        try:
+            points = asked.send(costs)
+        except StopIteration:
+            points = None
     return best, least
 
 
+def recursive_random_points(
+    dimensions: int, random: np.random.Generator, *, evaluations: int, together: int = 1
+) -> Asked:
+    """The points of the search in their order, several at once where they do not depend on each other's costs.
+
+    Explores the whole cube by random points, then exploits the neighbourhood of the best one: it moves there with
+    every better point and becomes smaller when none is found. Then it explores again, until ``evaluations`` are spent.
+    In a neighbourhood ``together`` points are asked for at once; more than one cost a little of the search's wit.
+    """
+    explored = math.ceil(math.log(1 - _CONFIDENCE) / math.log(1 - _PROMISING_SHARE))
+    left = evaluations
+    while left > 0:
+        points = list(random.random((min(left, explored), dimensions)))
+        costs = yield points
+        left -= len(points)
+        index = int(np.argmin(costs))
+        left = yield from _exploited(points[index], costs[index], random, left, together)
+
+
 def _exploited(
-    cost: Callable[[Point], float], centre: Point, centre_cost: float, random: np.random.Generator, left: int
-) -> tuple[Point, float, int]:
-    """The best point near a promising one, its cost, and the evaluations that are left."""
+    centre: Point, centre_cost: float, random: np.random.Generator, left: int, together: int
+) -> Generator[Sequence[Point], Sequence[float], int]:
+    """Points near a promising one; gives the evaluations that are left."""
     share, failed = _PROMISING_SHARE, 0
     while left > 0 and share > _SMALLEST:
         half_width = share ** (1 / len(centre)) / 2
-        point = random.uniform(np.maximum(0, centre - half_width), np.minimum(1, centre + half_width))
-        point_cost = cost(point)
-        left -= 1
-        if point_cost < centre_cost:
-            centre, centre_cost, failed = point, point_cost, 0
+        low, high = np.maximum(0, centre - half_width), np.minimum(1, centre + half_width)
+        points = [random.uniform(low, high) for _ in range(min(left, together))]
+        costs = yield points
+        left -= len(points)
+        index = int(np.argmin(costs))
+        if costs[index] < centre_cost:
+            centre, centre_cost, failed = points[index], costs[index], 0
             continue
-        failed += 1
-        if failed == _SHRINK_AFTER:
+        failed += len(points)
+        if failed >= _SHRINK_AFTER:
             share, failed = share / 2, 0
-    return centre, centre_cost, left
+    return left

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
+from headgate.core.extras import needing
 from headgate.core.objective import Objective
 from headgate.core.query_plan import Plan
 from headgate.core.types import JSON, Event
@@ -93,8 +94,9 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``stop``: setting it ends everything, as ``stop()`` does
     - all others are those of ``autoscale``
     """
-    from headgate.engines.spark import SparkSession as Session
-    from headgate.engines.spark.managed_query import ManagedQuery
+    with needing("a managed query"):
+        from headgate.engines.spark import SparkSession as Session
+        from headgate.engines.spark.managed_query import ManagedQuery
 
     session = spark if spark is not None else Session.getActiveSession()
     if not scale and scaling:

@@ -1,0 +1,253 @@
+"""headgate lab tune: settings of a policy that suit a load."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from headgate.cli.common import (
+    JsonOption,
+    check_target,
+    duration_s,
+    key_values,
+    make_console,
+    prepare_folder,
+    progress_bar,
+    say,
+    write_json,
+)
+from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.outputs import Outputs
+from headgate.core.defaults import DEFAULT_POLICY
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.units import parse_share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from enum import StrEnum
+
+    from headgate.lab.tuning.plan import TunePlan
+    from headgate.lab.tuning.running import Tuned
+
+E = TypeVar("E", bound="StrEnum")
+
+
+def tune(  # noqa: PLR0913 - one parameter per option
+    *,
+    workload: Annotated[str, typer.Option(metavar="SPEC", help="What arrives, as for headgate simulate.")],
+    service_rate: Annotated[
+        str,
+        typer.Option(
+            metavar="RATE|MODEL|FILE",
+            help="Records per second that one instance processes; or a service model, or a model file of headgate mst.",
+        ),
+    ],
+    policy: Annotated[str, typer.Option(metavar="NAME", help="Whose settings.")] = DEFAULT_POLICY,
+    objective: Annotated[
+        str, typer.Option(metavar="TEXT", help="What is to be kept, as for headgate simulate.")
+    ] = "latency p95 < 10s",
+    seconds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="How much of the load is used.", show_default="all of a load with an end"
+        ),
+    ] = None,
+    held_back: Annotated[
+        str, typer.Option(metavar="SHARE", help="The last part of the load, which the search does not see.")
+    ] = "30%",
+    validate: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", help="Another load to be held back instead.", show_default=False),
+    ] = None,
+    parts: Annotated[int, typer.Option(metavar="N", min=1, help="Parts that the search's load is cut into.")] = 4,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each part, with other noise.")] = 3,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Search this setting; may be repeated.", show_default="all that can be"),
+    ] = None,
+    fix: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Keep a setting at a value; may be repeated.", show_default=False),
+    ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", metavar="NAME=LOW..HIGH", help="Search a setting there.", show_default=False),
+    ] = None,
+    guards: Annotated[bool, typer.Option("--guards", help="Search the settings of the guards too.")] = False,
+    trials: Annotated[int, typer.Option(metavar="N", min=1, help="Settings that are tried.")] = 64,
+    search: Annotated[str, typer.Option(metavar="optuna|recursive-random", help="How they are chosen.")] = "optuna",
+    minimise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="both|cost",
+            help="Cost and what is missed, weighed against each other; or the cost of what keeps the objective.",
+            show_default="both; cost with recursive-random",
+        ),
+    ] = None,
+    prune: Annotated[
+        str,
+        typer.Option(
+            metavar="sure|half|no",
+            help="Stop trials early that cannot win any more; or the worse half after each part; or none.",
+        ),
+    ] = "sure",
+    price: Annotated[
+        float | None, typer.Option(metavar="PRICE", help="What an instance costs for an hour.", show_default=False)
+    ] = None,
+    min_instances: Annotated[
+        int | None, typer.Option("--min", metavar="N", help="Never fewer instances.", show_default="1")
+    ] = None,
+    max_instances: Annotated[
+        int | None, typer.Option("--max", metavar="N", help="Never more instances.", show_default="10")
+    ] = None,
+    startup: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Time until a new instance can work.", show_default="0s")
+    ] = None,
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two decisions.")] = "5s",
+    model: Annotated[
+        str | None, typer.Option(metavar="queue|micro-batch", help="How the job works.", show_default="queue")
+    ] = None,
+    readings: Annotated[
+        str, typer.Option(metavar="HOW", help="What is seen of micro-batches: spark, kafka or perfect.")
+    ] = "spark",
+    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes the search repeatable.")] = 0,
+    master: Annotated[str, typer.Option(metavar="URL", help="A Spark cluster to spread the runs over.")] = "local[*]",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Gets everything; one that was stopped goes on.", show_default="lab/tune-POLICY-TIME"
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Find settings of a policy that suit a load, and say how sure the gain is on load the search did not see.
+
+    Writes settings.yaml into the folder, for autoscale(settings=…), headgate simulate --settings and app run.
+
+    [bold]Examples[/bold]
+      [cyan]headgate lab tune --policy hpa --workload "sine:mean=60,amplitude=40,period=1h | noise 20%" \\
+        --service-rate 10 --startup 30s --seconds 12h[/cyan]
+      [cyan]headgate lab tune --policy q-learning --workload csv:load.csv --service-rate 10 \\
+        --only learning_factor --range decision_interval_s=30s..5m --search recursive-random[/cyan]
+    """
+    from headgate.core.objective_form import objective_to_data
+    from headgate.lab.experiments.model import ObjectivePart
+    from headgate.lab.tuning.folder import TuneFolder
+    from headgate.lab.tuning.making import files_of, job_of, offered, stretches
+    from headgate.lab.tuning.on_spark import run_tuning
+    from headgate.lab.tuning.plan import TunePlan
+    from headgate.lab.tuning.pruning import Prune
+    from headgate.lab.tuning.report import write_tuning_report
+    from headgate.lab.tuning.searching import SEARCHES
+    from headgate.lab.tuning.space import search_space
+    from headgate.lab.tuning.trial import Minimise
+    from headgate.lab.tuning.writing import tuned_to_json
+    from headgate.runtime.model_file import SETTING as MODEL_FILE
+    from headgate.runtime.objective_file import text_or_file
+
+    check_target(json_file)
+    check_target(report)
+    if search not in SEARCHES:
+        raise UnknownNameError("search", search, SEARCHES)
+    home = Path()
+    fixed = key_values("--fix", fix or [])
+    space = search_space(policy, guards=guards, only=only or (), fix=fixed, ranges=key_values("--range", ranges or []))
+    asked = text_or_file(objective).priced(price)
+    asked = asked.within(
+        asked.min_instances if min_instances is None else min_instances,
+        asked.max_instances if max_instances is None else max_instances,
+    )
+    job = job_of(service_rate, None if startup is None else duration_s("--startup", startup), model, readings, home)
+    lasting_s = None if seconds is None else duration_s("--seconds", seconds)
+    load = offered(workload, lasting_s, home)
+    other = None if validate is None else offered(validate, lasting_s, home)
+    training, later = stretches(load, other, asked, job, parts=parts, held_back=parse_share(held_back))
+    follows = "both" if search == "optuna" else "cost"
+    plan = TunePlan(
+        space=space,
+        workload=workload,
+        training=training,
+        held_back=later,
+        job=job,
+        asked=ObjectivePart(str(asked), objective_to_data(asked)),
+        seeds=tuple(range(seeds)),
+        interval_s=duration_s("--interval", interval),
+        search=search,
+        minimise=_one_of("--minimise", minimise or follows, Minimise),
+        prune=_one_of("--prune", prune, Prune),
+        trials=trials,
+        seed=seed,
+        files=files_of(
+            [workload, *([] if validate is None else [validate])],
+            [service_rate, *([fixed[MODEL_FILE]] if MODEL_FILE in fixed else [])],
+            home,
+        ),
+    )
+    _require(plan, report)
+    folder = out or Path("lab") / f"tune-{policy}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    prepare_folder("--out", folder)
+    with _going_on(folder), progress_bar(f"tuning {policy}", counted=trials, word="trials") as progress:
+        tuned = run_tuning(plan, TuneFolder(folder), home, master, progress, lambda told: say(told, stderr=True))
+    with Outputs() as outputs:
+        if report is not None:
+            outputs.write(write_tuning_report, report, tuned)
+        if json_file is not None:
+            outputs.write(write_json, tuned_to_json(tuned), json_file)
+        if json_file != "-":
+            print_tuned(tuned, folder)
+
+
+def _require(plan: TunePlan, report: Path | None) -> None:
+    """Everything that can be missing is told before any work is done."""
+    from headgate.lab.experiments.running import require_spark
+    from headgate.lab.report import require_plotly
+    from headgate.lab.tuning.searching import require_optuna
+
+    plan.check({})
+    if plan.search == "optuna":
+        require_optuna()
+    elif plan.minimise == "both":
+        raise InputError(f"--minimise both does not go with --search {plan.search}, which follows one number: cost.")
+    require_spark()
+    if report is not None:
+        require_plotly()
+
+
+def print_tuned(tuned: Tuned, folder: Path) -> None:
+    """The default beside what no other beats, what was chosen, and what it is worth."""
+    from rich.text import Text
+
+    from headgate.cli.tables import print_table
+    from headgate.lab.tuning.report import front_rows, notes_on
+
+    console = make_console()
+    print_table(front_rows(tuned), console)
+    first, *others = notes_on(tuned)
+    console.print(Text(f"\n{first}", style="bold"))
+    for note in others:
+        console.print(Text(note, style="dim"))
+    say(f"\n{folder / 'settings.yaml'} has what is recommended; headgate simulate --settings takes it.")
+
+
+def _one_of(option: str, given: str, kind: type[E]) -> E:
+    try:
+        return kind(given)
+    except ValueError:
+        raise InputError(f"{option} {given!r} is not allowed; it must be one of {', '.join(kind)}.") from None
+
+
+@contextmanager
+def _going_on(folder: Path) -> Iterator[None]:
+    """What was done is kept: say how to go on after an interrupt."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"Stopped. The same command with --out {folder} goes on where it was.", stderr=True)
+        raise typer.Exit(INTERRUPTED) from None

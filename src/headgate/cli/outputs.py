@@ -1,0 +1,50 @@
+"""Results in files, of which one that cannot be written takes nothing away from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import ParamSpec
+
+from headgate.core.errors import JournalError, OutputError
+
+P = ParamSpec("P")
+
+
+class Outputs:
+    """Writes what a command was asked to write; what could not be is told when all else is done.
+
+    >>> def full(path: str) -> None:
+    ...     raise OutputError(f"{path} cannot be written: no space left on device.")
+    >>> with Outputs() as outputs:
+    ...     wrote = outputs.write(full, "run.html")
+    ...     print("the figures")
+    Traceback (most recent call last):
+    headgate.core.errors.OutputError: run.html cannot be written: no space left on device.
+    """
+
+    def __init__(self) -> None:
+        self._failed: list[str] = []
+
+    def write(self, write: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> bool:
+        """Call what writes; whether it could."""
+        try:
+            write(*arguments, **named)
+        except (JournalError, OutputError) as error:  # A report may be made of a journal.
+            self.failed(error)
+            return False
+        return True
+
+    def failed(self, error: Exception | str | None) -> None:
+        """Tell, at the end, that something could not be written; nothing where ``None`` is given."""
+        if error is not None and str(error) not in self._failed:
+            self._failed.append(str(error))
+
+    def __enter__(self) -> Outputs:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OutputError):
+            self.failed(error)
+        if self._failed and (error is None or isinstance(error, OutputError)):
+            raise OutputError(" ".join(self._failed)) from None

@@ -1,0 +1,77 @@
+"""Tables for terminals of any width: whole words, numbers right-aligned, and what does not fit stands below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from headgate.core.types import JSON
+from headgate.lab.tables import Column, columns_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+GAP = 2
+LONGEST_TEXT = 40
+"""Text beyond this is told in several lines."""
+
+
+def print_table(rows: Sequence[Mapping[str, JSON]], console: Console) -> None:
+    """Print rows as a table, or as several below each other that begin with the same columns."""
+    for index, block in enumerate(blocks(columns_of(rows), console.width)):
+        if index:
+            console.print()
+        _print(block, console)
+
+
+def blocks(columns: Sequence[Column], width: int) -> list[list[tuple[Column, int]]]:
+    """Columns with their widths, in as many blocks as a terminal of this width needs; each tells its rows apart."""
+    keys = _keys(columns)
+    room = width - sum(_wanted(one) + GAP for one in keys)
+    found: list[list[tuple[Column, int]]] = []
+    block: list[Column] = []
+    left = room
+    for one in columns[len(keys) :]:
+        if block and one.least_width + GAP > left:
+            found.append(_widened([*keys, *block], width))
+            block, left = [], room
+        block.append(one)
+        left -= one.least_width + GAP
+    return [*found, _widened([*keys, *block], width)] if columns else []
+
+
+def _keys(columns: Sequence[Column]) -> Sequence[Column]:
+    """The fewest leading columns that no two rows have in common."""
+    for count in range(1, len(columns)):
+        told = list(zip(*(one.cells for one in columns[:count]), strict=True))
+        if len(set(told)) == len(told):
+            return columns[:count] if count <= 3 else columns[:1]
+    return columns[:1]
+
+
+def _wanted(column: Column) -> int:
+    return max(column.least_width, min(column.full_width, LONGEST_TEXT))
+
+
+def _widened(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
+    """Each as wide as it must be, and those that would like to be wider, from the left, as there is room."""
+    widths = [one.least_width for one in columns]
+    room = width - sum(widths) - GAP * len(columns)
+    for index, one in enumerate(columns):
+        more = min(max(0, _wanted(one) - widths[index]), max(0, room))
+        widths[index] += more
+        room -= more
+    return list(zip(columns, widths, strict=True))
+
+
+def _print(block: Sequence[tuple[Column, int]], console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="dim", padding=(0, GAP, 0, 0))
+    for column, width in block:
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        table.add_column(Text(column.heading), justify=justify, width=width)
+    for row in zip(*(column.cells for column, _ in block), strict=True):
+        table.add_row(*(Text(told) for told in row))
+    console.print(table)

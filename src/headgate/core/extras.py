@@ -1,0 +1,65 @@
+"""What an extra brings: one sentence, with the command that installs it, where it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from headgate.core.errors import InputError
+
+EXTRA_OF = {
+    "confluent_kafka": "kafka",
+    "fastapi": "service",
+    "httpx": "service",
+    "numba": "fast",
+    "optuna": "lab",
+    "pandas": "spark",
+    "plotly": "reports",
+    "psutil": "spark",
+    "py4j": "spark",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+    "river": "learning",
+    "uvicorn": "service",
+}
+"""Which extra brings a package that not everybody has."""
+
+
+class MissingExtraError(InputError, ImportError):
+    """A package that an extra brings is not installed."""
+
+    def __init__(self, what: str, module: str) -> None:
+        package = module.replace("_", "-")
+        super().__init__(f"{what} needs {package}, which is not installed: pip install 'headgate[{EXTRA_OF[module]}]'.")
+
+
+@contextmanager
+def needing(what: str) -> Iterator[None]:
+    """Imports of the block that fail for want of an extra become one sentence.
+
+    >>> with needing("it"):
+    ...     raise ModuleNotFoundError(name="plotly.offline")
+    Traceback (most recent call last):
+    headgate.core.extras.MissingExtraError: it needs plotly, which is not installed: pip install 'headgate[reports]'.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = missing_module(error)
+        if module is None:
+            raise
+        raise MissingExtraError(what, module) from error
+
+
+def missing_module(error: BaseException) -> str | None:
+    """The package of an extra that could not be imported; ``None`` where something else went wrong."""
+    name = (getattr(error, "name", None) or "").partition(".")[0]
+    return name if isinstance(error, ModuleNotFoundError) and name in EXTRA_OF else None
+
+
+def require(what: str, *modules: str) -> None:
+    """Refuse, before any work is done, to go on without packages."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise MissingExtraError(what, module)

@@ -1,0 +1,93 @@
+"""What is simulated: the contenders as they were measured, then every policy on the same load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from types import MappingProxyType
+
+from headgate.lab.demeter.calibration import JobModel, calibrate
+from headgate.lab.demeter.job import MOST
+from headgate.lab.demeter.reading import APPS, MeasuredRun, read_runs
+from headgate.lab.demeter.running import Ran, play, run_policy
+
+Settings = Mapping[str, object]
+HPA_AS_MEASURED: Settings = MappingProxyType({"metric": "cpu_load", "target": 0.35})
+OPERATOR_AS_MEASURED: Settings = MappingProxyType(
+    {
+        "metrics_window_s": 60,
+        "stabilization_interval_s": 120,
+        "utilization_target": 0.35,
+        "utilization_boundary": 0.15,
+        "restart_time_s": 60,
+        "catch_up_duration_s": 300,
+    }
+)
+"""Both are the settings of the experiment's own files, the autoscaler's others its defaults."""
+DEPLOYMENT_OF: Mapping[str, str] = MappingProxyType(
+    {"baseline": "fixed", "reactive": "reactive", "operator": "operator"}
+)
+"""How the contenders ran whose TaskManagers were all alike."""
+SIMULATED_AS: Mapping[str, tuple[str, Settings]] = MappingProxyType(
+    {
+        "baseline": ("static", {}),
+        "reactive": ("hpa", HPA_AS_MEASURED),
+        "operator": ("flink-autoscaler", OPERATOR_AS_MEASURED),
+    }
+)
+OURS = "autopilot"
+AUTOPILOT_LEVELS: Mapping[str, tuple[float, ...]] = MappingProxyType({"ADS": (95.0, 98.0), "CARS": (95.0,)})
+"""The percentiles that autopilot is asked for: that of all, and a stricter one on ADS, whose best contender is less
+late."""
+OTHERS = ("reactive", "hpa", "ds2", "flink-autoscaler", "keda-lag", "trigger-ratio", "drain-time", "threshold")
+"""With the defaults of their sources; ``hpa`` is asked for 70 % of the busy time."""
+
+
+@dataclass(frozen=True, order=True)
+class Task:
+    """One simulated run: the sizes of a measured one (``repeat`` above 0), a contender as it was set, or a policy."""
+
+    app: str
+    name: str
+    kind: str
+    """``sizes``, ``contender`` or ``policy``."""
+    repeat: int = 0
+    percentile: float = 95.0
+
+
+def tasks_of(runs: Sequence[MeasuredRun]) -> list[Task]:
+    played = [Task(run.app, run.contender, "sizes", run.repeat) for run in runs if run.contender in DEPLOYMENT_OF]
+    contenders = [Task(app, name, "contender") for app in APPS for name in SIMULATED_AS]
+    ours = [Task(app, OURS, "policy", percentile=level) for app, levels in AUTOPILOT_LEVELS.items() for level in levels]
+    return [*ours, *(Task(app, name, "policy") for app in APPS for name in OTHERS), *contenders, *played]
+
+
+@cache
+def model_of(app: str) -> JobModel:
+    return calibrate(app, read_runs())
+
+
+def carry_out(task: Task) -> Ran:
+    model = model_of(task.app)
+    if task.kind == "sizes":
+        own = (task.app, task.name, task.repeat)
+        run = next(one for one in read_runs() if (one.app, one.contender, one.repeat) == own)
+        return play(run, model, DEPLOYMENT_OF[task.name])
+    if task.kind == "contender":
+        policy, settings = SIMULATED_AS[task.name]
+        size = MOST if task.name == "baseline" else None
+        return run_policy(policy, model, DEPLOYMENT_OF[task.name], settings=settings, size=size)
+    # Rescaled as Flink's reactive mode does, which takes the shortest pause of those that were measured.
+    return run_policy(task.name, model, "reactive", percentile=task.percentile)
+
+
+def in_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Ran]]:
+    # Spawned, because a fork of a process with threads may hang.
+    with ProcessPoolExecutor(max(1, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(carry_out, task): task for task in tasks}
+        for one in as_completed(waiting):
+            yield waiting[one], one.result()

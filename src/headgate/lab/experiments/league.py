@@ -1,0 +1,198 @@
+"""Policies ranked over all contests of a lab run, by cost at a kept objective.
+
+A contest is a workload with a job and an objective; everybody who is not a fixed size takes part in it. Fixed sizes are
+a reference: the cheapest that keeps a contest is what somebody would pay who had known it all before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import mean, median
+from typing import Any, TypeAlias
+
+from headgate.core.objective import Objective
+from headgate.core.objective_form import objective_from
+from headgate.core.slo import By
+from headgate.core.types import JSON
+from headgate.lab.experiments.results import Results
+from headgate.lab.experiments.summary import COST, Group
+from headgate.simulation.service_models import parse_service_model
+from headgate.workloads.day_load import named_day
+from headgate.workloads.day_shapes import DAY_SHAPES
+
+FIXED = "static"
+BEST_FIXED = "(best fixed afterwards)"
+CLOSE = 1.03
+"""Who costs so many times as much as the first is as good as first."""
+FORGIVEN = 0.01
+"""A contest counts as kept where on average at most a hundredth of all records more than allowed was late, less where
+less is allowed: as ``lab/promises`` has it. A few hours are a sample, and who aims at what is asked hits it about."""
+Contest: TypeAlias = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One policy over all contests."""
+
+    policy: str
+    place: float | None
+    """Its mean place in contests; those that did not keep one share the last place of it."""
+    contests: int
+    kept: int
+    always_kept: int
+    """Contests in which every repeat kept what was asked, with nothing forgiven."""
+    close: int
+    """Contests in which it was first, or as good as that."""
+    cost: float | None
+    """What it costs over what the first costs, in the median of the contests that it kept."""
+    worst_cost: float | None
+    late_pct: float | None
+    """On average over all contests."""
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "policy": self.policy,
+            "place": None if self.place is None else round(self.place, 1),
+            "kept %": _pct(self.kept, self.contests),
+            "always %": _pct(self.always_kept, self.contests),
+            "first %": _pct(self.close, self.contests),
+            "cost": _rounded(self.cost),
+            "worst": _rounded(self.worst_cost),
+            "late %": _rounded(self.late_pct),
+        }
+
+
+class League:
+    """The groups of a lab run, contest by contest; ``strictly``, nothing is forgiven and every repeat must keep it."""
+
+    def __init__(self, results: Results, *, strictly: bool = False) -> None:
+        told: Mapping[str, Any] = results.experiment
+        self._groups, self._strictly = results.groups, strictly
+        self._objectives = {one["name"]: objective_from(one["objective"]) for one in told["objectives"]}
+        self._jobs: dict[str, Mapping[str, Any]] = {one["name"]: one for one in told["jobs"]}
+        self._kinds = {one["name"]: one.get("kind") for one in told["workloads"]}
+        self.made_up = {one["name"] for one in told["workloads"] if named_day(one["workload"]) in DAY_SHAPES}
+        self.fixed = {one["name"] for one in told["policies"] if one["policy"] == FIXED}
+        took_part = {one.policy for one in self._groups} - self.fixed
+        self.policies = [one["name"] for one in told["policies"] if one["name"] in took_part]
+
+    @cached_property
+    def contests(self) -> dict[Contest, dict[str, Group]]:
+        """Who took part in each, and the cheapest fixed size that kept it."""
+        found: dict[Contest, dict[str, Group]] = {}
+        for group in self._groups:
+            there = found.setdefault(group.contest, {})
+            if group.policy not in self.fixed:
+                there[group.policy] = group
+            elif self.kept(group):
+                best = there.get(BEST_FIXED)
+                there[BEST_FIXED] = group if best is None else min(best, group, key=hours)
+        return found
+
+    def kept(self, group: Group) -> bool:
+        return group.is_kept if self._strictly else is_nearly_kept(group, self._objectives[group.objective])
+
+    def late_pct(self, group: Group) -> float | None:
+        return missed_pct(group, self._objectives[group.objective])
+
+    @cached_property
+    def costs(self) -> dict[Contest, dict[str, float]]:
+        """What those that kept a contest cost over what the first does; nothing where no contender kept it."""
+        return {contest: self._against_first([contest]) for contest in self.contests}
+
+    @cached_property
+    def workload_costs(self) -> dict[str, dict[str, float]]:
+        """The same of whole workloads: of those who kept every contest that anybody kept, in all its instance-hours."""
+        workloads = dict.fromkeys(workload for workload, _, _ in self.contests)
+        found = {name: [one for one in self.contests if one[0] == name and self.costs[one]] for name in workloads}
+        return {name: self._against_first(contests) for name, contests in found.items() if contests}
+
+    def _against_first(self, contests: list[Contest]) -> dict[str, float]:
+        own = {policy: [self.contests[one].get(policy) for one in contests] for policy in (*self.policies, BEST_FIXED)}
+        sums = {
+            policy: sum(hours(group) for group in groups if group is not None)
+            for policy, groups in own.items()
+            if all(group is not None and self.kept(group) for group in groups)
+        }
+        least = min((cost for policy, cost in sums.items() if policy != BEST_FIXED), default=None)
+        return {policy: cost / least for policy, cost in sums.items()} if least else {}
+
+    def standings(self) -> list[Standing]:
+        """Everybody, the best first; the fixed sizes at the end."""
+        ranked = sorted((self._standing(name) for name in self.policies), key=lambda one: (one.place or 0, one.policy))
+        return [*ranked, self._standing(BEST_FIXED)] if self.fixed else ranked
+
+    def _standing(self, policy: str) -> Standing:
+        is_fixed = policy == BEST_FIXED
+        there = [contest for contest, groups in self.contests.items() if is_fixed or policy in groups]
+        groups = [group for contest in there if (group := self.contests[contest].get(policy)) is not None]
+        costs = [found[policy] for contest in there if policy in (found := self.costs[contest])]
+        late = [pct for group in groups if (pct := self.late_pct(group)) is not None]
+        return Standing(
+            policy,
+            None if is_fixed else mean(self._place(contest, policy) for contest in there),
+            len(there),
+            sum(self.kept(group) for group in groups),
+            sum(group.is_kept for group in groups),
+            sum(cost <= CLOSE for cost in costs),
+            median(costs) if costs else None,
+            max(costs) if costs else None,
+            mean(late) if late else None,
+        )
+
+    def _place(self, contest: Contest, policy: str) -> int:
+        costs = self.costs[contest]
+        if policy not in costs:
+            return len(self.policies)
+        return 1 + sum(cost < costs[policy] for other, cost in costs.items() if other in self.policies)
+
+    def close_workloads(self, policy: str, *, traces_only: bool) -> tuple[int, int]:
+        """On how many workloads a policy is first or as good as that, and of how many that anybody kept."""
+        judged = [name for name in self.workload_costs if not (traces_only and name in self.made_up)]
+        return sum(self.workload_costs[name].get(policy, math.inf) <= CLOSE for name in judged), len(judged)
+
+    def traits(self, contest: Contest) -> list[str]:
+        """What is particular of a contest, in words that go with "good on"."""
+        workload, job, _ = contest
+        kind = self._kinds.get(workload)
+        return [*([f"{kind} loads"] if kind else []), *job_traits(self._jobs[job])]
+
+
+def is_nearly_kept(group: Group, objective: Objective) -> bool:
+    """Whether a policy kept on average what was asked, but for what is forgiven."""
+    missed, allowed = missed_pct(group, objective), objective.slo.allowed_share
+    return not group.failed and missed is not None and missed <= 100 * (allowed + FORGIVEN * min(1.0, 20 * allowed))
+
+
+def missed_pct(group: Group, objective: Objective) -> float | None:
+    """What was late on average, as the objective counts it."""
+    by_records = objective.slo.by is By.RECORDS and group.figures["late_records_pct"] is not None
+    found = group.figures["late_records_pct" if by_records else "slo_violation_pct"]
+    return None if found is None else found.mean
+
+
+def hours(group: Group) -> float:
+    found = group.figures[COST]
+    return math.inf if found is None else found.mean
+
+
+def job_traits(job: Mapping[str, Any]) -> list[str]:
+    """What is particular of a job of an experiment."""
+    service = None if job.get("service") is None else parse_service_model(job["service"])
+    return [
+        f"{'linear' if service is None else service.name} jobs",
+        "jobs that pause" if service is not None and service.pause_s else "jobs without a pause",
+        "skewed jobs" if service is not None and service.skew else "jobs without skew",
+        f"a start-up of {job['startup_s']:g} s",
+    ]
+
+
+def _pct(part: int, whole: int) -> int | None:
+    return round(100 * part / whole) if whole else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,225 @@
+"""What a league says: the ranks, where each policy is good and where it is not, and cost against late records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from statistics import mean, median
+
+from headgate.core.types import JSON
+from headgate.lab.experiments.league import BEST_FIXED, CLOSE, FORGIVEN, Contest, League, hours
+from headgate.lab.experiments.report import COLOURS, SYMBOLS
+from headgate.lab.experiments.results import Results
+from headgate.lab.experiments.summary import failures_of
+from headgate.lab.scenario import Outcome, Plot
+from headgate.policies.frame.readings import plain
+
+OURS = "autopilot"
+GOOD_KEPT, GOOD_COST = 0.9, 1.1
+"""Good is who keeps nine contests of ten and pays a tenth more than the first, in the median."""
+BAD_KEPT, BAD_COST = 0.5, 1.5
+MOST_NAMED = 4
+
+
+def league_outcome(results: Results) -> Outcome:
+    """The table, the sentences and the plots of a league."""
+    league = League(results)
+    return Outcome(
+        rows=[one.to_json() for one in league.standings()],
+        notes=[*_read_as(results, league), *_ours(results, league), *_lines(league), *_troubles(results)],
+        plots=[_over_all(league), *(_of_workload(league, name) for name in _workloads(league))],
+        details=_details(league),
+    )
+
+
+def _troubles(results: Results) -> list[str]:
+    return [*results.unfinished, *failures_of(results.groups)]
+
+
+def _read_as(results: Results, league: League) -> list[str]:
+    runs = max(group.runs for group in results.groups)
+    notes = [
+        f"place: mean over {len(league.contests)} contests (a workload with a job), by cost of those that kept the "
+        "objective; the others share the last place. "
+        f"kept %: contests in which on average at most {100 * FORGIVEN:g} point more than allowed was late; always %: "
+        "in every repeat, with nothing forgiven. "
+        f"first %: contests in which it was the cheapest that kept it, or within {100 * (CLOSE - 1):.0f} % of that. "
+        "cost, worst: instance-hours over those of the first, median and most, where it kept. late %: mean.",
+    ]
+    if league.fixed:
+        notes.append(
+            f"{BEST_FIXED}: the cheapest of {len(league.fixed)} fixed sizes that kept a contest. Nobody knows it "
+            "before, so it takes no place and is nobody's first."
+        )
+    if runs == 1:
+        notes.append("One run says nothing about noise: with repeats, places could turn out to be chance.")
+    nobody = [" · ".join(contest[:2]) for contest, costs in league.costs.items() if not costs]
+    if nobody:
+        notes.append(f"Kept by nobody, and counted for nobody: {'; '.join(nobody)}.")
+    return notes
+
+
+def _ours(results: Results, league: League) -> list[str]:
+    """The figure that a league is judged by."""
+    if OURS not in league.policies:
+        return []
+    strict = League(results, strictly=True)
+    told = [
+        f"{close} of {judged} {what} ({100 * close / judged:.0f} %)"
+        for what, traces_only in (("traces", True), ("workloads", False))
+        for close, judged in [league.close_workloads(OURS, traces_only=traces_only)]
+        if judged
+    ]
+    close, judged = strict.close_workloads(OURS, traces_only=False)
+    told += [f"with nothing forgiven {close} of {judged} workloads ({100 * close / judged:.0f} %)"] if judged else []
+    if not told:
+        return []
+    return [f"{OURS} is first, or within {100 * (CLOSE - 1):.0f} % of the first, on {', '.join(told)}."]
+
+
+def _lines(league: League) -> list[str]:
+    return [_line(league, policy) for policy in (one.policy for one in league.standings()) if policy != BEST_FIXED]
+
+
+def _line(league: League, policy: str) -> str:
+    """Where a policy is good, and where it is not."""
+    good: list[str] = []
+    bad: list[str] = []
+    for trait, contests in _by_trait(league).items():
+        there = [one for one in contests if policy in league.contests[one]]
+        costs = [league.costs[one][policy] for one in there if policy in league.costs[one]]
+        judged = [one for one in there if league.costs[one]]
+        if not judged:
+            continue
+        kept, cost = len(costs) / len(judged), median(costs) if costs else None
+        if kept >= GOOD_KEPT and cost is not None and cost <= GOOD_COST:
+            good.append(trait)
+        elif kept < BAD_KEPT:
+            bad.append(f"{trait} (keeps {100 * kept:.0f} %)")
+        elif cost is not None and cost > BAD_COST:
+            bad.append(f"{trait} ({plain(round(cost, 2))} times the cost)")
+    firsts = [name for name, costs in league.workload_costs.items() if costs.get(policy) == 1.0]
+    named = ", ".join(firsts[:MOST_NAMED]) + (
+        f" and {len(firsts) - MOST_NAMED} more" if len(firsts) > MOST_NAMED else ""
+    )
+    parts = [f"good on {', '.join(good) or 'no kind of contest as a whole'}"]
+    parts += [f"not on {', '.join(bad)}"] if bad else []
+    parts += [f"first on {named}"] if firsts else []
+    return f"{policy}: {'; '.join(parts)}."
+
+
+def _by_trait(league: League) -> dict[str, list[Contest]]:
+    found: dict[str, list[Contest]] = {}
+    for contest in league.contests:
+        for trait in league.traits(contest):
+            found.setdefault(trait, []).append(contest)
+    return dict(sorted(found.items()))
+
+
+def _workloads(league: League) -> list[str]:
+    return list(dict.fromkeys(workload for workload, _, _ in league.contests))
+
+
+def _details(league: League) -> list[Mapping[str, JSON]]:
+    """What each costs over what the first does, contest by contest; ``None`` for who did not keep it."""
+    return [
+        {
+            "workload": contest[0],
+            "job": contest[1],
+            "objective": contest[2],
+            "traits": league.traits(contest),
+            "first": min((name for name in costs if name != BEST_FIXED), key=costs.__getitem__) if costs else None,
+            "cost": {policy: costs.get(policy) for policy in (*league.policies, BEST_FIXED)},
+            "late_pct": {policy: league.late_pct(group) for policy, group in league.contests[contest].items()},
+        }
+        for contest, costs in league.costs.items()
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ plots
+
+
+def _over_all(league: League) -> Plot:
+    """What each costs against what the cheapest that kept it does, whether it kept it itself or not."""
+    points: dict[str, tuple[float, float]] = {}
+    judged = [contest for contest, costs in league.costs.items() if costs]
+    for policy in (*league.policies, BEST_FIXED):
+        found = [(contest, _point(league, contest, policy)) for contest in judged]
+        there = [(point[0] / _least(league, contest), point[1]) for contest, point in found if point is not None]
+        if there:
+            points[policy] = (median(cost for cost, _ in there), mean(late for _, late in there))
+    return _plot("All contests", points, "instance-hours over those of the first, median", league)
+
+
+def _least(league: League, contest: Contest) -> float:
+    return min(
+        hours(group)
+        for policy, group in league.contests[contest].items()
+        if policy != BEST_FIXED and policy in league.costs[contest]
+    )
+
+
+def _of_workload(league: League, workload: str) -> Plot:
+    points: dict[str, tuple[float, float]] = {}
+    contests = [contest for contest in league.contests if contest[0] == workload]
+    for policy in (*league.policies, BEST_FIXED):
+        there = [point for contest in contests if (point := _point(league, contest, policy)) is not None]
+        if len(there) == len(contests):
+            points[policy] = (sum(cost for cost, _ in there), mean(late for _, late in there))
+    return _plot(workload, points, f"instance-hours, jobs: {', '.join(job for _, job, _ in contests)}", league)
+
+
+def _point(league: League, contest: Contest, policy: str) -> tuple[float, float] | None:
+    """Instance-hours and what was late, of whoever has both."""
+    group = league.contests[contest].get(policy)
+    late = None if group is None else league.late_pct(group)
+    return None if group is None or late is None or not math.isfinite(hours(group)) else (hours(group), late)
+
+
+def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """Those that nobody beats on both, the cheapest first.
+
+    >>> pareto({"a": (1.0, 5.0), "b": (2.0, 1.0), "c": (2.5, 3.0), "d": (2.0, 1.5)})
+    ['a', 'b']
+    """
+    front: list[str] = []
+    for name in sorted(points, key=points.__getitem__):
+        if not front or points[name][1] < points[front[-1]][1]:
+            front.append(name)
+    return front
+
+
+def _plot(title: str, points: Mapping[str, tuple[float, float]], cost: str, league: League) -> Plot:
+    front = pareto(points)
+    names = [*league.policies, BEST_FIXED]
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "nobody is better on both",
+        "x": [points[name][0] for name in front],
+        "y": [points[name][1] for name in front],
+        "line": {"dash": "dot", "color": "#888888"},
+    }
+    marks = [_mark(name, points[name], names.index(name)) for name in names if name in points]
+    return Plot(
+        title,
+        [line, *marks],
+        {
+            "xaxis": {"title": {"text": cost}},
+            "yaxis": {"title": {"text": "late, % of what the objective counts"}, "rangemode": "tozero"},
+        },
+    )
+
+
+def _mark(name: str, point: tuple[float, float], index: int) -> Mapping[str, JSON]:
+    """A policy looks the same in every plot; ours and the fixed sizes stand out."""
+    return {
+        "type": "scatter",
+        "mode": "markers+text" if name in (OURS, BEST_FIXED) else "markers",
+        "text": [name],
+        "textposition": "top center",
+        "name": name,
+        "x": [point[0]],
+        "y": [point[1]],
+        "marker": {"symbol": SYMBOLS[index % len(SYMBOLS)], "color": COLOURS[index % len(COLOURS)], "size": 11},
+    }

@@ -1,0 +1,69 @@
+"""Tables of results as people read them: columns in words with units, numbers apart from text, nothing empty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headgate.core.types import JSON
+from headgate.policies.frame.readings import plain
+
+_UNITS = {"per_s": " per s", "pct": " %", "percent": " %", "s": ", s", "gb": ", GB", "h": ", h"}
+_NUMBER = re.compile(r"[-+–−±<>≤≥×*→ \d.,%/]*(e[-+]?\d+)?( ?(ms|s|m|min|h|d|GB|MB|kB|×|x))*")
+"""A number as it is told: with a unit, an interval, or what came of it."""
+UNKNOWN = ("", "–", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    heading: str
+    cells: Sequence[str]
+    is_number: bool
+
+    @property
+    def least_width(self) -> int:
+        """The longest word of the heading, and of the cells; a number stays in one piece."""
+        words = [*self.heading.split(), *(self.cells if self.is_number else " ".join(self.cells).split())]
+        return max(map(len, words), default=1)
+
+    @property
+    def full_width(self) -> int:
+        return max(self.least_width, len(self.heading), *map(len, self.cells))
+
+
+def columns_of(rows: Sequence[Mapping[str, JSON]]) -> list[Column]:
+    """The columns of a table in which something stands.
+
+    >>> [(one.heading, one.is_number) for one in columns_of([{"policy": "hpa", "mean_instances": 2.5, "note": None}])]
+    [('policy', False), ('mean instances', True)]
+    """
+    found = []
+    for name in dict.fromkeys(name for row in rows for name in row):
+        cells = [cell(row.get(name)) for row in rows]
+        if any(cells):
+            known = [told for told in cells if told not in UNKNOWN]
+            is_number = bool(known) and all(_NUMBER.fullmatch(told) for told in known)
+            found.append(Column(heading(name), cells, is_number))
+    return found
+
+
+def heading(name: str) -> str:
+    """The name of a column in words, with its unit.
+
+    >>> [heading(name) for name in ("latency_p95_s", "violated_pct", "records_per_s", "late %", "worst_backlog_gb")]
+    ['latency p95, s', 'violated %', 'records per s', 'late %', 'worst backlog, GB']
+    """
+    for ending, unit in _UNITS.items():
+        if name.endswith(f"_{ending}"):
+            return name.removesuffix(f"_{ending}").replace("_", " ") + unit
+    return name.replace("_", " ")
+
+
+def cell(value: JSON) -> str:
+    """One value of a table in words: numbers are shortened, nested ones are listed."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {cell(part)}" for name, part in value.items())
+    if isinstance(value, float):
+        return plain(value)
+    return "" if value is None else str(value)

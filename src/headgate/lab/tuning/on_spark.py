@@ -1,0 +1,99 @@
+"""Runs of a tuning spread over Spark, kept as Parquet: those that are there already are not run again.
+
+A search takes the same course each time, so that one that was stopped goes on by asking for the same runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from headgate.core.errors import EngineError
+from headgate.journal.codec import to_json
+from headgate.lab.experiments.carry import Row
+from headgate.lab.experiments.case import Case
+from headgate.lab.experiments.parts import packed, read_part, work_in
+from headgate.lab.files import write_file
+from headgate.lab.scenario import Progress
+from headgate.lab.tuning.folder import TuneFolder, write_trials
+from headgate.lab.tuning.plan import TunePlan
+from headgate.lab.tuning.running import Tuned, tune
+from headgate.lab.tuning.searching import require_optuna
+from headgate.lab.tuning.writing import tuned_to_json, write_settings
+
+Work: TypeAlias = Callable[[Iterable[str]], int]
+Spread: TypeAlias = Callable[[Sequence[str], Work], None]
+"""Has texts worked on, somewhere."""
+
+
+class KeptRuns:
+    """Carries out cases of which no row is kept yet, and gives the rows of all that are asked for."""
+
+    def __init__(self, runs: Path, home: Path, spread: Spread) -> None:
+        self._runs, self._home, self._spread = runs, home, spread
+        self._rows: dict[str, Row] = {}
+        self._read: set[str] = set()
+        self._asked = 0
+        self._look(repair=True)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __call__(self, cases: Sequence[Case]) -> list[Row]:
+        waiting = [packed(self._asked + place, case) for place, case in enumerate(cases) if case.key not in self._rows]
+        self._asked += len(cases)
+        if waiting:
+            self._spread(waiting, work_in(self._home, self._runs))
+            self._look(repair=False)
+        missing = sum(case.key not in self._rows for case in cases)
+        if missing:
+            raise EngineError(
+                f"{missing} of {len(cases)} runs did not come back to {self._runs}; "
+                "on a cluster, all workers must reach that folder."
+            )
+        return [self._rows[case.key] for case in cases]
+
+    def _look(self, *, repair: bool) -> None:
+        """Read the files that were not there before."""
+        for path in sorted(self._runs.glob("part-*.parquet")):
+            if path.name in self._read:
+                continue
+            self._read.add(path.name)
+            table = read_part(path, repair=repair)
+            if table is not None:
+                self._rows |= {row["key"]: row for row in table.to_pylist()}
+
+
+def run_tuning(
+    plan: TunePlan, folder: TuneFolder, home: Path, master: str, progress: Progress, told: Callable[[str], None]
+) -> Tuned:
+    """Carry out a plan on Spark, or go on with it, and write what it came to into its folder.
+
+    ``home`` is where the files that it names are; ``told`` is given a sentence where it is gone on with.
+    """
+    from headgate.engines.spark.spread import batch_session, spread, versions
+
+    brought = versions()
+    if plan.search == "optuna":
+        # Another version may take another course.
+        brought["optuna"] = str(require_optuna().__version__)
+    folder.begin(plan, brought)
+    with batch_session(master, "headgate lab tune", folder.log) as session:
+
+        def on_spark(texts: Sequence[str], work: Work) -> None:
+            spread(session, texts, work, watch=lambda: None)
+
+        kept = KeptRuns(folder.runs, home, on_spark)
+        if len(kept):
+            told(f"{len(kept)} runs are there already, and are not run again.")
+        tuned = tune(plan, kept, progress)
+    write_tuned(folder, tuned, home)
+    return tuned
+
+
+def write_tuned(folder: TuneFolder, tuned: Tuned, home: Path) -> None:
+    """Everything beside the rows of the runs."""
+    write_trials(folder.trials, tuned.trials)
+    write_file(folder.result, to_json(tuned_to_json(tuned), indent=2) + "\n")
+    write_settings(folder.settings, tuned, home)

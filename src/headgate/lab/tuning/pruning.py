@@ -1,0 +1,80 @@
+"""When a trial is stopped that has not been run on all parts of the load.
+
+``sure`` stops only what can no longer win, whatever the rest brings: it never loses the best. ``half`` is successive
+halving: after each part the worse half of a batch stops, which saves more, and may lose one that would have come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headgate.lab.tuning.trial import FAR, Minimise, Seen, scores_of
+
+
+class Prune(StrEnum):
+    SURE = "sure"
+    HALF = "half"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What stopping depends on."""
+
+    runs: int
+    """Of a trial that is not stopped."""
+    least_hours: float
+    """Of one run: the fewest instances, all the time."""
+    allowed_pct: float
+    minimise: Minimise
+
+
+def lost(seen: Seen, finished: Sequence[Seen], terms: Terms) -> str | None:
+    """Why a trial cannot win any more; ``None`` while it still may.
+
+    Whatever comes, its cost only grows, by the fewest instances at least, and what it has missed stays missed.
+
+    >>> terms = Terms(runs=4, least_hours=1.0, allowed_pct=5.0, minimise=Minimise.BOTH)
+    >>> best = Seen((2.0,) * 4, (1.0,) * 4)
+    >>> lost(Seen((4.0, 4.0), (9.0, 0.0)), [best], terms)
+    'at least 10 instance-hours and 2.25 % missed, beaten by 8 and 1 %'
+    >>> lost(Seen((2.0, 2.0), (9.0, 0.0)), [best], terms) is None
+    True
+    """
+    hours = seen.total_hours + terms.least_hours * (terms.runs - seen.runs)
+    missed_pct = sum(seen.missed_pct) / terms.runs
+    for other in finished:
+        their_hours, their_pct = other.total_hours, other.mean_missed_pct
+        if their_pct <= terms.allowed_pct:
+            # Of those that keep the objective the cheapest is wanted: the others are of interest only near to it.
+            is_cost = terms.minimise is Minimise.COST
+            if missed_pct > (1 if is_cost else FAR) * terms.allowed_pct:
+                return f"at least {missed_pct:.3g} % missed, where {terms.allowed_pct:.3g} % are allowed"
+            if is_cost and their_hours < hours:
+                return f"at least {hours:.3g} instance-hours, beaten by {their_hours:.3g}"
+        if their_hours < hours and their_pct <= missed_pct:
+            return (
+                f"at least {hours:.3g} instance-hours and {missed_pct:.3g} % missed, "
+                f"beaten by {their_hours:.3g} and {their_pct:.3g} %"
+            )
+    return None
+
+
+def worse_half(batch: Sequence[Seen], default: Seen, terms: Terms) -> set[int]:
+    """The places in a batch of those that stop: the worse half, by how many beat them in everything, then by cost at a
+    kept objective."""
+    scores = [scores_of(seen, default, terms.allowed_pct, Minimise.BOTH) for seen in batch]
+
+    def order(place: int) -> tuple[float, float, int]:
+        cost, missed_pct = scores[place]
+        beaten = sum(
+            other_cost <= cost and other_pct <= missed_pct and (other_cost, other_pct) != (cost, missed_pct)
+            for other_cost, other_pct in scores
+        )
+        whole = scores_of(batch[place], default, terms.allowed_pct, Minimise.COST)[0]
+        return (beaten if terms.minimise is Minimise.BOTH else 0), whole, place
+
+    ranked = sorted(range(len(batch)), key=order)
+    return set(ranked[(len(batch) + 1) // 2 :])

@@ -1,0 +1,185 @@
+"""The course of a tuning: the default first, then batches of trials, part by part of the load, then the rest of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from headgate.core.errors import InputError
+from headgate.core.objective import HOUR_S
+from headgate.lab.experiments.carry import Row
+from headgate.lab.experiments.case import Case
+from headgate.lab.scenario import Progress
+from headgate.lab.tuning.plan import TunePlan
+from headgate.lab.tuning.pruning import Prune, Terms, lost, worse_half
+from headgate.lab.tuning.searching import Search, Values, make_search
+from headgate.lab.tuning.splitting import Stretch
+from headgate.lab.tuning.trial import Minimise, Seen, Status, Trial, chosen, pareto_front, scores_of
+from headgate.lab.tuning.verdict import NOTHING_FOUND, Verdict, judged
+
+Evaluate: TypeAlias = Callable[[Sequence[Case]], Sequence[Row]]
+"""Carries out cases and gives their rows in the same order; on Spark, or wherever."""
+_DEFAULT = "default"
+_SEARCHED = 0.95
+"""The share of the work that the search is, for the bar."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a tuning came to."""
+
+    plan: TunePlan
+    trials: Sequence[Trial]
+    """The default first."""
+    found: Trial
+    verdict: Verdict
+    refused: int
+    """Settings that were drawn and do not go together."""
+    held_back: Mapping[str, Seen]
+    """What the default, and what was found, came to on load held back."""
+
+    @property
+    def front(self) -> list[Trial]:
+        return pareto_front(self.trials, self.plan.allowed_pct)
+
+    @property
+    def runs(self) -> int:
+        """Simulated for the search."""
+        return sum(trial.seen.runs for trial in self.trials)
+
+    @property
+    def saved_pct(self) -> float:
+        """Runs that stopping trials early has saved, of those that the search would have taken."""
+        whole = len(self.plan.training) * len(self.plan.seeds)
+        stopped = sum(whole - trial.seen.runs for trial in self.trials if trial.status is Status.STOPPED)
+        return 100 * stopped / (self.runs + stopped)
+
+    @property
+    def recommended(self) -> Values:
+        return self.found.values if self.verdict.takes_found else {}
+
+
+def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None) -> Tuned:
+    """Search, choose and judge; the same for the same plan, whoever evaluates."""
+    plan.check({})
+    default = _default_on(plan, plan.training, evaluate)
+    search = make_search(
+        plan.search,
+        plan.space,
+        seed=plan.seed,
+        trials=plan.trials,
+        is_allowed=plan.is_allowed,
+        default=scores_of(default, default, plan.allowed_pct, plan.minimise),
+        scores=2 if plan.minimise is Minimise.BOTH else 1,
+    )
+    trials = [Trial(0, plan.space.defaults(), default, Status.DONE)]
+    _searched(plan, evaluate, search, trials, progress)
+    found = chosen(trials, plan.allowed_pct)
+    verdict, held_back = NOTHING_FOUND, {_DEFAULT: Seen()}
+    if found.number != 0:
+        before = _default_on(plan, plan.held_back, evaluate)
+        after = _on_all(plan, plan.held_back, evaluate, f"trial {found.number}", found.values)
+        verdict = judged(after, before, len(plan.seeds), plan.allowed_pct)
+        held_back = {_DEFAULT: before, "found": after}
+    progress(1.0)
+    return Tuned(plan, trials, found, verdict, search.refused, held_back)
+
+
+def _searched(plan: TunePlan, evaluate: Evaluate, search: Search, trials: list[Trial], progress: Progress) -> None:
+    """Add batch after batch to the trials."""
+    while (left := plan.trials + 1 - len(trials)) > 0:
+        asked = search.ask(left)
+        if not asked:
+            return
+        first = len(trials)
+
+        def on_part(share: float, begun: int = first - 1, count: int = len(asked)) -> None:
+            progress(_SEARCHED * (begun + count * share) / plan.trials)
+
+        batch = [Trial(first + place, values, Seen(), Status.RUNNING) for place, values in enumerate(asked)]
+        done = _batch(plan, evaluate, batch, trials, on_part)
+        trials += done
+        search.tell([trial.scores for trial in done])
+
+
+def _batch(
+    plan: TunePlan, evaluate: Evaluate, batch: Sequence[Trial], before: Sequence[Trial], on_part: Progress
+) -> list[Trial]:
+    """Trials side by side, on one part of the load after the other, with those left out that are stopped."""
+    default = before[0].seen
+    finished = [trial.seen for trial in before if trial.is_done]
+    now = {trial.number: trial for trial in batch}
+    for place, stretch in enumerate(plan.training):
+        running = {f"trial {trial.number}": trial for trial in now.values() if trial.is_running}
+        if not running:
+            break
+        rows = _rows(plan, stretch, evaluate, {name: trial.values for name, trial in running.items()})
+        for name, trial in running.items():
+            now[trial.number] = _gone_on(plan, trial, rows[name])
+        on_part((place + 1) / len(plan.training))
+        if place + 1 < len(plan.training):
+            _stop_some(plan, now, finished, default)
+    return [_scored(plan, trial, default) for trial in now.values()]
+
+
+def _gone_on(plan: TunePlan, trial: Trial, rows: Sequence[Row]) -> Trial:
+    errors = [str(row["error"]) for row in rows if row["error"] is not None]
+    missed = [plan.missed_pct(row) for row in rows]
+    known = [one for one in missed if one is not None]
+    if errors or len(known) < len(rows):
+        why = errors[0] if errors else "nothing is known of what it missed"
+        return replace(trial, status=Status.FAILED, why=why)
+    return replace(trial, seen=trial.seen.and_then([float(row["instance_hours"]) for row in rows], known))
+
+
+def _stop_some(plan: TunePlan, now: dict[int, Trial], finished: Sequence[Seen], default: Seen) -> None:
+    if plan.prune is Prune.NO:
+        return
+    terms = terms_of(plan)
+    running = [trial for trial in now.values() if trial.is_running]
+    for trial in running:
+        if why := lost(trial.seen, finished, terms):
+            now[trial.number] = replace(trial, status=Status.STOPPED, why=why)
+    if plan.prune is Prune.HALF:
+        for place in worse_half([trial.seen for trial in running], default, terms):
+            trial = now[running[place].number]
+            if trial.is_running:
+                now[trial.number] = replace(trial, status=Status.STOPPED, why="among the worse half of its batch")
+
+
+def terms_of(plan: TunePlan) -> Terms:
+    shortest_s = min(one.load.seconds for one in plan.training)
+    return Terms(
+        runs=len(plan.training) * len(plan.seeds),
+        least_hours=plan.objective.min_instances * shortest_s / HOUR_S,
+        allowed_pct=plan.allowed_pct,
+        minimise=plan.minimise,
+    )
+
+
+def _scored(plan: TunePlan, trial: Trial, default: Seen) -> Trial:
+    if trial.status is Status.FAILED:
+        return trial
+    status = Status.DONE if trial.is_running else trial.status
+    return replace(trial, status=status, scores=scores_of(trial.seen, default, plan.allowed_pct, plan.minimise))
+
+
+def _rows(plan: TunePlan, stretch: Stretch, evaluate: Evaluate, wanted: Mapping[str, Values]) -> dict[str, list[Row]]:
+    """The rows of each, one per seed."""
+    rows = list(evaluate(list(plan.cases(stretch, wanted))))
+    seeds = len(plan.seeds)
+    return {name: rows[place * seeds : (place + 1) * seeds] for place, name in enumerate(wanted)}
+
+
+def _default_on(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate) -> Seen:
+    return _on_all(plan, stretches, evaluate, _DEFAULT, {})
+
+
+def _on_all(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate, name: str, values: Values) -> Seen:
+    """All parts at once; what fails here leaves nothing to compare with."""
+    cases = [case for stretch in stretches for case in plan.cases(stretch, {name: values})]
+    found = _gone_on(plan, Trial(0, values, Seen(), Status.RUNNING), list(evaluate(cases)))
+    if found.status is Status.FAILED:
+        raise InputError(f"{plan.space.policy} with settings {name} cannot be run on this load: {found.why}")
+    return found.seen

@@ -1,0 +1,138 @@
+"""Searches that ask for trials in batches and are told what came of them, so that somebody else may carry them out.
+
+A batch has the same size wherever it is carried out, so that a search takes the same course on one core and on many.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias
+
+from headgate.core.errors import InputError
+from headgate.lab.tuning.dimension import Dimension, Value
+from headgate.lab.tuning.space import Space
+
+BATCH = 8
+"""Trials that are carried out side by side."""
+SEARCHES = ("optuna", "recursive-random")
+_TRIES = 50
+"""Settings that do not go together are drawn anew, at most so often in a row."""
+
+Values: TypeAlias = Mapping[str, Value]
+Scores: TypeAlias = tuple[float, ...]
+"""What is to be small: one number, or several that are weighed against each other."""
+IsAllowed: TypeAlias = Callable[[Values], bool]
+
+
+class Search(Protocol):
+    """Asked, then told, in turns."""
+
+    refused: int
+    """Settings that were drawn and do not go together."""
+
+    def ask(self, most: int) -> list[Values]:
+        """The next trials, at most so many; none when the search has come to its end."""
+        ...
+
+    def tell(self, scores: Sequence[Scores | None]) -> None:
+        """What came of the trials asked for last, in their order; ``None`` for one that failed."""
+        ...
+
+
+class OptunaSearch:
+    """Tree-structured Parzen estimators of Optuna, for one score or several.
+
+    It knows the default settings from the start where they lie in the space.
+    """
+
+    def __init__(self, space: Space, seed: int, is_allowed: IsAllowed, default: Scores | None, scores: int) -> None:
+        optuna = require_optuna()
+        self.refused = 0
+        self._space, self._is_allowed = space, is_allowed
+        self._ranges = {one.name: _distribution(optuna, one) for one in space.dimensions}
+        sampler = _sampler(optuna, seed, scores)
+        self._study = optuna.create_study(directions=["minimize"] * scores, sampler=sampler)
+        self._asked: list[int] = []
+        if default is not None and space.holds_defaults():
+            known = optuna.trial.create_trial(
+                params=dict(space.defaults()), distributions=self._ranges, values=list(default)
+            )
+            self._study.add_trial(known)
+
+    def ask(self, most: int) -> list[Values]:
+        found: list[Values] = []
+        self._asked = []
+        tries = 0
+        while len(found) < min(BATCH, most) and tries < _TRIES:
+            trial = self._study.ask(self._ranges)
+            values = {one.name: _value(one, trial.params[one.name]) for one in self._space.dimensions}
+            if self._is_allowed(values):
+                found.append(values)
+                self._asked.append(trial.number)
+                tries = 0
+            else:
+                self._fail(trial.number)
+                self.refused += 1
+                tries += 1
+        return found
+
+    def tell(self, scores: Sequence[Scores | None]) -> None:
+        for number, found in zip(self._asked, scores, strict=True):
+            if found is None:
+                self._fail(number)
+            else:
+                self._study.tell(number, list(found))
+
+    def _fail(self, number: int) -> None:
+        self._study.tell(number, state=require_optuna().trial.TrialState.FAIL)
+
+
+def make_search(
+    name: str, space: Space, *, seed: int, trials: int, is_allowed: IsAllowed, default: Scores | None, scores: int
+) -> Search:
+    """A search by name; ``default`` is what the default settings came to."""
+    from headgate.lab.tuning.recursive_random import RecursiveRandomSearch
+
+    if name == "optuna":
+        return OptunaSearch(space, seed, is_allowed, default, scores)
+    if scores != 1:
+        raise InputError(f"the search {name} follows one number; use --minimise cost, or --search optuna.")
+    return RecursiveRandomSearch(space, seed, is_allowed, trials)
+
+
+def require_optuna() -> Any:
+    """Optuna, quiet; or one sentence on how to get it."""
+    try:
+        optuna = import_module("optuna")
+    except ImportError as error:
+        raise InputError(
+            "the search optuna needs the package optuna, which is not installed: pip install 'headgate[lab]', "
+            "or use --search recursive-random."
+        ) from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def _sampler(optuna: Any, seed: int, scores: int) -> Any:
+    with warnings.catch_warnings():
+        # In Optuna 4 both arguments still count as experimental.
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.samplers.TPESampler(
+            seed=seed, multivariate=scores == 1, constant_liar=True, n_startup_trials=2 * BATCH
+        )
+
+
+def _distribution(optuna: Any, one: Dimension) -> Any:
+    kinds = optuna.distributions
+    if one.choices:
+        return kinds.CategoricalDistribution(one.choices)
+    if one.is_whole:
+        return kinds.IntDistribution(math.ceil(one.low), math.floor(one.high), log=one.is_log)
+    return kinds.FloatDistribution(one.low, one.high, log=one.is_log)
+
+
+def _value(one: Dimension, found: Value) -> Value:
+    return found if one.choices or isinstance(found, str) else one.near(float(found))

@@ -1,0 +1,204 @@
+"""The search space of a policy, from what its settings declare: type, bounds, unit and default.
+
+A number with two bounds is searched between them. One without is searched around its default, from an eighth to eight
+times as much, by factors; so is a small one far below its upper bound. What a search cannot know, such as texts, files
+and lists, is left out and said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.types import JSON
+from headgate.core.units import parse_duration_s
+from headgate.lab.tuning.dimension import Dimension, Value
+from headgate.policies.frame.base import policy_class
+from headgate.policies.frame.settings import Settings
+from headgate.policies.frame.stabilisers import GuardSettings
+
+AROUND = 8.0
+"""A setting without bounds is searched from its default by this factor down and up."""
+LONGEST_FROM_NOTHING_S = 300.0
+"""A duration that is 0 by default is searched from 0 to here."""
+GUARDS = "guards."
+"""Stands before the name of a setting of the guards."""
+_SMALL = 1 / 20
+"""A default below this share of its upper bound is searched by factors."""
+_NO_NUMBERS = {"string": "a text", "array": "a list", "object": "values by name"}
+_HAIR = 1e-3
+"""How far from a bound that itself is not allowed, as a share of the range."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is searched, what keeps a value the user has given, and what is left out, with the reason."""
+
+    policy: str
+    dimensions: tuple[Dimension, ...]
+    fixed: Mapping[str, str]
+    left_out: Mapping[str, str]
+
+    def defaults(self) -> dict[str, Value]:
+        """Of what is searched; without settings that are off by default."""
+        return {one.name: one.default for one in self.dimensions if one.default is not None}
+
+    def holds_defaults(self) -> bool:
+        return all(one.holds(one.default) for one in self.dimensions)
+
+    def at(self, places: Sequence[float]) -> dict[str, Value]:
+        """The settings at a point of the unit cube."""
+        return {one.name: one.at(place) for one, place in zip(self.dimensions, places, strict=True)}
+
+    def split(self, values: Mapping[str, Value]) -> tuple[dict[str, str], dict[str, str]]:
+        """Settings of the policy and of the guards as text, with those that are fixed."""
+        searched = {one.name: one.text(values[one.name]) for one in self.dimensions if one.name in values}
+        texts = {**self.fixed, **searched}
+        guards = {name.removeprefix(GUARDS): text for name, text in texts.items() if name.startswith(GUARDS)}
+        return {name: text for name, text in texts.items() if not name.startswith(GUARDS)}, guards
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "policy": self.policy,
+            "dimensions": [one.to_json() for one in self.dimensions],
+            "fixed": dict(self.fixed),
+            "left_out": dict(self.left_out),
+        }
+
+
+def search_space(
+    policy: str,
+    *,
+    guards: bool = False,
+    only: Sequence[str] = (),
+    fix: Mapping[str, str] | None = None,
+    ranges: Mapping[str, str] | None = None,
+) -> Space:
+    """The space of a policy, with its guards if wanted; names of those begin with ``guards.``.
+
+    - ``only``: search these alone, all others keep their defaults
+    - ``fix``: values that are kept; ``ranges``: ``LOW..HIGH`` instead of what would be searched
+    """
+    fix, ranges = fix or {}, ranges or {}
+    named = {*only, *ranges}
+    wanted = _wanted(policy, guards, named, fix)
+    found, left_out = [], {}
+    for name, part in wanted.items():
+        if name in fix or (only and name not in named):
+            continue
+        made = _with_range(name, part, ranges[name]) if name in ranges else _dimension(name, part)
+        if isinstance(made, Dimension):
+            found.append(made)
+        elif name in only:
+            raise InputError(f"{name} of {policy} cannot be searched: it is {made}.")
+        else:
+            left_out[name] = made
+    if not found:
+        told = ", ".join(left_out) or "it has none"
+        raise InputError(f"{policy} has no setting that can be searched ({told}); try --guards, or --range.")
+    return Space(policy, tuple(found), dict(fix), left_out)
+
+
+def _wanted(policy: str, guards: bool, named: set[str], fix: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What is declared of each setting that may be searched; all names that the user gave must be known."""
+    kind = policy_class(policy)
+    parts = _parts(kind.Settings, {})
+    in_force = kind.guards.model_dump(mode="json")
+    of_guards = {GUARDS + name: part for name, part in _parts(GuardSettings, in_force).items()}
+    for name in sorted({*named, *fix}):
+        if name not in parts and name not in of_guards:
+            raise UnknownNameError(f"setting of {policy}", name, [*parts, *of_guards])
+        if name in named and name in fix:
+            raise InputError(f"{name} is both fixed and searched; one of --fix, and --only or --range, is enough.")
+    return parts | {name: part for name, part in of_guards.items() if guards or name in named}
+
+
+def _parts(kind: type[Settings], defaults: Mapping[str, JSON]) -> dict[str, dict[str, Any]]:
+    """What the JSON schema says of each setting, with the default that is in force."""
+    schema = kind.model_json_schema()
+    found: dict[str, dict[str, Any]] = {}
+    for name, part in schema["properties"].items():
+        whole = dict(part)
+        options = [one for one in part.get("anyOf", []) if one.get("type") != "null"]
+        if len(options) == 1:
+            whole |= options[0]
+        if "$ref" in whole:
+            whole |= schema["$defs"][whole["$ref"].rsplit("/", 1)[-1]]
+        found[name] = {**whole, "default": defaults.get(name, part.get("default"))}
+    return found
+
+
+def _dimension(name: str, part: Mapping[str, Any]) -> Dimension | str:
+    """How a setting is searched, or why it is not."""
+    default = part["default"]
+    if part.get("type") == "boolean":
+        return Dimension(name, default, choices=(False, True))
+    if options := part.get("enum"):
+        return Dimension(name, default, choices=tuple(options))
+    if part.get("type") not in ("number", "integer"):
+        return _NO_NUMBERS.get(str(part.get("type")), "no number")
+    if name.endswith("seed"):
+        return "a seed"
+    if default is None:
+        return "off by default, so that there is nothing to search around; give --range"
+    bounds = _bounds(name, part, float(default))
+    if bounds is None:
+        return f"{default:g} by default, which gives no scale; give --range"
+    return _within(name, part, *bounds)
+
+
+def _bounds(name: str, part: Mapping[str, Any], default: float) -> tuple[float, float, bool] | None:
+    """From where to where, and whether by factors."""
+    low, high = _end(part, "inimum", -math.inf), _end(part, "aximum", math.inf)
+    if math.isfinite(low) and math.isfinite(high) and not (low >= 0 and 0 < default < _SMALL * high):
+        hair = 0 if part.get("type") == "integer" else _HAIR * (high - low)
+        low += min(hair, default - low) if "exclusiveMinimum" in part else 0
+        high -= min(hair, high - default) if "exclusiveMaximum" in part else 0
+        return low, high, False
+    if default > 0:
+        return max(low, default / AROUND), min(high, default * AROUND), True
+    if default == 0 and low >= 0 and name.endswith("_s"):
+        return low, min(high, LONGEST_FROM_NOTHING_S), False
+    return None
+
+
+def _end(part: Mapping[str, Any], word: str, otherwise: float) -> float:
+    return float(part.get(f"m{word}", part.get(f"exclusiveM{word}", otherwise)))
+
+
+def _within(name: str, part: Mapping[str, Any], low: float, high: float, is_log: bool) -> Dimension:
+    if part.get("type") == "integer":
+        low, high = max(1.0, math.floor(low)) if is_log else math.ceil(low), math.floor(high)
+        return Dimension(name, part["default"], low, high, is_log=is_log, is_whole=True)
+    return Dimension(name, part["default"], low, high, is_log=is_log)
+
+
+def _with_range(name: str, part: Mapping[str, Any], text: str) -> Dimension:
+    """A range that the user has given; by factors where it spans many."""
+    wrong = InputError(f"--range {name}={text} is not understood; write {name}=LOW..HIGH with LOW below HIGH.")
+    if part.get("type") not in ("number", "integer"):
+        raise InputError(f"--range {name}={text} is of a setting that is no number.")
+    low_text, dots, high_text = text.partition("..")
+    try:
+        low, high = _number(name, low_text), _number(name, high_text)
+    except (InputError, ValueError) as error:
+        raise wrong from error
+    if not dots or not low < high < math.inf:
+        raise wrong
+    for value in (low, high):
+        if not _is_allowed(part, value):
+            raise InputError(f"--range {name}={text} goes beyond what the setting allows, with {value:g}.")
+    made = _within(name, part, low, high, low > 0 and high / low > AROUND)
+    return replace(made, low=float(low), high=float(high))
+
+
+def _number(name: str, text: str) -> float:
+    return parse_duration_s(text.strip()) if name.endswith("_s") else float(text)
+
+
+def _is_allowed(part: Mapping[str, Any], value: float) -> bool:
+    within = part.get("minimum", -math.inf) <= value <= part.get("maximum", math.inf)
+    return bool(within and part.get("exclusiveMinimum", -math.inf) < value < part.get("exclusiveMaximum", math.inf))

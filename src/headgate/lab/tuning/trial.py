@@ -1,0 +1,129 @@
+"""What came of some settings: figures of the parts of a load that they were run on, and what a search makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headgate.core.types import JSON
+from headgate.lab.tuning.dimension import Value
+from headgate.lab.tuning.searching import Scores
+
+MISSED = 10.0
+"""Where one number is followed, settings that miss the objective come after all that keep it; so many times dearer than
+the default nothing is."""
+
+FAR = 4.0
+"""What misses so many times what is allowed is no choice for anybody, however cheap."""
+
+
+class Minimise(StrEnum):
+    """What a search makes small."""
+
+    BOTH = "both"
+    """Cost and what is missed, weighed against each other."""
+    COST = "cost"
+    """Cost, of what keeps the objective."""
+
+
+class Status(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    """Before its end, as it could not win any more."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Figures of the runs so far, in the order of the parts of the load and the seeds, which is the same for all."""
+
+    hours: tuple[float, ...] = ()
+    """Instance-hours."""
+    missed_pct: tuple[float, ...] = ()
+    """Late records, or time in violation where the objective is about time."""
+
+    def and_then(self, hours: Sequence[float], missed_pct: Sequence[float]) -> Seen:
+        return Seen((*self.hours, *hours), (*self.missed_pct, *missed_pct))
+
+    @property
+    def runs(self) -> int:
+        return len(self.hours)
+
+    @property
+    def total_hours(self) -> float:
+        return sum(self.hours)
+
+    @property
+    def mean_missed_pct(self) -> float:
+        return sum(self.missed_pct) / len(self.missed_pct)
+
+    def first(self, runs: int) -> Seen:
+        return Seen(self.hours[:runs], self.missed_pct[:runs])
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    number: int
+    """0 is the default."""
+    values: Mapping[str, Value]
+    seen: Seen
+    status: Status
+    why: str = ""
+    scores: Scores | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.status is Status.RUNNING
+
+    @property
+    def is_done(self) -> bool:
+        return self.status is Status.DONE
+
+    def to_json(self) -> dict[str, JSON]:
+        known = self.seen.runs > 0
+        return {
+            "number": self.number,
+            "status": str(self.status),
+            "why": self.why,
+            "runs": self.seen.runs,
+            "instance_hours": self.seen.total_hours if known else None,
+            "missed_pct": self.seen.mean_missed_pct if known else None,
+            "settings": dict(self.values),
+        }
+
+
+def scores_of(seen: Seen, default: Seen, allowed_pct: float, minimise: Minimise) -> Scores:
+    """What a search is told: the cost as a share of what the default costs on the same runs, so that a trial that was
+    stopped can be set beside one that was not, and what is missed."""
+    cost = seen.total_hours / max(default.first(seen.runs).total_hours, 1e-9)
+    missed_pct = seen.mean_missed_pct
+    if minimise is Minimise.BOTH:
+        # Otherwise a search would spend its time on what is cheap because nearly all is missed.
+        return (MISSED + missed_pct if missed_pct > FAR * allowed_pct else cost), missed_pct
+    return (min(cost, MISSED) if missed_pct <= allowed_pct else MISSED + missed_pct - allowed_pct,)
+
+
+def chosen(trials: Sequence[Trial], allowed_pct: float) -> Trial:
+    """The cheapest that keeps the objective on the whole; where none does, the one that misses least.
+
+    The earlier one of two that are alike, so that the default gives way only to something better.
+    """
+    done = [trial for trial in trials if trial.is_done]
+    keeping = [trial for trial in done if trial.seen.mean_missed_pct <= allowed_pct]
+    if keeping:
+        return min(keeping, key=lambda one: (one.seen.total_hours, one.number))
+    return min(done, key=lambda one: (one.seen.mean_missed_pct, one.seen.total_hours, one.number))
+
+
+def pareto_front(trials: Sequence[Trial], allowed_pct: float) -> list[Trial]:
+    """Those that no other beats in both cost and what is missed, the cheapest first; without those that are far from
+    what is asked, unless all are."""
+    front: list[Trial] = []
+    done = [trial for trial in trials if trial.is_done]
+    done = [trial for trial in done if trial.seen.mean_missed_pct <= FAR * allowed_pct] or done
+    for trial in sorted(done, key=lambda one: (one.seen.total_hours, one.seen.mean_missed_pct, one.number)):
+        if not front or trial.seen.mean_missed_pct < front[-1].seen.mean_missed_pct:
+            front.append(trial)
+    return front

@@ -1,0 +1,93 @@
+"""What a tuning leaves behind: a settings file for ``autoscale``, and everything as JSON."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from headgate._version import __version__
+from headgate.core.types import JSON
+from headgate.core.units import format_duration
+from headgate.lab.files import write_file
+from headgate.lab.tuning.dimension import Value
+from headgate.lab.tuning.importance import importances
+from headgate.lab.tuning.running import Tuned
+from headgate.lab.tuning.space import GUARDS
+from headgate.runtime.model_file import SETTING as MODEL_FILE
+from headgate.runtime.settings_file import VERSION as SETTINGS_VERSION
+
+FORMAT_VERSION = 1
+
+
+def write_settings(path: Path, tuned: Tuned, home: Path) -> None:
+    """What is recommended, as :func:`~headgate.runtime.settings_file.read_settings` takes it; where the default stays,
+    only what the user has fixed."""
+    plan = tuned.plan
+    texts, guard_texts = plan.space.split(tuned.recommended)
+    settings: dict[str, JSON] = {**texts}
+    guards: dict[str, JSON] = {**guard_texts}
+    for name, value in tuned.recommended.items():
+        if name.startswith(GUARDS):
+            guards[name.removeprefix(GUARDS)] = _unquoted(value)
+        else:
+            settings[name] = _unquoted(value)
+    if MODEL_FILE in settings:
+        # Files are looked for beside the settings file.
+        settings[MODEL_FILE] = os.path.relpath(home / settings[MODEL_FILE], path.parent)
+    seconds = sum(one.load.seconds for one in plan.training)
+    plain: dict[str, JSON] = {
+        "version": SETTINGS_VERSION,
+        "policy": plan.space.policy,
+        "settings": settings,
+        "guards": guards,
+        "tuned": {
+            "workload": plan.workload,
+            "job": plan.job.name,
+            "objective": plan.asked.name,
+            "load": f"{format_duration(seconds)}, seeds {', '.join(map(str, plan.seeds))}",
+            "search": f"{plan.search}, {len(tuned.trials) - 1} trials, seed {plan.seed}",
+            "verdict": tuned.verdict.sentence,
+        },
+        "headgate": __version__,
+    }
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.allow_unicode = True
+    writer.width = 10_000
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    out = io.StringIO()
+    writer.dump(plain, out)
+    write_file(path, out.getvalue())
+
+
+def _unquoted(value: Value) -> Value:
+    """As people would write it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def tuned_to_json(tuned: Tuned) -> dict[str, JSON]:
+    plan = tuned.plan
+    return {
+        "version": FORMAT_VERSION,
+        "headgate": __version__,
+        "plan": plan.to_json(),
+        "allowed_pct": plan.allowed_pct,
+        "trials": [trial.to_json() for trial in tuned.trials],
+        "front": [trial.number for trial in tuned.front],
+        "found": tuned.found.number,
+        "refused": tuned.refused,
+        "runs": tuned.runs,
+        "saved_pct": tuned.saved_pct,
+        "importance": {
+            name: {"cost": cost, "missed": missed}
+            for name, (cost, missed) in importances(plan.space, tuned.trials).items()
+        },
+        "held_back": {
+            name: {"instance_hours": list(seen.hours), "missed_pct": list(seen.missed_pct)}
+            for name, seen in tuned.held_back.items()
+        },
+        "verdict": tuned.verdict.to_json(),
+    }

@@ -1,0 +1,136 @@
+"""A day of a public trace, or one that is made up, as a job would meet it; a seed picks the day and the chance.
+
+It is scaled so that the busiest half per cent of its minutes has a given rate. Coarse traces run on a line between
+their values and are replayed faster, so that none stands still for more than five minutes; records come at random
+times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.workloads.day_shapes import DAY_S, DAY_SHAPES, STEP_S, Rates
+from headgate.workloads.numbers import plain, require_length, require_rate
+from headgate.workloads.steps import Steps
+from headgate.workloads.traces import read_trace, trace_names
+
+COARSEST_S = 300.0
+BUSIEST = 0.995
+"""The share of minutes that are below the peak."""
+MINUTE_S = 60.0
+SMOOTH_WITHIN = 0.06
+"""A load is smooth if nineteen of twenty minutes differ by less from the one before (as a logarithm)."""
+BURST, BURSTY_SHARE = 0.4, 0.01
+"""And bursty if more than one of a hundred is half as much again as the one before, or that much less."""
+
+
+@dataclass(frozen=True, eq=False)
+class Day:
+    """One day: records per second, one value per ``STEP_S``."""
+
+    factor: float
+    """Records here for one of the trace."""
+    rates_per_s: Rates
+    kind: str
+    """``smooth``, ``noisy`` or ``bursty``."""
+
+
+class DayLoad(Steps):
+    """A day as a workload, which knows how to be another day."""
+
+    def __init__(self, name: str, peak_per_s: float, *, lasting_s: float | None = None, seed: int = 0) -> None:
+        day = make_day(name, seed, peak_per_s, lasting_s)
+        length = "" if lasting_s is None else f",lasting={plain(lasting_s)}s"
+        super().__init__(
+            [STEP_S * index for index in range(len(day.rates_per_s) + 1)],
+            day.rates_per_s.tolist(),
+            f"day:{name},peak={plain(peak_per_s)}{length},seed={seed}",
+            notes=(f"multiplied by {day.factor:.6g}, for {plain(peak_per_s)} records/s in the busiest minutes",),
+        )
+        self.kind = day.kind
+        self._made_of = (name, peak_per_s, lasting_s, seed)
+
+    def reseeded(self, by: int) -> DayLoad:
+        """Another day, with another chance."""
+        name, peak_per_s, lasting_s, seed = self._made_of
+        return DayLoad(name, peak_per_s, lasting_s=lasting_s, seed=seed + by)
+
+
+def day_names() -> list[str]:
+    """Every load of which there are days, made-up ones first."""
+    return [*DAY_SHAPES, *trace_names()]
+
+
+def named_day(spec: str) -> str | None:
+    """Of which load a specification takes a day; ``None`` where it is of something else.
+
+    >>> named_day("day:waves,peak=500"), named_day("constant:10")
+    ('waves', None)
+    """
+    kind, _, rest = (part.strip() for part in spec.partition(":"))
+    return rest.partition(",")[0].strip() if kind.lower() == "day" else None
+
+
+@lru_cache(maxsize=64)
+def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = None) -> Day:
+    """A day by the name of its load; needs the folder of traces for those that are real.
+
+    With ``lasting_s`` it is only so much of it, from a time on that the seed picks.
+    """
+    if name not in day_names():
+        raise UnknownNameError("day", name, day_names())
+    require_rate("peak", peak_per_s)
+    if lasting_s is not None:
+        require_length("lasting", lasting_s)
+    if seed < 0:
+        raise InputError(f"seed={seed} is not allowed; it must not be negative.")
+    chance = np.random.default_rng([seed, *name.encode()])
+    if name in DAY_SHAPES:
+        rates = DAY_SHAPES[name](chance)
+    else:
+        trace = read_trace(name)
+        rates = _interpolated(trace.rates_per_s, min(trace.step_s, COARSEST_S), seed)
+    if lasting_s is not None:
+        rates = _part(rates, lasting_s, chance)
+    # A part in which hardly anything comes is scaled by the little there is.
+    busiest = float(np.quantile(_minutes(rates), BUSIEST)) or float(rates.max())
+    factor = peak_per_s / max(1e-9, busiest)
+    scaled = chance.poisson(np.maximum(0.0, rates) * factor * STEP_S) / STEP_S
+    scaled.flags.writeable = False
+    return Day(factor, scaled, _kind(_minutes(scaled)))
+
+
+def _interpolated(rates: Rates, step_s: float, seed: int) -> Rates:
+    """A day, on a line between the middles of the steps; the days of a long trace are taken one after the other."""
+    per_day = round(DAY_S / step_s)
+    days = max(1, len(rates) // per_day)
+    # The first day of a trace is often its strangest.
+    first = (seed + 1) % days * per_day
+    part = rates[first : first + per_day]
+    at_s = np.arange(0.0, len(part) * step_s, STEP_S) + STEP_S / 2
+    return np.interp(at_s, (np.arange(len(part)) + 0.5) * step_s, part)
+
+
+def _part(rates: Rates, lasting_s: float, chance: np.random.Generator) -> Rates:
+    count = max(round(MINUTE_S / STEP_S), round(lasting_s / STEP_S))
+    # A trace that is shorter than a day has less to choose from, or nothing.
+    first = int(chance.integers(max(1, len(rates) - count + 1)))
+    return rates[first : first + count]
+
+
+def _minutes(rates: Rates) -> Rates:
+    count = round(MINUTE_S / STEP_S)
+    whole = len(rates) // count * count
+    return np.asarray(rates[:whole].reshape(-1, count).mean(axis=1))
+
+
+def _kind(minutes: Rates) -> str:
+    level = minutes + 0.02 * minutes.mean()
+    moves = np.abs(np.log(level[1:] / level[:-1]))
+    if float(np.mean(moves > BURST)) > BURSTY_SHARE:
+        return "bursty"
+    return "smooth" if float(np.quantile(moves, 0.95)) <= SMOOTH_WITHIN else "noisy"

@@ -1,0 +1,96 @@
+"""Results that cannot be written: the work is not lost, and the same fault has the same exit code everywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headgate.cli.common import check_target, prepare_folder
+from headgate.cli.outputs import Outputs
+from headgate.core.errors import InputError, OutputError
+from headgate.journal.sqlite import SqliteJournal
+from headgate.lab.scenario import Outcome, Scenario
+from tests.cli.commands import REACTIVE, SIMULATE, headgate
+
+FULL = "/dev/full cannot be written: no space left on device."
+HEADGATE = (sys.executable, "-m", "headgate")
+
+
+@pytest.mark.parametrize("option", ["--json", "--report", "--save-state"])
+def test_figures_are_printed_although_a_file_cannot_be_written(option: str) -> None:
+    result = headgate(*SIMULATE, *REACTIVE, option, "/dev/full")
+    assert (result.exit_code, result.stderr) == (3, f"headgate: {FULL}\n")
+    assert "mean instances" in result.stdout
+    assert "report:" not in result.stdout
+
+
+def test_one_file_that_cannot_be_written_does_not_keep_others_from_being(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    result = headgate(*SIMULATE, *REACTIVE, "--report", "/dev/full", "--json", "/dev/full", "--save-state", str(state))
+    assert (result.exit_code, result.stderr) == (3, f"headgate: {FULL}\n")
+    assert state.exists()
+
+
+def test_a_journal_that_cannot_be_written_on_the_way_costs_no_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OutputError("the journal cannot be written: it is full.")
+
+    monkeypatch.setattr(SqliteJournal, "observed", full)
+    result = headgate(*SIMULATE, *REACTIVE, "--journal", str(tmp_path / "run.sqlite"))
+    assert result.exit_code == 3
+    assert result.stderr.splitlines()[-1] == "headgate: the journal cannot be written: it is full."
+    assert "mean instances" in result.stdout
+
+
+def test_a_scenario_is_shown_although_its_report_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = Outcome([{"policy": "static", "mean instances": 3.0}])
+    scenario = Scenario("a-scenario", "It counts.", lambda _: outcome)
+    monkeypatch.setattr("headgate.lab.scenario.find_scenario", lambda _: scenario)
+    result = headgate("lab", "run", "a-scenario", "--report", "/dev/full")
+    assert (result.exit_code, result.stderr) == (3, f"headgate: {FULL}\n")
+    assert "mean instances" in result.stdout
+
+
+@pytest.mark.parametrize("command", [["policies"], ["version"]])  # One writes more than a buffer holds.
+def test_standard_output_that_is_full_is_told_in_a_sentence(command: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*HEADGATE, *command], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    said = "headgate: standard output cannot be written: no space left on device.\n"
+    assert (done.returncode, done.stderr) == (3, said)
+
+
+def test_a_file_that_may_not_be_written_is_found_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(OutputError, match="cannot be written: permission denied"):
+        check_target(tmp_path / "out.json")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(28, OutputError), (30, OutputError), (13, OutputError), (20, InputError)]
+)
+def test_a_folder_is_no_mistake_where_the_disk_is_at_fault(
+    number: int, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: object, **__: object) -> None:
+        raise OSError(number, "So")
+
+    monkeypatch.setattr(Path, "mkdir", refusing)
+    with pytest.raises(kind, match=r"--out .* cannot be written to: so\.$"):
+        prepare_folder("--out", tmp_path)
+
+
+def test_what_else_goes_wrong_comes_before_what_could_not_be_written() -> None:
+    def failing() -> None:
+        with Outputs() as outputs:
+            outputs.failed("so.")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()

@@ -1,0 +1,236 @@
+"""A job that stands still when its size changes: that is learned, rolled forward, and has to pay for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.core.objective import parse_objective
+from headgate.core.types import Batch, Instances, Sample
+from headgate.policies.pilot.choosing import there_and_back_s
+from headgate.policies.pilot.patience import PAYS_BACK_WITHIN_S, Patience
+from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
+from headgate.policies.pilot.standstill import KEPT, Standstill
+from headgate.runtime.simulate import SimulationResult, simulate
+from headgate.simulation.micro_batch import MicroBatch
+from headgate.workloads import parse_workload
+
+EVERY_S = 2.0
+BATCH_S = 1.0
+
+
+def change(
+    standstill: Standstill, at_s: float, sizes: tuple[int, int], batches: Sequence[Batch], backlog: float = 100.0
+) -> None:
+    """Readings every ten seconds around a change at ``at_s``, and the batches in them."""
+    before: Sample | None = None
+    for read_s in np.arange(at_s - 10, at_s + 61, 10.0):
+        ended = [one for one in batches if read_s - 10 < one.ended_s <= read_s]
+        ready = sizes[0] if read_s < at_s + 10 else sizes[1]
+        sample = Sample("job", read_s, batch_ended_s=read_s, backlog=backlog)
+        standstill.notice(read_s, Instances(ready, ready, ready))
+        for one in ended:
+            standstill.in_batch_s(one, BATCH_S)
+        standstill.judge(before, sample)
+        before = sample
+
+
+def batches_around(at_s: float, *, gap_s: float = 0.0, inside_s: float = 0.0) -> list[Batch]:
+    """One every two seconds; after ``at_s`` none starts for a while, or the one that runs takes longer."""
+    found: list[Batch] = []
+    starts_s = at_s - 10.0
+    while starts_s < at_s + 60:
+        is_first = starts_s >= at_s > starts_s - EVERY_S
+        started_s = starts_s + (gap_s if is_first else 0.0)
+        took_s = BATCH_S + (inside_s if is_first else 0.0)
+        oldest_s = starts_s - EVERY_S
+        found.append(Batch(started_s, started_s + took_s, 100.0, oldest_s, None, EVERY_S, warming=is_first))
+        starts_s = max(starts_s + EVERY_S, started_s + took_s)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gap_s", "inside_s", "learned_s"),
+    [(0.0, 0.0, 0.0), (20.0, 0.0, 20.0), (0.0, 20.0, 20.0), (1.0, 0.0, 0.0), (0.0, 1.5, 0.0)],
+)
+@pytest.mark.parametrize("sizes", [(4, 6), (6, 4)])
+def test_how_long_nothing_was_done_is_learned_from_batches(
+    sizes: tuple[int, int], gap_s: float, inside_s: float, learned_s: float
+) -> None:
+    standstill = Standstill()
+    change(standstill, 100.0, sizes, batches_around(100.0, gap_s=gap_s, inside_s=inside_s))
+    assert standstill.usual_s == pytest.approx(learned_s, abs=0.1)
+    again = Standstill()
+    again.restore(standstill.to_json())
+    assert again.usual_s == standstill.usual_s
+
+
+def test_a_job_that_had_nothing_to_do_did_not_stand_still() -> None:
+    standstill = Standstill()
+    change(standstill, 100.0, (6, 4), batches_around(100.0, gap_s=20.0), backlog=0.0)
+    assert standstill.to_json() == [0.0]
+
+
+def test_without_a_change_a_gap_teaches_nothing() -> None:
+    standstill = Standstill()
+    change(standstill, 100.0, (4, 4), batches_around(100.0, gap_s=20.0))
+    assert standstill.to_json() == []
+
+
+def test_the_middle_of_the_last_changes_counts_and_one_that_did_not_stop_the_job_teaches_that() -> None:
+    standstill, sizes = Standstill(), (4, 6)
+    for number, gap_s in enumerate((20.0, 20.0, 45.0, 0.0, 20.0, *KEPT * (0.0,))):
+        at_s = 1000.0 * (number + 1)
+        change(standstill, at_s, sizes, batches_around(at_s, gap_s=gap_s))
+        sizes = (sizes[1], sizes[0])
+        if number == KEPT - 1:
+            assert standstill.usual_s == pytest.approx(20.0, abs=0.1)
+    assert standstill.usual_s == 0
+
+
+def test_a_batch_that_only_warms_up_is_no_standstill_and_teaches_nothing() -> None:
+    standstill = Standstill()
+    change(standstill, 100.0, (4, 6), batches_around(100.0, inside_s=3.0))
+    assert standstill.to_json() == []
+
+
+def test_without_batches_it_shows_in_what_is_done() -> None:
+    standstill = Standstill()
+    before: Sample | None = None
+    for tick in range(8):
+        ready, done = (4 if tick < 3 else 6), 1000.0 * (tick if tick < 3 else max(2, tick - 2))
+        sample = Sample("job", 10.0 * tick, done=done, backlog=500.0)
+        standstill.notice(sample.at_s, Instances(ready, ready, ready))
+        standstill.judge(before, sample)
+        before = sample
+    assert standstill.usual_s == 20
+
+
+# ------------------------------------------------------------------------------------------------------------- rollout
+
+
+def rolled(standstill_s: float, rate_per_s: float = 120.0, **changes: object) -> Rollout:
+    """Four instances of 50 records/s each; others are there after 30 s."""
+    known: dict[str, object] = {
+        "arrived": np.full(12, 10 * rate_per_s),
+        "waiting": 0.0,
+        "batch_records": 0.0,
+        "batch_started_s": 0.0,
+        "ready": 4,
+        "planned": 4,
+        "pending_s": 30.0,
+        "trigger_s": 2.0,
+        "next_trigger_s": 1.0,
+        "bound_s": 10.0,
+    }
+    now = Now(**{**known, "standstill_s": standstill_s, **changes})  # type: ignore[arg-type]
+    future = Future(np.full((1, 30), 10.0 * rate_per_s), np.ones((1, 8)), np.array([30.0]))
+    return Rollout(now, Service(0.1, 0.02, 1.0, 1.0), future, 120.0)
+
+
+def test_a_change_makes_late_what_waits_too_long_while_the_job_stands_still() -> None:
+    sizes = np.array([3.0, 4.0, 6.0])
+    without, short, long = (rolled(standstill_s).rolled(sizes) for standstill_s in (0.0, 5.0, 20.0))
+    assert without.late.max() == without.stood.max() == 0
+    assert short.late[1:].max() == 0, "shorter than the bound"
+    assert long.late[1, 0] == 0, "the size stays"
+    # Records of more than ten seconds, until it has caught up with 20 s of them.
+    assert 120 * 10 < long.late[2, 0] < 120 * 30
+    assert long.late[0, 0] > long.late[2, 0], "fewer take longer to catch up"
+    assert (long.lasting <= long.late + long.stood).all()
+
+
+def test_what_is_left_of_a_standstill_delays_what_waits() -> None:
+    calm, standing = (rolled(20.0, left_s=left_s).rolled(np.array([4.0])) for left_s in (0.0, 15.0))
+    assert calm.late[0, 0] == 0 < standing.late[0, 0]
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 2.0, 5.0]), st.integers(0, 12), st.booleans())
+def test_loops_and_arrays_stand_still_alike(seed: int, trigger_s: float, ready: int, is_running: bool) -> None:
+    random = np.random.default_rng(seed)
+    rollout = rolled(
+        random.choice([3.0, 20.0, 90.0]),
+        left_s=random.choice([0.0, 7.0]),
+        waiting=random.uniform(0, 3000),
+        batch_records=random.uniform(1, 5000) if is_running else 0.0,
+        batch_started_s=-random.uniform(0, 20),
+        ready=ready,
+        planned=ready + int(random.integers(3)),
+        trigger_s=trigger_s,
+    )
+    sizes = np.array([1.0, 2.0, 5.0, 12.0, 13.0])
+    looped, in_arrays = rollout.rolled(sizes, in_loop=True), rollout.rolled(sizes, in_loop=False)
+    for name in ("late", "ahead", "latency_s", "lasting", "stood"):
+        assert np.array_equal(getattr(looped, name), getattr(in_arrays, name)), name
+
+
+# ------------------------------------------------------------------------------------------------------------ patience
+
+
+@pytest.mark.parametrize(
+    ("saved", "change_s", "after_s"),
+    [(1, 0.0, 70.0), (1, 200.0, 300.0), (1, 1200.0, 1200.0), (4, 1200.0, 300.0), (1, 1e6, PAYS_BACK_WITHIN_S)],
+)
+def test_a_step_down_comes_when_it_would_have_paid_for_itself(saved: int, change_s: float, after_s: float) -> None:
+    patience = Patience()
+    patience.highest(0.0, 8, 30.0, planned=8, change_s=change_s)
+    at_s = 0.0
+    while patience.highest(at_s, 8 - saved, 30.0, planned=8, change_s=change_s) == 8:
+        at_s += 10.0
+    assert at_s == pytest.approx(after_s, abs=20.0)
+
+
+def test_a_change_costs_more_where_less_may_be_late() -> None:
+    costs = [
+        there_and_back_s(1000.0, 0.01, rate_per_s=100.0, allowed_share=share, standstill_s=20.0, planned=4)
+        for share in (0.5, 0.05, 0.01)
+    ]
+    assert costs == [180.0, 400.0, 2000.0]
+
+
+# ---------------------------------------------------------------------------------------------------------------- runs
+
+
+def run(pause_s: float, hours: float = 3.0) -> SimulationResult:
+    """A job whose instances get through 50 records/s, under a slow wave."""
+    return simulate(
+        "autopilot",
+        parse_workload("sine:mean=300,amplitude=150,period=2h"),
+        objective=parse_objective("latency p95 < 10s").within(1, 20),
+        service_rate_per_s=50.0,
+        model=MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5, rescale_pause_s=pause_s),
+        start=9,
+        startup_s=30.0,
+        interval_s=10.0,
+        seconds=3600 * hours,
+    )
+
+
+def changes(result: SimulationResult) -> int:
+    return sum(one.verdicts["job"].change != 0 for one in result.decisions)
+
+
+def test_a_job_that_stands_still_changes_its_size_seldom_and_keeps_what_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = run(20.0, hours=6)
+    monkeypatch.setattr(Standstill, "usual_s", property(lambda self: 0.0))
+    unknown = run(20.0, hours=6)
+    assert known.state["operators"]["job"]["standstill"][-1] == pytest.approx(20.0, abs=3.0)
+    assert 2 * changes(known) <= changes(unknown)
+    assert known.summary.late_records_pct is not None
+    assert unknown.summary.late_records_pct is not None
+    # The first steps are taken before it is known what they cost.
+    assert known.summary.late_records_pct <= 5.5
+    assert unknown.summary.late_records_pct > 3 * known.summary.late_records_pct
+
+
+def test_a_job_that_hardly_stands_still_is_sized_as_one_that_does_not() -> None:
+    result = run(1.0, hours=1.0)
+    assert changes(result) > 0
+    assert not any(result.state["operators"]["job"]["standstill"])
