@@ -22,6 +22,7 @@ from headgate.cli.common import (
 )
 from headgate.cli.interrupts import INTERRUPTED
 from headgate.cli.outputs import Outputs
+from headgate.cli.simulate_options import asked_of
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.units import parse_share
@@ -159,12 +160,8 @@ def tune(  # noqa: PLR0913 - one parameter per option
     home = Path()
     fixed = key_values("--fix", fix or [])
     space = search_space(policy, guards=guards, only=only or (), fix=fixed, ranges=key_values("--range", ranges or []))
-    asked = text_or_file(objective).priced(price)
-    asked = asked.within(
-        asked.min_instances if min_instances is None else min_instances,
-        asked.max_instances if max_instances is None else max_instances,
-    )
-    job = job_of(service_rate, None if startup is None else duration_s("--startup", startup), model, readings, home)
+    asked = asked_of(text_or_file(objective).priced(price), min_instances, max_instances)
+    job = job_of(service_rate, startup, model, readings, home)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     load = offered(workload, lasting_s, home)
     other = None if validate is None else offered(validate, lasting_s, home)

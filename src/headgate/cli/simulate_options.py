@@ -39,37 +39,15 @@ def asked_of(objective: Objective, fewest: int | None, most: int | None) -> Obje
 
 def service_of(rate: str, model: str | None, startup: str | None, max_instances: int) -> dict[str, Any]:
     """How fast the job is: by a number, by a service model, or as it was measured."""
-    from headgate.runtime.model_file import measured_job
+    from headgate.runtime.service_rate import parse_service_rate
+    from headgate.simulation.service_models import ServiceModel
 
-    try:
-        return {"service_rate_per_s": float(rate), "model": model or "queue"}
-    except ValueError:
-        pass
-    is_file = Path(rate).exists()
-    if not is_file and ":" not in rate:
-        raise InputError(
-            f"--service-rate {rate!r} is neither a number nor a file; write for example 10, "
-            "saturating:rate=10,contention=0.05, or the model file that headgate mst has written."
-        )
-    if model not in (None, "micro-batch"):
-        kind = "model file" if is_file else "service model"
-        raise InputError(f"--model {model} does not go with the {kind} {rate}; it is of a micro-batch job.")
-    if not is_file:
-        return _modelled(rate, startup, max_instances)
-    single, batches = measured_job(Path(rate))
-    return {"service_rate_per_s": single, "model": batches}
-
-
-def _modelled(text: str, startup: str | None, max_instances: int) -> dict[str, Any]:
-    from headgate.simulation.service_models import parse_service_model
-
-    service = parse_service_model(text)
-    found = {"service_rate_per_s": service.rate_per_s, "model": service.micro_batch(max_instances)}
-    if service.startup_s is None:
-        return found
-    if startup is not None:
-        raise InputError(f"--startup {startup} does not go with startup= in the service model {text}; one is enough.")
-    return {**found, "startup_s": service.startup_s}
+    speed = parse_service_rate(rate, model, startup)
+    if isinstance(speed, ServiceModel):
+        found = {"service_rate_per_s": speed.rate_per_s, "model": speed.micro_batch(max_instances)}
+        return found if speed.startup_s is None else {**found, "startup_s": speed.startup_s}
+    single, works = speed if isinstance(speed, tuple) else (speed, model or "queue")
+    return {"service_rate_per_s": single, "model": works}
 
 
 @contextmanager

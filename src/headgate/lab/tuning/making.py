@@ -9,13 +9,14 @@ from pathlib import Path
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
 from headgate.core.types import JSON
+from headgate.core.units import parse_duration_s
 from headgate.lab.experiments.keys import MODELS
 from headgate.lab.experiments.model import JobPart
 from headgate.lab.experiments.part_reader import content_hash
 from headgate.lab.tuning.splitting import LEAST_HELD_BACK, Sized, Stretch, cut, split_load
-from headgate.runtime.model_file import measured_job
+from headgate.runtime.service_rate import parse_service_rate
 from headgate.simulation.batch_readings import Readings
-from headgate.simulation.service_models import parse_service_model
+from headgate.simulation.service_models import ServiceModel
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import end_of
 from headgate.workloads.parse import workload_files
@@ -38,38 +39,28 @@ def offered(text: str, seconds: float | None, home: Path) -> Offered:
     return Offered(text, load, known)
 
 
-def job_of(rate: str, startup_s: float | None, model: str | None, readings: str, home: Path) -> JobPart:
+def job_of(rate: str, startup: str | None, model: str | None, readings: str, home: Path) -> JobPart:
     """How fast the job is: by a number, by a service model, or as ``headgate mst`` has measured it."""
     if model not in (None, *MODELS):
         raise UnknownNameError("model", model, MODELS)
     if readings not in (known := [str(one) for one in Readings]):
         raise UnknownNameError("readings", readings, known)
-    single: float | None
+    speed = parse_service_rate(rate, model, startup, home)
     try:
-        single = float(rate)
-    except ValueError:
-        single = None
-    if single is not None:
-        if not 0 < single < float("inf"):
-            raise InputError(f"--service-rate {rate} is not allowed; it must be finite and above 0.")
-        batches: dict[str, JSON] | None = {} if model == "micro-batch" else None
-        return JobPart(f"{model or 'queue'} {single:g}/s", single, batches, readings, startup_s or 0.0)
-    if model not in (None, "micro-batch"):
-        raise InputError(f"--model {model} does not go with --service-rate {rate}; that is of a micro-batch job.")
-    if (home / rate).exists():
-        single, measured = measured_job(home / rate)
+        starts_s = 0.0 if startup is None else parse_duration_s(startup)
+    except InputError as error:
+        raise InputError(f"--startup: {error}") from error
+    if isinstance(speed, ServiceModel):
+        told = speed.describe()
+        return JobPart(told, speed.rate_per_s, {}, readings, speed.startup_s or starts_s, service=told)
+    if isinstance(speed, tuple):
+        single, measured = speed
         curve = [list(pair) for pair in asdict(measured)["speed_up"]]
-        return JobPart(rate, single, {"speed_up": curve}, readings, startup_s or 0.0)
-    if ":" not in rate:
-        raise InputError(
-            f"--service-rate {rate!r} is neither a number nor a file; write for example 10, "
-            "saturating:rate=10,contention=0.05, or the model file that headgate mst has written."
-        )
-    service = parse_service_model(rate)
-    if service.startup_s is not None and startup_s is not None:
-        raise InputError(f"--startup does not go with startup= in the service model {rate}; one is enough.")
-    told, starts_s = service.describe(), service.startup_s if startup_s is None else startup_s
-    return JobPart(told, service.rate_per_s, {}, readings, starts_s or 0.0, service=told)
+        return JobPart(rate, single, {"speed_up": curve}, readings, starts_s)
+    if not 0 < speed < float("inf"):
+        raise InputError(f"--service-rate {rate} is not allowed; it must be finite and above 0.")
+    batches: dict[str, JSON] | None = {} if model == "micro-batch" else None
+    return JobPart(f"{model or 'queue'} {speed:g}/s", speed, batches, readings, starts_s)
 
 
 def stretches(
