@@ -4,23 +4,17 @@ they come to."""
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
-from headgate._version import __version__
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 from headgate.lab.code_state import fingerprint
 from headgate.lab.experiments.carry import DECISIVE
 from headgate.lab.experiments.model import Experiment
-from headgate.lab.files import write_file
+from headgate.lab.manifest import MANIFEST, begin_folder, other_code, refuse
 
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
 TUNING = "tuning"
 """What the manifest of a folder of ``headgate lab tune`` says it is."""
 
@@ -61,33 +55,17 @@ class LabFolder:
         if self.is_there:
             self._refuse_other(ours)
             return
-        if self.path.is_dir() and any(self.path.iterdir()):
-            raise InputError(f"{self.path} has other files in it; a folder of its own is needed (--out).")
-        self.runs.mkdir(parents=True, exist_ok=True)
-        written = {
-            **ours,
-            "began": datetime.now(UTC).isoformat(timespec="seconds"),
-            "headgate": __version__,
-            "versions": {"python": platform.python_version(), "numpy": np.__version__, **versions},
-            "cases": len(experiment),
-            "seeds": list(experiment.seeds),
-        }
-        write_file(self.path / MANIFEST, json.dumps(written, indent=2) + "\n")
+        begin_folder(self.runs, {**ours, "cases": len(experiment), "seeds": list(experiment.seeds)}, versions)
 
     def _refuse_other(self, ours: Mapping[str, JSON]) -> None:
         theirs = self.manifest()
-        what = []
-        if theirs.get("code") != ours["code"]:
-            what.append(f"it was made by other code ({theirs.get('code')}; this is {ours['code']})")
+        what = other_code(theirs, ours)
         before, now = theirs.get("experiment"), ours["experiment"]
         if before != now:
             before = before if isinstance(before, Mapping) else {}
             differ = [name for name in now if before.get(name) != now[name]]
             what.append(f"it is of another experiment (other {', '.join(differ)})")
-        if what:
-            raise InputError(
-                f"{self.path} cannot be gone on with: {' and '.join(what)}. Give another --out, or remove the folder."
-            )
+        refuse(self.path, what)
 
 
 def made_by(experiment: Experiment) -> dict[str, JSON]:

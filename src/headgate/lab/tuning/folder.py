@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
-from headgate._version import __version__
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 from headgate.lab.code_state import fingerprint
 from headgate.lab.experiments.carry import DECISIVE
-from headgate.lab.experiments.folder import MANIFEST, TUNING
-from headgate.lab.files import write_file
+from headgate.lab.experiments.folder import TUNING
+from headgate.lab.manifest import MANIFEST, begin_folder, other_code, refuse
 from headgate.lab.tuning.plan import TunePlan
 from headgate.lab.tuning.trial import Trial
 
@@ -46,16 +41,7 @@ class TuneFolder:
         if manifest.is_file():
             self._refuse_other(manifest, ours)
             return True
-        if self.path.is_dir() and any(self.path.iterdir()):
-            raise InputError(f"{self.path} has other files in it; a folder of its own is needed (--out).")
-        self.runs.mkdir(parents=True, exist_ok=True)
-        written = {
-            **ours,
-            "began": datetime.now(UTC).isoformat(timespec="seconds"),
-            "headgate": __version__,
-            "versions": {"python": platform.python_version(), "numpy": np.__version__, **versions},
-        }
-        write_file(manifest, json.dumps(written, indent=2) + "\n")
+        begin_folder(self.runs, ours, versions)
         return False
 
     def _refuse_other(self, manifest: Path, ours: Mapping[str, JSON]) -> None:
@@ -63,19 +49,14 @@ class TuneFolder:
             theirs = json.loads(manifest.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{manifest} cannot be read; give another --out, or remove the folder.") from error
-        what = []
         if not isinstance(theirs, dict) or theirs.get("kind") != TUNING:
-            theirs, what = {}, ["it is of no tuning"]
-        elif theirs.get("code") != ours["code"]:
-            what.append(f"it was made by other code ({theirs.get('code')}; this is {ours['code']})")
+            refuse(self.path, ["it is of no tuning"])
+        what = other_code(theirs, ours)
         before, now = theirs.get("plan") or {}, ours["plan"]
         differ = [name for name in now if before.get(name) != now[name]]
-        if theirs and differ:
+        if differ:
             what.append(f"it is of another tuning (other {', '.join(differ)})")
-        if what:
-            raise InputError(
-                f"{self.path} cannot be gone on with: {' and '.join(what)}. Give another --out, or remove the folder."
-            )
+        refuse(self.path, what)
 
 
 def write_trials(path: Path, trials: Sequence[Trial]) -> None:
