@@ -62,9 +62,7 @@ def test_a_speed_is_a_number_a_model_a_name_or_a_file(text: str, speed: object, 
         ("linear:rate=1,startup=1s", None, "2s", "--startup 2s does not go with startup= in the service model linear"),
     ],
 )
-def test_what_is_no_speed_is_told_in_one_sentence(
-    text: str, model: str | None, startup: str | None, said: str
-) -> None:
+def test_what_is_no_speed_is_told_in_one_sentence(text: str, model: str | None, startup: str | None, said: str) -> None:
     with pytest.raises(InputError, match=said):
         parse_service_rate(text, model, startup)
 

@@ -1,4 +1,4 @@
-"""How fast a job is, as users say it: a number, a service model, or a job that was measured, by its name or its file."""
+"""How fast a job is, as users say it: a number, a service model, or what was measured, by its name or its file."""
 
 from __future__ import annotations
 
