@@ -64,9 +64,11 @@ def measure(apps: Sequence[str], folder: Path = MODELS) -> int:
 def row(name: str, model: dict[str, JSON]) -> Row:
     """What was measured of one application, and how much more several executors sustain."""
     per_s = {one["executors"]: one["throughput_per_s"] for one in model["measurements"]}
+    settled = {one["executors"]: one["settled"] for one in model["measurements"]}
     found: dict[str, str | float | int] = {"application": name}
     for size in SIZES:
-        found[f"{size} executors, records/s"] = "did not settle" if per_s[size] is None else round(per_s[size])
+        told = "too few batches" if per_s[size] is None else f"{per_s[size]:,.0f}"
+        found[f"{size} executors, records/s"] = told if settled[size] else f"about {told}"
     for size in SIZES[1:]:
         both = per_s[1] is not None and per_s[size] is not None
         found[f"{size} over 1"] = round(per_s[size] / per_s[1], 2) if both else ""

@@ -56,7 +56,7 @@ def test_a_size_that_did_not_settle_is_left_out_and_two_are_needed() -> None:
     plan = MstPlan((1, 2, 4))
     found = fitted(plan, [measured(1, 100), measured(2, 190), unsettled], "4.0.0")
     assert found.rows()[-1]["measured_per_s"] is None
-    with pytest.raises(EngineError, match=r"the throughput of 1 of 1,2,4 executors settled; at least 2"):
+    with pytest.raises(EngineError, match=r"the throughput of 1 of 1,2,4 executors is known; at least 2"):
         fitted(plan, [measured(1, 100), Measurement(2, (), ()), unsettled], "4.0.0")
 
 

@@ -22,6 +22,8 @@ class Bench(_Bench):
     per_s = 10_000.0
     overhead_s = 0.1
     most_batches = 30
+    sways = 0.0
+    """By which share every second batch takes longer."""
 
     def _resize(self, size: int) -> None: ...
 
@@ -33,7 +35,8 @@ class Bench(_Bench):
     def _batches(self, size: int, query: Any) -> Iterator[list[Batch] | None]:
         took_s = self.overhead_s + query / (size * self.per_s)
         for number in range(self.most_batches):
-            yield [Batch(number * took_s, (number + 1) * took_s, query)]
+            longer_s = took_s * (1 + self.sways * (number % 2))
+            yield [Batch(2 * number * took_s, 2 * number * took_s + longer_s, query)]
 
 
 def bench(app: str = "grep", **changes: float) -> tuple[Bench, Watched]:
@@ -66,6 +69,15 @@ def test_a_job_that_does_not_settle_is_told_of() -> None:
     made, watched = bench(most_batches=3)
     assert made.measure(1).throughput_per_s is None
     assert watched.measured[0].agreeing == ()
+
+
+def test_what_sways_for_ever_is_told_by_its_middle() -> None:
+    made, watched = bench(sways=0.2)
+    steady = bench()[0].measure(1).throughput_per_s
+    found = made.measure(1)
+    assert (found.settled, len(found.readings)) == (False, 30)
+    assert found.throughput_per_s == pytest.approx((1 + 1 / 1.2) / 2 * (steady or 0.0), rel=0.05)
+    assert watched.measured == [found]
 
 
 def test_what_spark_says_of_a_failure_is_told_in_its_first_line() -> None:

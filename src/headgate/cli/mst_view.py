@@ -59,6 +59,8 @@ class MstView:
     def settled(self, measurement: Measurement) -> None:
         throughput = measurement.throughput_per_s
         told = "did not settle in time" if throughput is None else f"{throughput:,.1f} records/s"
+        if throughput is not None and not measurement.settled:
+            told = f"about {told}, did not settle in time"
         self._settled += 1
         self._rows[measurement.executors] = (measurement.readings, told)
         self._say(f"{measurement.executors} executors: {told} ({len(measurement.readings)} batches)")

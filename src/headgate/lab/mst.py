@@ -81,7 +81,8 @@ class Measurement:
     readings: tuple[float, ...]
     """Records per second of each batch, in order."""
     agreeing: tuple[float, ...]
-    """Those by which it had settled; none if it did not in time."""
+    """Those by which it had settled; those in the middle if it did not in time; none if there were too few."""
+    settled: bool = True
 
     @property
     def throughput_per_s(self) -> float | None:
@@ -110,6 +111,7 @@ class MstResult:
                     "throughput_per_s": _rounded(one.throughput_per_s),
                     "readings_per_s": [_rounded(value) for value in one.readings],
                     "agreeing_per_s": [_rounded(value) for value in one.agreeing],
+                    "settled": one.settled,
                     "use": VALIDATION if one.executors in self.plan.validation else TRAINING,
                 }
                 for one in self.measurements
@@ -199,7 +201,7 @@ def fitted(plan: MstPlan, measurements: Sequence[Measurement], spark_version: st
             samples.add(one.executors, value)
     if len(training.sizes) < 2:
         raise EngineError(
-            f"the throughput of {_listed(training.sizes)} of {_listed(plan.executors)} executors settled; "
+            f"the throughput of {_listed(training.sizes)} of {_listed(plan.executors)} executors is known; "
             "at least 2 sizes are needed: allow a longer --timeout or a quieter machine."
         )
     models = tuple(training.fit(kind) for kind in MstKind)

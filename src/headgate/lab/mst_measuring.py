@@ -17,7 +17,7 @@ from headgate.core.errors import EngineError, HeadgateError
 from headgate.core.query_plan import Plan
 from headgate.core.types import Batch, Decision, Verdict
 from headgate.lab.mst import STEADY_JOB, Measurement, MstPlan, MstResult, fitted
-from headgate.policies.capacity.convergence import converged
+from headgate.policies.capacity.convergence import converged, middling
 
 if TYPE_CHECKING:
     from headgate.apps.steady_job import StreamingQuery
@@ -134,7 +134,7 @@ class _Bench:
                     return None
                 if agreeing := converged(readings):
                     return Measurement(size, tuple(readings), tuple(agreeing))
-        return Measurement(size, tuple(readings), ())
+        return Measurement(size, tuple(readings), tuple(middling(readings)), settled=False)
 
     def _is_of_another_length(self, batch: Batch, count: int) -> bool:
         """Whether the first batches show that they do not last as long as was asked for."""

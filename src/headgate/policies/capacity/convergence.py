@@ -7,6 +7,8 @@ from collections.abc import Sequence
 LAST = 5
 LEAST = 4
 TOLERANCE = 0.05
+ENOUGH = 12
+"""So many values tell how fast something is, though they do not settle."""
 
 
 def converged(
@@ -25,3 +27,18 @@ def converged(
     newest = range(max(1, len(values) - last), len(values))
     agreeing = [values[i] for i in newest if abs(values[i] - values[i - 1]) <= tolerance * values[i - 1]]
     return agreeing if len(agreeing) >= least else None
+
+
+def middling(values: Sequence[float]) -> list[float]:
+    """Of values that did not settle: the middle half of the newer half; none where there are too few.
+
+    >>> middling([1.0] * 12 + [90.0, 100.0, 200.0, 110.0, 95.0, 20.0, 105.0, 98.0, 102.0, 99.0, 101.0, 97.0])
+    [97.0, 98.0, 99.0, 100.0, 101.0, 102.0]
+    >>> middling([100.0, 200.0, 50.0])
+    []
+    """
+    if len(values) < ENOUGH:
+        return []
+    newer = sorted(values[len(values) // 2 :])
+    cut = len(newer) // 4
+    return newer[cut : len(newer) - cut]
