@@ -1,7 +1,7 @@
 """Spark's own load: what is read of ``rate`` and ``rate-micro-batch``, from progress as Spark 4.3 reported it.
 
-``rate_progress.json`` holds what three queries with a trigger of 2 s on ``local[2]`` reported, on a machine so busy that
-their first batches took most of a minute.
+``rate_progress.json`` holds what three queries with a trigger of 2 s on ``local[2]`` reported, on a machine so busy
+that their first batches took most of a minute.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def read(name: str, source: Source, reads: int = 1) -> tuple[list[Batch], Sample
     """All batches that were told, and the reading when the last one had ended; ``reads``: rows read per record."""
     batches: list[Batch] = []
     readings: QueryReadings | None = None
+    ended_s = 0.0
     for body in REPORTED[name]:
         told = body["sources"][0]
         started_s = datetime.fromisoformat(body["timestamp"]).timestamp()
@@ -54,8 +55,8 @@ def read(name: str, source: Source, reads: int = 1) -> tuple[list[Batch], Sample
         readings = readings or QueryReadings(runs, started_s, 10.0)
         batches += readings.update(started_s + 0.5, runs)
         batches += readings.update(ended_s, replace(runs, committed=(end,), progresses=(Progress(ended_s, event),)))
-        sample = readings.sample(ended_s)
-    return batches, sample
+    assert readings is not None
+    return batches, readings.sample(ended_s)
 
 
 @pytest.mark.parametrize(
