@@ -34,8 +34,7 @@ class RollingSums:
 
     def add(self, from_s: Instant, to_s: Instant, amounts: Sequence[float]) -> None:
         """Count amounts that came evenly between two times; times never go back."""
-        width_s = self._width_s
-        first, last = int(from_s // width_s), int(to_s // width_s)
+        first, last = int(from_s // self._width_s), int(to_s // self._width_s)
         if first == last:
             self._put(last, amounts, 1.0)
             return
