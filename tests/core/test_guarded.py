@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.contracts import Guard
-from headgate.core.guarded import EachOperator, guarded
+from headgate.core.guarded import EachOperator, Guards, guarded
 from headgate.core.guards import Attainable, Bounds, Hysteresis, StepLimit, Useful
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instances, Instant, Observation, Verdict
@@ -94,6 +94,10 @@ def test_a_row_of_guards_leaves_what_they_leave_one_by_one(guards: tuple[Guard, 
     for guard in guards:
         one_by_one = guard(window, one_by_one)
     assert guarded(guards, window, start) == one_by_one
+    in_rows = Guards(guards)
+    assert in_rows == guards
+    # Twice, because notes are made once.
+    assert [guarded(in_rows, window, start) for _ in range(2)] == [one_by_one, one_by_one]
 
 
 def test_a_guard_that_lets_holds_pass_is_not_asked_about_one_and_leaves_its_note() -> None:

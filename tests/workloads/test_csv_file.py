@@ -72,8 +72,8 @@ def test_a_count_is_spread_over_a_gap_and_a_rate_goes_on_through_it(tmp_path: Pa
         ("timestamp,load\n0,1\n", "has the columns timestamp, load; 'timestamp' and one of"),
         ("timestamp,count,rate\n0,1,1\n", "has the columns timestamp, count, rate; 'timestamp' and one of"),
         ("timestamp,count\n", "has 0 rows of data; at least 2 are needed to know an interval."),
-        ("timestamp,rate\n0,1\n", "has 1 rows of data; at least 2 are needed to know an interval."),
-        ("timestamp,count\n0,1\n60\n", "line 3 has 1 columns; the header has more."),
+        ("timestamp,rate\n0,1\n", "has 1 row of data; at least 2 are needed to know an interval."),
+        ("timestamp,count\n0,1\n60\n", "line 3 has 1 column; the header has more."),
         (
             "timestamp,count\n0,1\n60,1,5\n",
             "line 3 has 3 columns; the header has 2. Numbers are written with a point, such as 1.5.",
@@ -90,6 +90,18 @@ def test_a_count_is_spread_over_a_gap_and_a_rate_goes_on_through_it(tmp_path: Pa
             "line 2 has the timestamp ''; ISO 8601 (2024-05-01T12:00) or seconds are allowed.",
         ),
         ("timestamp,count\nnoon,1\n60,1\n", "line 2 has the timestamp 'noon'; ISO 8601"),
+        (
+            "timestamp,count\n0,1\n2024-05-01T00:01,1\n",
+            "line 3 has the timestamp '2024-05-01 00:01:00', a date, and rows before it have numbers; one file has all",
+        ),
+        (
+            "timestamp,count\n2024-05-01T00:01,1\n60,1\n",
+            "line 3 has the timestamp '60', a number, and rows before it have dates; one file has all as dates or all",
+        ),
+        (
+            "timestamp,count\n1714521600000,1\n1714521660000,1\n",
+            "line 2 has the timestamp '1714521600000', which is no time in seconds but may be one in milliseconds;",
+        ),
         ("timestamp,count\ninf,1\n", "line 2 has the timestamp 'inf'; it must be finite."),
         (
             "timestamp,count\n0,1\n60,1\n30,1\n",

@@ -35,8 +35,11 @@ def run_file(file: Path, out: Path | None, master: str, report: Path | None, jso
     """Run an experiment file and show what came of it."""
     from headgate.lab.experiments.reading import read_experiment
 
-    asked = Asked(str(file), file.parent, read_experiment(file), show_results)
-    _run(asked, out, master, report, json_file)
+    experiment = read_experiment(file)
+    for load in experiment.workloads:
+        for sentence in load.notes:
+            say(sentence, stderr=True)
+    _run(Asked(str(file), file.parent, experiment, show_results), out, master, report, json_file)
 
 
 def run_named(

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
 
+from headgate.core.quick import quickly
 from headgate.core.types import JSON, Batch, Sample
 
 _OF_NO_BATCH: Mapping[str, float | None] = {
@@ -26,6 +27,7 @@ _OF_NO_BATCH: Mapping[str, float | None] = {
 _FIELDS = tuple(field.name for field in fields(Sample))
 _PLACES = {name: place for place, name in enumerate(_FIELDS)}
 _all_of = attrgetter(*_FIELDS)
+_sample = quickly(Sample)
 _OF_NEWEST_BATCH = ("processed_rate_per_s", "processing_time_s", "scheduling_delay_s", "trigger_interval_s")
 
 
@@ -58,7 +60,7 @@ def _with(sample: Sample, found: Mapping[str, float | None]) -> Sample:
         if value is not None and values[place] is None:
             values[place] = value
             changed = True
-    return Sample(*values) if changed else sample
+    return _sample(*values) if changed else sample
 
 
 def busy_span_s(batches: Iterable[Batch]) -> float:

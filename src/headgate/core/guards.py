@@ -391,7 +391,10 @@ class Attainable(EachOperator):
     own: OwnBounds = field(default_factory=lambda: _NONE_OWN)
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
-        instances, short_s = window.instances(verdict.operator), window.short_since_s(verdict.operator)
+        short_s = window.short_since_s(verdict.operator)
+        if short_s is None and verdict.target <= verdict.current:
+            return verdict.target, ""  # Nothing is missing and nothing more is asked for, as in most decisions.
+        instances = window.instances(verdict.operator)
         if instances is None or instances.stale:
             return verdict.target, ""
         if short_s is not None and now - short_s >= self.timeout_s and verdict.target > instances.ready:

@@ -9,8 +9,11 @@ from collections.abc import Sequence
 
 from headgate.core.contracts import Guard, Policy
 from headgate.core.guarded import guarded
+from headgate.core.quick import quickly
 from headgate.core.types import Decision, Instant, Proposal, Target, Verdict
 from headgate.core.window import Window
+
+_verdict = quickly(Verdict)
 
 
 def step(policy: Policy, guards: Sequence[Guard], now: Instant, window: Window) -> Decision:
@@ -38,5 +41,5 @@ def _unguarded(policy_name: str, now: Instant, window: Window, proposal: Proposa
             instances.planned, "no-opinion", f"{policy_name} has no opinion on {name}"
         )
         size = target.instances
-        verdicts[name] = Verdict(name, instances.planned, size, size, target.code, target.reason, target.numbers)
+        verdicts[name] = _verdict(name, instances.planned, size, size, target.code, target.reason, target.numbers)
     return Decision(now, policy_name, verdicts)

@@ -203,26 +203,27 @@ class History(Window):
         A reading that was reported before is not counted twice.
         """
         before = self._observations[-1] if self._observations else None
-        if before is not None and (missing := before.instances.keys() - observation.instances.keys()):
-            stale = {name: replace(before.instances[name], stale=True) for name in missing}
-            observation = replace(observation, instances={**stale, **observation.instances})
+        at_s, sizes, startups = observation.at_s, observation.instances, observation.startups
+        if before is not None and not before.instances.keys() <= sizes.keys():
+            missing = before.instances.keys() - sizes.keys()
+            sizes = {**{name: replace(before.instances[name], stale=True) for name in missing}, **sizes}
         samples = {name: completed(one, self.sample(name)) for name, one in observation.samples.items()}
-        observation = Observation(observation.at_s, samples, observation.instances, observation.startups)
+        observation = Observation(at_s, samples, sizes, startups)
         self._observations.append(observation)
-        for name, instances in observation.instances.items():
-            self._follow_size(name, observation.at_s, before.instances.get(name) if before else None, instances)
-        for name, sample in observation.samples.items():
+        for name, instances in sizes.items():
+            self._follow_size(name, at_s, before.instances.get(name) if before else None, instances)
+        for name, sample in samples.items():
             known = self._samples[name]
             if not known or sample.at_s > known[-1].at_s:
                 known.append(sample)
-                if name in self._budgets:
-                    self._budgets[name].observe(sample)
+                if (budget := self._budgets.get(name)) is not None:
+                    budget.observe(sample)
         if self._spending is not None:
             self._spending.observe(observation)
-        for name, startups in observation.startups.items():
-            for startup in startups:
+        for name, told in startups.items():
+            for startup in told:
                 self._startup_times[name].add(startup)
-        self._forget(observation.at_s - self.retention_s)
+        self._forget(at_s - self.retention_s)
 
     def _follow_size(self, name: str, at_s: Instant, seen: Instances | None, instances: Instances) -> None:
         if seen is not None and seen.ready != instances.ready:
@@ -280,10 +281,11 @@ class History(Window):
             self._streaks[name] = streak + direction if streak * direction > 0 else direction
 
     def _forget(self, before_s: Instant) -> None:
-        while self._observations[0].at_s < before_s:
-            self._observations.popleft()
-        while self._decisions and self._decisions[0].at_s < before_s:
-            self._decisions.popleft()
+        observations, decisions = self._observations, self._decisions
+        while observations[0].at_s < before_s:
+            observations.popleft()
+        while decisions and decisions[0].at_s < before_s:
+            decisions.popleft()
         for samples in self._samples.values():
             # The newest reading stays, however old: it is what is known, and its age is told with it.
             while len(samples) > 1 and samples[0].at_s < before_s:

@@ -16,6 +16,7 @@ from functools import partial
 
 from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
+from headgate.core.guarded import Guards
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
@@ -73,7 +74,7 @@ class ControlLoop:
     ) -> None:
         self.engine = engine
         self.policy = policy
-        self.guards = tuple(guards)
+        self.guards = Guards(guards)
         self.clock = clock
         self.job = job
         """The name by which a later run of the same job finds what this one has seen and learned."""
@@ -87,7 +88,7 @@ class ControlLoop:
         """Is done before each tick: looking whether a rule file has changed."""
         self._collector = MetricCollector(engine, metrics)
         self._subscribe(policy)
-        self._next: tuple[AnyPolicy, tuple[Guard, ...], str] | None = None
+        self._next: tuple[AnyPolicy, Guards, str] | None = None
         self._journal = journal
         self._saved_s = clock.now()
         self._resuming: tuple[Guard, ...] = ()
@@ -101,13 +102,12 @@ class ControlLoop:
     def tick(self) -> Decision | None:
         """One cycle; ``None`` when the engine could not be observed, so that nothing could be decided."""
         now = self.clock.now()
-        for chore in (*self.chores, self._take_up_change):
-            try:
-                chore()
-            except Exception:
-                logger.exception("something to be done before a decision failed; the policy in force stays")
+        for chore in self.chores:
+            _try(chore)
+        if self._next is not None:
+            _try(self._take_up_change)
         observation = self._observe(now)
-        decision = None if observation is None else self._decide(now, observation)
+        decision = None if observation is None else self._decide(now)
         for watcher in self.watchers:
             _tell(watcher, observation, decision)
         return decision
@@ -137,7 +137,7 @@ class ControlLoop:
     def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
         """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
         self._collector.require(policy.subscriptions)
-        self._next = (policy, tuple(guards), told)
+        self._next = (policy, Guards(guards), told)
 
     def _take_up_change(self) -> None:
         change, self._next = self._next, None
@@ -177,9 +177,10 @@ class ControlLoop:
 
     def saw(self, observation: Observation) -> None:
         """Journal what was seen."""
-        self._write(lambda journal: journal.observed(observation))
+        if self._journal is not None:
+            self._write(lambda journal: journal.observed(observation))
 
-    def _decide(self, now: Instant, observation: Observation) -> Decision:
+    def _decide(self, now: Instant) -> Decision:
         try:
             decision = self._resumed(step(self.policy, self.guards, now, self.history))
             events = _take_events(self.policy)
@@ -210,11 +211,13 @@ class ControlLoop:
 
     def _carry_out(self, now: Instant, decision: Decision) -> None:
         receipt = None if self.mode is Mode.RECOMMEND else self._apply(now, decision)
-        self._write(lambda journal: journal.decided(decision))
-        if receipt is not None and receipt.outcome is not Outcome.UNCHANGED:
-            self._write(lambda journal: journal.received(receipt))
+        if self._journal is not None:
+            self._write(lambda journal: journal.decided(decision))
+            if receipt is not None and receipt.outcome is not Outcome.UNCHANGED:
+                self._write(lambda journal: journal.received(receipt))
         # After the acting policy has been obeyed, and before what it decided is part of what can be looked back on.
-        self._let_shadows_decide(now, decision)
+        if self.shadows or self.shadow_watchers:
+            self._let_shadows_decide(now, decision)
         if receipt is not None and (taken := _taken(decision, receipt)).verdicts:
             self.history.record(taken)
 
@@ -270,6 +273,13 @@ def _journal_decision(decision: Decision, journal: Journal) -> None:
 
 def _save_learned(key: str, policy: Policy, journal: Journal) -> None:
     journal.save_state(key, policy.snapshot())
+
+
+def _try(chore: Callable[[], None]) -> None:
+    try:
+        chore()
+    except Exception:
+        logger.exception("something to be done before a decision failed; the policy in force stays")
 
 
 def _tell(watcher: Callable[..., None], *seen: object) -> None:

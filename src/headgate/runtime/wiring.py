@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from headgate.core.contracts import Engine, Guard
+from headgate.core.contracts import Engine
+from headgate.core.guarded import Guards
 from headgate.core.metrics import MetricSource
 from headgate.core.types import Role, Run
 from headgate.core.window import DEFAULT_RETENTION_S
@@ -103,12 +104,12 @@ def _bounds(policy: AnyPolicy) -> tuple[int, int] | None:
 
 def guards_around(
     policy: AnyPolicy, changes: Mapping[str, object] | None = None, constraints: Sequence[Constraint] = ()
-) -> tuple[Guard, ...]:
+) -> Guards:
     """The guards of a policy: the stabilisers that suit it, with what the user set instead, those it brings itself, and
     constraints that hold for any policy."""
     settings = guards_for(policy, changes)
     built = policy.guarded(settings.build(policy.objective, policy.topology))
-    return constrained(built, constraints, policy.objective)
+    return Guards(constrained(built, constraints, policy.objective))
 
 
 def _restore_shadows(loop: ControlLoop, journal: Journal) -> None:

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from headgate.core.errors import UnknownNameError
 from headgate.core.objective import excused_wait_s
+from headgate.core.quick import quickly
 from headgate.core.types import Batch, Instant, Sample
 from headgate.simulation.contract import READING_DIGITS
 from headgate.simulation.known_arrivals import KnownArrivals
@@ -22,6 +23,7 @@ LEAST_RECORDS = 1e-6
 """Fewer records than this are rounding, not arrivals."""
 _RATE_OVER_S = 5.0
 """The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
+_sample = quickly(Sample)
 
 
 class Readings(StrEnum):
@@ -138,7 +140,7 @@ class BatchReadings:
         batches, self._batches = tuple(self._batches), []
         if batches:
             self._warming = any(batch.warming for batch in batches)
-        return Sample(
+        return _sample(
             operator=self._operator,
             at_s=now,
             age_s=0.0 if self._known is None else now - self._known.newest_s,

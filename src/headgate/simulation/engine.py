@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from headgate.core.course import Rows
 from headgate.core.errors import EngineError, InputError
 from headgate.core.topology import Topology
-from headgate.core.types import Answer, Decision, Instant, Observation, Outcome, Receipt
+from headgate.core.types import NO_STARTUPS, Answer, Decision, Instances, Instant, Observation, Outcome, Receipt
 from headgate.simulation.contract import Kernel
 from headgate.simulation.fleet import Fleet
 
@@ -63,6 +64,8 @@ class SimulatedEngine:
             return startup_s * float(random.lognormal(0.0, startup_spread)) if startup_spread else startup_s
 
         self._fleets = {name: Fleet(kernel.ready(name), draw_startup_s, drain_s) for name in kernel.topology.operators}
+        self._told: Mapping[str, Instances] = {}
+        """The sizes that were observed last: one value for as long as they stay, for a long run keeps them all."""
         self._lock = threading.RLock()
         self._closed = False
         self.reporting = True
@@ -84,7 +87,7 @@ class SimulatedEngine:
         with self._lock:
             if to_s < self._kernel.now_s:
                 raise InputError(f"time cannot go back from {self._kernel.now_s} s to {to_s} s.")
-            while (next_s := min(fleet.next_ready_s for fleet in self._fleets.values())) <= to_s:
+            while (next_s := min([fleet.next_ready_s for fleet in self._fleets.values()])) <= to_s:
                 self._kernel.advance(next_s)
                 for name, fleet in self._fleets.items():
                     fleet.join(next_s)
@@ -94,20 +97,23 @@ class SimulatedEngine:
     def observe(self) -> Observation:
         with self._lock:
             self._require_open()
+            kernel = self._kernel
             instances = {name: fleet.instances for name, fleet in self._fleets.items()}
-            samples = self._kernel.samples() if self.reporting else {}
-            now = self._kernel.now_s
+            if instances != self._told:
+                self._told = instances
+            samples = kernel.samples() if self.reporting else {}
+            now = kernel.now_s
             startups = {
                 name: found
                 for name, fleet in self._fleets.items()
-                if (found := fleet.startups(now, self._kernel.warmed(name)))
+                if (found := fleet.startups(now, kernel.warmed(name)))
             }
-            return Observation(now, samples, instances, startups)
+            return Observation(now, samples, self._told, startups or NO_STARTUPS)
 
     def apply(self, decision: Decision) -> Receipt:
         with self._lock:
             self._require_open()
-            now, targets = self._kernel.now_s, decision.targets
+            now, targets, answers = self._kernel.now_s, decision.targets, {}
             for name, target in targets.items():
                 if name not in self._fleets or target < 0:
                     known = ", ".join(self._fleets)
@@ -115,11 +121,12 @@ class SimulatedEngine:
                         f"{target} instances of {name!r} are not possible; operators: {known}, at least 0 instances."
                     )
                     return Receipt(now, {name: Answer(Outcome.REFUSED, 0, detail)})
-            answers = {}
             for name, target in targets.items():
-                changed = self._fleets[name].bring_to(target, now)
-                answers[name] = Answer(Outcome.ACCEPTED if changed else Outcome.UNCHANGED, target)
-                self._tell_kernel(name)
+                if self._fleets[name].bring_to(target, now):
+                    answers[name] = Answer(Outcome.ACCEPTED, target)
+                    self._tell_kernel(name)
+                else:
+                    answers[name] = _unchanged(target)
             return Receipt(now, answers)
 
     def lose_instance(self, operator: str) -> None:
@@ -147,6 +154,11 @@ class SimulatedEngine:
     def _require_open(self) -> None:
         if self._closed:
             raise EngineError("the simulated engine is closed.")
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _unchanged(target: int) -> Answer:
+    return Answer(Outcome.UNCHANGED, target)
 
 
 def _require_duration(name: str, value_s: float) -> None:

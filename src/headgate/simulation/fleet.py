@@ -44,10 +44,14 @@ class Fleet:
         """Those that are ready and of which it is not known yet how long they took to be of use."""
         self._changes: list[tuple[Instant, int, int]] = [(0.0, ready, ready)]
         """When how many became ready and were paid for, more or fewer."""
+        self._told = Instances(ready, ready, ready)
 
     @property
     def instances(self) -> Instances:
-        return Instances(planned=self.planned, requested=self.planned, ready=self.ready)
+        told = self._told
+        if told.planned != self.planned or told.ready != self.ready:
+            told = self._told = Instances(planned=self.planned, requested=self.planned, ready=self.ready)
+        return told
 
     @property
     def next_ready_s(self) -> Instant:
@@ -62,15 +66,16 @@ class Fleet:
         before = self.planned
         self.planned = planned
         missing = planned - self.ready - len(self._starting)
+        if missing == 0:
+            return planned != before
         for _ in range(missing):
             insort(self._starting, _Starting(now + self._draw_startup_s(), next(self._numbers), now))
         cancelled = min(len(self._starting), max(0, -missing))
         del self._starting[len(self._starting) - cancelled :]
-        if missing:
-            self._changes.append((now, 0, max(missing, -cancelled)))
-            self.join(now)
-            self.ready -= max(0, -missing) - cancelled
-        return missing != 0 or planned != before
+        self._changes.append((now, 0, max(missing, -cancelled)))
+        self.join(now)
+        self.ready -= max(0, -missing) - cancelled
+        return True
 
     def join(self, now: Instant) -> None:
         """Instances that have started by now become ready."""

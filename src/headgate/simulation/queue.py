@@ -15,12 +15,15 @@ import math
 from collections.abc import Mapping, Sequence
 
 from headgate.core.course import Course
+from headgate.core.quick import quickly
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
 from headgate.simulation.contract import READING_DIGITS, Warmed, require_service_rate
 from headgate.simulation.station import Station
 from headgate.simulation.stream import Piece, merged
 from headgate.workloads.contract import Workload
+
+_sample = quickly(Sample)
 
 
 class QueueNetwork:
@@ -125,7 +128,7 @@ class QueueNetwork:
         waits_s = 0.0 if oldest_s is None else round(now - oldest_s, READING_DIGITS)
         busy_s = station.processed / station.service_rate_per_s
         done = round(station.processed, READING_DIGITS)
-        return Sample(
+        return _sample(
             operator=name,
             at_s=now,
             arrived=round(station.arrivals.count, READING_DIGITS),

@@ -34,24 +34,21 @@ class Station:
         """Records that were done as they came."""
         self._busy: list[BusyPhase] = []
 
-    @property
-    def capacity_per_s(self) -> float:
-        return self.ready * self.service_rate_per_s
-
     def oldest_s(self) -> Instant | None:
         """When the oldest record came that is not done; ``None`` when nothing waits."""
         return self.arrivals.time_s(self.processed) if self.backlog > 0 else None
 
     def serve(self, from_s: Instant, pieces: Sequence[Piece]) -> list[Piece]:
         """Take in a stream and give the stream of what gets done."""
-        came = self.arrivals.add(pieces)
+        came = [self.arrivals.add(piece) for piece in pieces]
         done = []
         at_s = from_s
-        for piece, whole in zip(pieces, came, strict=True):
-            piece_s = at_s
+        for piece, rest in zip(pieces, came, strict=True):
+            whole: float | None = rest
             while at_s < piece.until_s:
-                done.append(self._serve_phase(at_s, piece, whole if at_s == piece_s else None))
-                at_s = done[-1].until_s
+                served = self._serve_phase(at_s, piece, whole)
+                done.append(served)
+                at_s, whole = served.until_s, None
         self.available_s += self.ready * (at_s - from_s)
         return done
 
@@ -60,10 +57,12 @@ class Station:
 
         ``whole`` is what arrives until the end of the piece, where that is known.
         """
-        capacity, workload = self.capacity_per_s, self._workload
-        rate = piece.rate_per_s(workload, from_s)
-        # Just before its end, because at its end a piece may jump to the rate of the next one.
-        last_rate = piece.rate_per_s(workload, math.nextafter(piece.until_s, from_s)) if piece.share else rate
+        capacity, workload = self.ready * self.service_rate_per_s, self._workload
+        rate = last_rate = piece.constant_per_s
+        if piece.share:
+            rate = piece.rate_per_s(workload, from_s)
+            # Just before its end, because at its end a piece may jump to the rate of the next one.
+            last_rate = piece.rate_per_s(workload, math.nextafter(piece.until_s, from_s))
         if self.backlog == 0 and (rate < capacity or rate == capacity >= last_rate):
             until_s = piece.until_s
             if last_rate > capacity:
@@ -72,7 +71,7 @@ class Station:
             self.processed += arrived
             self._at_once += arrived
             return piece if until_s == piece.until_s else Piece(until_s, piece.constant_per_s, piece.share)
-        until_s, runs_empty = self._busy_until(from_s, piece, (rate, last_rate))
+        until_s, runs_empty = self._busy_until(from_s, piece, capacity, (rate, last_rate))
         arrived = self._arrived(from_s, until_s, piece, whole)
         served = self.backlog + arrived if runs_empty else capacity * (until_s - from_s)
         self._log(BusyPhase(from_s, until_s, self.processed, self.processed + served, capacity))
@@ -85,9 +84,11 @@ class Station:
             return whole
         return piece.arrivals(self._workload, from_s, until_s)
 
-    def _busy_until(self, from_s: Instant, piece: Piece, rates: tuple[float, float]) -> tuple[Instant, bool]:
+    def _busy_until(
+        self, from_s: Instant, piece: Piece, capacity: float, rates: tuple[float, float]
+    ) -> tuple[Instant, bool]:
         """When a queue that is filling or filled runs empty, or the end of the piece if it does not."""
-        capacity, workload = self.capacity_per_s, self._workload
+        workload = self._workload
         rate, last_rate = rates
         if rate == last_rate:
             empty_s = from_s + self.backlog / (capacity - rate) if rate < capacity else math.inf

@@ -63,22 +63,19 @@ class Arrivals:
         self.count = 0.0
         self.until_s = 0.0
 
-    def add(self, pieces: Sequence[Piece]) -> list[float]:
-        """What came after what is known already; how many records in each piece."""
-        added = []
-        for piece in pieces:
-            came = piece.arrivals(self._workload, self.until_s, piece.until_s)
-            if self._pieces and self._goes_on(piece):
-                self._pieces[-1] = piece
-            else:
-                self._from_s.append(self.until_s)
-                self._before.append(self.count)
-                self._pieces.append(piece)
-                self._turn_s = None
-            self.count += came
-            self.until_s = piece.until_s
-            added.append(came)
-        return added
+    def add(self, piece: Piece) -> float:
+        """What came after what is known already; how many records that are."""
+        came = piece.arrivals(self._workload, self.until_s, piece.until_s)
+        if self._pieces and self._goes_on(piece):
+            self._pieces[-1] = piece
+        else:
+            self._from_s.append(self.until_s)
+            self._before.append(self.count)
+            self._pieces.append(piece)
+            self._turn_s = None
+        self.count += came
+        self.until_s = piece.until_s
+        return came
 
     def _goes_on(self, piece: Piece) -> bool:
         last = self._pieces[-1]

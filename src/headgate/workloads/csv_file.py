@@ -37,7 +37,8 @@ def read_csv(path: str | Path, columns: LoadColumns | None = None) -> Steps:
             for row in filter(None, reader):
                 place = f"{file_name} line {reader.line_num}"
                 if len(row) <= max(time_column, amount_column):
-                    raise InputError(f"{place} has {len(row)} columns; the header has more.")
+                    few = "1 column" if len(row) == 1 else f"{len(row)} columns"
+                    raise InputError(f"{place} has {few}; the header has more.")
                 if len(row) > len(names):
                     raise InputError(
                         f"{place} has {len(row)} columns; the header has {len(names)}. Numbers are written with a "

@@ -66,7 +66,7 @@ def steps_of(file: str, rows: Sequence[Row], *, is_count: bool, repair: bool, an
         whole.sort(key=lambda row: row.at_s)
     whole = _in_order(whole, is_count=is_count, repair=repair, notes=notes)
     if len(whole) < 2:
-        raise InputError(f"{file} has {len(whole)} rows of data; at least 2 are needed to know an interval.")
+        raise InputError(f"{file} has {_times(len(whole), 'row')} of data; at least 2 are needed to know an interval.")
     times_s = [row.at_s - whole[0].at_s for row in whole]
     lengths_s = [after_s - before_s for before_s, after_s in pairwise(times_s)]
     lengths_s.append(lengths_s[-1])

@@ -8,6 +8,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headgate.core.errors import InputError
 
+LATEST_S = 1e11
+"""Seconds beyond this, in the year 5138, are milliseconds."""
+
 
 def find_zone(name: str) -> ZoneInfo:
     try:
@@ -19,13 +22,14 @@ def find_zone(name: str) -> ZoneInfo:
 class Timestamps:
     """Seconds since 1970 from the timestamps of one file, row by row.
 
-    A timestamp without a zone is taken as UTC, or as of the ``zone`` that is given; one file has all with a zone or all
-    without, unless it is given. Where clocks go back, an hour is there twice: a time that is not after the one before
-    it is the second one.
+    One file has all as dates or all as numbers of seconds. A date without a zone is taken as UTC, or as of the ``zone``
+    that is given; one file has all with a zone or all without, unless it is given. Where clocks go back, an hour is
+    there twice: a time that is not after the one before it is the second one.
     """
 
     def __init__(self, zone: ZoneInfo | None = None) -> None:
         self._zone = zone
+        self._is_number: bool | None = None
         self._is_aware: bool | None = None
         self._before_s = -math.inf
         self.second_times = 0
@@ -43,9 +47,11 @@ class Timestamps:
         if isinstance(value, datetime):
             return self._moment_s(place, value)
         try:
-            return float(str(value))
+            seconds = float(str(value))
         except ValueError:
             pass
+        else:
+            return self._number_s(place, value, seconds)
         try:
             moment = datetime.fromisoformat(str(value))
         except ValueError as error:
@@ -54,7 +60,26 @@ class Timestamps:
             ) from error
         return self._moment_s(place, moment)
 
+    def _number_s(self, place: str, value: object, seconds: float) -> float:
+        self._require_alike(place, value, is_number=True)
+        if LATEST_S < abs(seconds) < math.inf:
+            raise InputError(
+                f"{place} has the timestamp {str(value)!r}, which is no time in seconds but may be one in "
+                "milliseconds; seconds are needed."
+            )
+        return seconds
+
+    def _require_alike(self, place: str, value: object, *, is_number: bool) -> None:
+        if self._is_number not in (None, is_number):
+            has, others = ("a number", "dates") if is_number else ("a date", "numbers")
+            raise InputError(
+                f"{place} has the timestamp {str(value)!r}, {has}, and rows before it have {others}; one file has all "
+                "as dates or all as seconds."
+            )
+        self._is_number = is_number
+
     def _moment_s(self, place: str, moment: datetime) -> float:
+        self._require_alike(place, moment, is_number=False)
         is_aware = moment.tzinfo is not None
         if self._is_aware not in (None, is_aware) and self._zone is None:
             has, others = ("a", "none") if is_aware else ("no", "one")

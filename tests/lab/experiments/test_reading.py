@@ -184,6 +184,16 @@ def test_a_load_with_an_end_says_itself_how_long_a_run_is(tmp_path: Path) -> Non
     assert read(tmp_path, text).workloads[0].seconds == 120.0
 
 
+def test_what_was_done_to_a_recorded_load_is_said_and_makes_no_other_experiment(tmp_path: Path) -> None:
+    found = read(tmp_path, changed("csv:load.csv * 2", "csv:load.csv,scale=2").replace("seconds: 1m, ", ""))
+    plain, mine = found.workloads
+    assert plain.notes == ()
+    assert [note.rpartition(": ")[2] for note in mine.notes] == ["multiplied by 2.", "nothing arrives from then on."]
+    assert [sorted(load) for load in found.to_json()["workloads"]] == [
+        ["jobs", "kind", "name", "scale", "seconds", "workload"]
+    ] * 2
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: no such file"):
         read_experiment(tmp_path / "gone.yaml")

@@ -22,8 +22,9 @@ Offsets: TypeAlias = Mapping[Partition, float]
 
 _NOT_COUNTED = frozenset({"timestamp"})
 """Keys of offsets whose numbers count no records (rate-micro-batch has one)."""
-_RECORD_BY_RECORD = frozenset({"kafka", "headgate-load", "headgate-records", "rate"})
-"""Sources whose offset moves on by one for each record, or by more than one where there are gaps."""
+_RECORD_BY_RECORD = frozenset({"kafka", "headgate-load", "headgate-records", "rate", "rate-micro-batch"})
+"""Sources whose offset moves on by one for each record, or by more than one where there are gaps; that of ``rate`` does
+once its seconds were made records of (``rate_source.py``)."""
 _RATIOS_KEPT = 15
 
 

@@ -7,13 +7,12 @@ between, records are taken to go on arriving at the rate that was seen, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from headgate.core.errors import EngineError
 from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
-from headgate.engines.spark.offsets import Offsets, distance, numbers_in, partitions_of
+from headgate.engines.spark.offsets import Offsets, distance
 from headgate.engines.spark.running import RunningBatch
 from headgate.engines.spark.snapshots import Asked, Inside, Job, Progress, Query
 from headgate.engines.spark.source_state import SourceState
@@ -84,8 +83,8 @@ class QueryReadings:
         ``asked`` is what each source says of itself now.
         """
         self._query = query
-        starts = _parsed(query.start, query.committed)
-        for source, start, end in zip(self._sources, starts, _parsed(query.end), strict=True):
+        starts = self._parsed(query.start, query.committed)
+        for source, start, end in zip(self._sources, starts, self._parsed(query.end), strict=True):
             source.begin(start, end)
         for source, one in zip(self._sources, asked, strict=False):
             source.curve.learn_past(one.past)
@@ -144,12 +143,14 @@ class QueryReadings:
             raise EngineError(f"{told}; its readings cannot be trusted.")
         if "addBatch" not in took_ms:
             for source, report in zip(self._sources, reports, strict=True):
-                if (latest := _offset(report, "latestOffset")) is not None:
+                if (latest := source.set_up.offsets(report.get("latestOffset"))) is not None:
                     source.curve.add(planned_s, latest)
             return None
         records, late, oldest_s = 0.0, 0.0, None
         for source, report in zip(self._sources, reports, strict=True):
-            start, end = _offset(report, "startOffset"), _offset(report, "endOffset")
+            start, end, latest = (
+                source.set_up.offsets(report.get(key)) for key in ("startOffset", "endOffset", "latestOffset")
+            )
             rows = float(report["numInputRows"])
             if end is None:
                 records += rows
@@ -157,7 +158,7 @@ class QueryReadings:
                 continue
             first = start if start is not None else source.done or source.set_up.first_offsets(end)
             source.curve.begin(started_s, first)
-            source.curve.add(planned_s, _offset(report, "latestOffset") or end)
+            source.curve.add(planned_s, latest or end)
             steps = distance(first, end)
             source.worth.learn(rows, steps)
             records += source.worth.value * steps
@@ -213,7 +214,7 @@ class QueryReadings:
 
     def _follow_planned(self, query: Query, jobs: Sequence[Job]) -> None:
         """Find out how much is done of what was planned and not reported yet."""
-        planned = _parsed(query.end)
+        planned = self._parsed(query.end)
         records = sum(
             source.backlog(end) for source, end in zip(self._sources, planned, strict=True) if end is not None
         )
@@ -228,7 +229,7 @@ class QueryReadings:
     # -------------------------------------------------------------------------------------------------- what arrives
 
     def _take_in_news(self, now: Instant, query: Query, asked: Sequence[Asked]) -> None:
-        planned = _parsed(query.latest, query.end, query.committed)
+        planned = self._parsed(query.latest, query.end, query.committed)
         for index, source in enumerate(self._sources):
             newest = asked[index].newest if index < len(asked) else None
             # A trigger that found nothing to do is news too: nothing more had come by then. The first one of a query
@@ -267,15 +268,9 @@ class QueryReadings:
         total = sum(lags)
         return max(lags) * len(lags) / total if len(lags) > 1 and total >= len(lags) else None
 
-
-def _offset(report: Mapping[str, Any], key: str) -> Offsets | None:
-    offset = report.get(key)
-    return partitions_of(offset) if isinstance(offset, str) else numbers_in(offset)
-
-
-def _parsed(*choices: Iterable[str | None]) -> list[Offsets | None]:
-    """For each source, the first of several offsets that is there."""
-    return [
-        next((one for text in texts if (one := partitions_of(text)) is not None), None)
-        for texts in zip(*choices, strict=True)
-    ]
+    def _parsed(self, *choices: Iterable[str | None]) -> list[Offsets | None]:
+        """For each source, the first of several offsets that is there."""
+        return [
+            next((one for text in texts if (one := source.set_up.offsets(text)) is not None), None)
+            for source, *texts in zip(self._sources, *choices, strict=True)
+        ]

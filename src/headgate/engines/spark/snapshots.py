@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.core.types import Instant
-from headgate.engines.spark.offsets import Offsets, Partition, partitions_of
+from headgate.engines.spark.offsets import Offsets, Partition, numbers_in, partitions_of
+from headgate.engines.spark.rate_source import records_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,16 @@ class Source:
     options: Mapping[str, str] = field(default_factory=dict)
     readers: int = 1
     """Places of the query that read it, as both sides of a self-join do. Its records count once all the same."""
+
+    def offsets(self, offset: object) -> Offsets | None:
+        """The numbers in an offset of it, as text or parsed before; ``None`` where there is none, or it has none.
+
+        Those of ``rate`` are seconds, which would pass for next to no records: they become the records given by then.
+        """
+        found = partitions_of(offset) if isinstance(offset, str) else numbers_in(offset)
+        if found is None or self.kind != "rate":
+            return found
+        return {name: records_by(second, self.options) for name, second in found.items()}
 
     def first_offsets(self, end: Offsets | None) -> dict[Partition, float]:
         """Where its very first batch begins, which Spark does not tell; ``end`` is where that batch ends."""

@@ -17,7 +17,6 @@ from py4j.protocol import Py4JError
 
 from headgate.core.types import Instant
 from headgate.engines.spark.kafka import KafkaOffsets, told
-from headgate.engines.spark.offsets import partitions_of
 from headgate.engines.spark.snapshots import Asked, Query, Source
 
 logger = logging.getLogger("headgate")
@@ -48,8 +47,8 @@ class SourceOffsets:
 
     def _ask(self, query: Query, index: int, source: Source) -> Asked:
         if source.kind in _OFFERED:
-            return Asked(partitions_of(_OFFERED[source.kind](source.options)))
-        known = partitions_of(query.latest[index] or query.end[index])
+            return Asked(source.offsets(_OFFERED[source.kind](source.options)))
+        known = source.offsets(query.latest[index] or query.end[index])
         if source.kind != "kafka" or not known:
             return Asked()
         key = (query.run_id, index)
@@ -60,7 +59,7 @@ class SourceOffsets:
         if probe is None or newest is None or key in self._asked_for_past:
             return Asked(newest)
         self._asked_for_past.add(key)
-        done = partitions_of(query.start[index] or query.committed[index]) or source.first_offsets(known)
+        done = source.offsets(query.start[index] or query.committed[index]) or source.first_offsets(known)
         return Asked(newest, tuple(probe.past(newest, done)))
 
     def _opened(self, source: Source) -> KafkaOffsets | None:

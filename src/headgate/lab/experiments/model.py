@@ -27,6 +27,8 @@ class LoadPart:
     """The names of the jobs it is run with; ``None`` for all."""
     kind: str | None = None
     """``smooth``, ``noisy`` or ``bursty``, where that is known."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What was done to recordings to make this load of them, and where it ends before a run does: a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -127,4 +129,7 @@ class Experiment:
 
     def to_json(self) -> dict[str, JSON]:
         plain: dict[str, JSON] = asdict(self)
+        for load in plain["workloads"]:
+            # By this a folder is known to be of the same experiment: what is only said of a load makes no other one.
+            del load["notes"]
         return plain

@@ -47,6 +47,7 @@ from headgate.simulation.service_models import ServiceModel
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import end_of
 from headgate.workloads.day_load import DayLoad
+from headgate.workloads.notes import ends_early, notes_of
 from headgate.workloads.parse import workload_files
 
 MOST_CASES = 1_000_000
@@ -119,7 +120,8 @@ class _Reader(PartReader):
         if len(self._problems) > before or text is None or seconds is None:
             return None
         kind = load.kind if isinstance(load, DayLoad) else None
-        return LoadPart(name or text, text, seconds, 1.0 if scale is None else scale, jobs, kind)
+        notes = () if load is None else (*notes_of(load), *ends_early(load, seconds))
+        return LoadPart(name or text, text, seconds, 1.0 if scale is None else scale, jobs, kind, notes)
 
     def _jobs_of_workload(self, fields: Fields) -> tuple[str, ...] | None:
         if "jobs" not in fields:

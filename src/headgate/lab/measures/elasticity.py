@@ -11,6 +11,7 @@ With supply ``s`` and demand ``d`` in instances over a run of length ``T``:
 All are best at 0. Sources: N. Herbst et al., Ready for Rain? A View from SPEC Research on the Future of Cloud Metrics,
 SPEC RG Cloud technical report SPEC-RG-2016-01, 2016; N. Herbst et al., Quantifying Cloud Performance and Dependability:
 Taxonomy, Metric Design, and Emerging Challenges, ACM ToMPECS 3(4), 2018. A demand of 0 counts as 1 where it divides.
+What of the formulas was checked against programs of their authors is told in ``docs/guides/measures.md``.
 
 >>> from headgate.core.course import rows
 >>> found = elasticity(rows([(0, 60, 2, 2), (60, 120, 4, 4)], 4), np.array([0.0, 60.0, 120.0]), np.array([4.0, 2.0]))

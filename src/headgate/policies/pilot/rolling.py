@@ -71,19 +71,20 @@ def _arrived_by(cumulative: FloatArray, last_count: float, past: int, at_s: floa
 
 
 @compiled
-def _took_s(given: Inputs, size: int, scenario: int, at_s: float, records: float, ratio: float, cold: bool) -> float:
-    """How long a batch takes; what is left of it when instances join is divided anew."""
-    join_s = given.join_s[size, scenario]
-    start_power, power = given.start_power[size], given.power[size]
-    work = given.each_s * records * ratio
-    now_power = power if at_s >= join_s else start_power
-    fixed_s = given.fixed_s * (1 - given.divided + given.divided / now_power) * ratio
-    if at_s >= join_s:
-        return float(fixed_s + (given.warm_factor if cold else 1.0) * work / power)
-    alone_s = max(0.0, join_s - at_s - fixed_s)
+def _took_s(
+    powers: tuple[float, float], fixed_s: tuple[float, float], left_s: float, work: float, dearer: float
+) -> float:
+    """How long a batch takes that begins so long before instances join; what is left of it then is divided anew.
+
+    Powers and the fixed time are those before and after that; afterwards work is ``dearer``.
+    """
+    start_power, power = powers
+    if left_s <= 0:
+        return fixed_s[1] + dearer * work / power
+    alone_s = max(0.0, left_s - fixed_s[0])
     before_s = work / start_power
     left = max(0.0, work - alone_s * start_power)
-    return float(fixed_s + (before_s if before_s <= alone_s else alone_s + left / power))
+    return fixed_s[0] + (before_s if before_s <= alone_s else alone_s + left / power)
 
 
 @compiled
@@ -104,17 +105,25 @@ def _course(given: Inputs, size: int, scenario: int) -> tuple[float, float, floa
     is_cold = given.grows[size]
     join_s = given.join_s[size, scenario]
     goes_on_s = join_s + given.standstill_s
+    powers = given.start_power[size], given.power[size]
+    # What does not change from batch to batch is reckoned once: divisions are what this loop spends its time on.
+    fixed_before_s = given.fixed_s * (1 - given.divided + given.divided / powers[0])
+    fixed_after_s = given.fixed_s * (1 - given.divided + given.divided / powers[1])
+    ratios, turn = given.ratios[scenario], 0
     for step in range(MOST_BATCHES):
         if join_s <= at_s < goes_on_s:
             at_s = goes_on_s
         is_running = step == 0 and given.batch_records > 0
-        records = max(0.0, _arrived_by(cumulative, last_count, past, at_s) - taken)
+        arrived = _arrived_by(cumulative, last_count, past, at_s)
+        records = max(0.0, arrived - taken)
         if is_running:
             records = given.batch_records
-        ratio = given.ratios[scenario, step % given.ratios.shape[1]]
-        took_s = _took_s(given, size, scenario, at_s, records, ratio, is_cold)
-        if at_s >= join_s:
-            is_cold = False
+        ratio = ratios[turn]
+        turn = turn + 1 if turn + 1 < len(ratios) else 0
+        fixed_s = fixed_before_s * ratio, fixed_after_s * ratio
+        dearer = given.warm_factor if is_cold else 1.0
+        took_s = _took_s(powers, fixed_s, join_s - at_s, given.each_s * records * ratio, dearer)
+        is_cold = is_cold and at_s < join_s
         if is_running:
             # What runs already has taken its time so far; it ends after now.
             took_s = max(took_s, LEAST_CYCLE_S + given.left_s - given.begins_s)
@@ -123,7 +132,9 @@ def _course(given: Inputs, size: int, scenario: int) -> tuple[float, float, floa
         ended_s, works = at_s + took_s, records >= LEAST_RECORDS
         served = records if works else 0.0
         if works:
-            overdue = _arrived_by(cumulative, last_count, past, min(at_s, ended_s - given.bound_s))
+            overdue = arrived
+            if ended_s - given.bound_s < at_s:
+                overdue = _arrived_by(cumulative, last_count, past, ended_s - given.bound_s)
             late += min(max(overdue - taken, 0.0), records)
         if at_s <= AHEAD_S:
             done_ahead = taken + min(max((AHEAD_S - at_s) / max(took_s, 1e-9), 0.0), 1.0) * served
