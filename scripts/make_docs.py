@@ -5,7 +5,8 @@ the plots, which take a while). A page asks for a table by the line ``<!-- setti
 ``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers,
 ``retention`` that of what journals keep.
 ``<!-- benchmark: NAME -->`` asks for what a benchmark measured, ``<!-- benchmark: NAME where KEY=VALUE; … -->`` for the
-rows of which that is true; ``--benchmarks`` first takes over what the last ``make bench`` measured.
+rows of which that is true; ``--benchmarks`` first takes over what the last ``make bench`` measured. What is made by
+running something is in ``docs_outputs.py``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from docs_outputs import with_outputs
 
 from headgate.core.objective import parse_objective
 from headgate.core.units import format_duration
@@ -105,7 +108,7 @@ def with_tables(page: Path) -> str:
         table = benchmark_table(match["name"], where.removeprefix(" where "))
         return f"<!-- benchmark: {match['name']}{where} -->\n\n{table}\n<!-- /benchmark -->\n"
 
-    return BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8")))
+    return with_outputs(BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8"))))
 
 
 def standard_run(policy: str) -> SimulationResult:
@@ -269,13 +272,14 @@ def main() -> int:
         for result in (ROOT / "artifacts" / "benchmarks").glob("*.json"):
             shutil.copy(result, MEASURED)
     pages = sorted(DOCS.rglob("*.md"))
-    stale = [page for page in pages if with_tables(page) != page.read_text(encoding="utf-8")]
+    filled = {page: with_tables(page) for page in pages}
+    stale = [page for page, text in filled.items() if text != page.read_text(encoding="utf-8")]
     if "--check" in sys.argv[1:]:
         for page in stale:
             sys.stderr.write(f"{page.relative_to(DOCS.parent)} is out of date: run make docs\n")
         return 1 if stale else 0
     for page in stale:
-        page.write_text(with_tables(page), encoding="utf-8")
+        page.write_text(filled[page], encoding="utf-8")
     for policy in policy_names():
         draw(policy, DOCS / "images" / "policies" / f"{policy}.svg")
     draw_fidelity(DOCS / "images" / "fidelity.svg")
