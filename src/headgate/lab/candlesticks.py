@@ -53,7 +53,8 @@ def candlestick_plot(title: str, axis: str, sticks: Mapping[str, Candlestick], b
         "line": {"color": "latency"},
         "showlegend": False,
     }
-    return Plot(title, [box], _layout(axis, {"title": {"text": ""}}, bound))
+    key = "Boxes reach from the 10th to the 90th percentile, the line in them is the mean, whiskers the whole range."
+    return Plot(title, [box], _layout(axis, {"title": {"text": ""}}, bound), key + _told(bound))
 
 
 def line_plot(
@@ -71,7 +72,11 @@ def line_plot(
         }
         for name, points in lines.items()
     ]
-    return Plot(title, data, _layout(axis, {"title": {"text": "minutes"}}, bound))
+    return Plot(title, data, _layout(axis, {"title": {"text": "minutes"}}, bound), _told(bound).strip())
+
+
+def _told(bound: float | None) -> str:
+    return "" if bound is None else " Dashed: the bound of the objective."
 
 
 def _layout(axis: str, x_axis: Mapping[str, JSON], bound: float | None) -> dict[str, JSON]:
