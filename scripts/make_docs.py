@@ -5,7 +5,8 @@ the plots, which take a while). A page asks for a table by the line ``<!-- setti
 ``<!-- settings: NAME -->`` where the page is not named after its policy; ``guards`` is the table of the stabilisers,
 ``retention`` that of what journals keep.
 ``<!-- benchmark: NAME -->`` asks for what a benchmark measured, ``<!-- benchmark: NAME where KEY=VALUE; … -->`` for the
-rows of which that is true; ``--benchmarks`` first takes over what the last ``make bench`` measured. What is made by
+rows of which that is true, and ``<!-- plot: NAME, TEXT -->`` for the plot of it, once it was measured. ``--benchmarks``
+first takes over what the last ``make bench`` measured, ``--benchmarks NAME …`` only what is named. What is made by
 running something is in ``docs_outputs.py``.
 """
 
@@ -34,11 +35,14 @@ from headgate.workloads import parse_workload
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 MEASURED = DOCS / "benchmarks"
+TAKEN_FROM = ROOT / "artifacts" / "benchmarks"
+MODELS = ROOT / "src" / "headgate" / "runtime" / "models"
 OTHER_SETTINGS = {"guards": GuardSettings, "retention": Retention}
 BLOCK = re.compile(r"<!-- settings(?:: (?P<name>[\w-]+))? -->\n(?:.*?<!-- /settings -->\n)?", re.DOTALL)
 BENCHMARK = re.compile(
     r"<!-- benchmark: (?P<name>[\w.-]+)(?P<where> where [^>]+)? -->\n(?:.*?<!-- /benchmark -->\n)?", re.DOTALL
 )
+PLOT = re.compile(r"<!-- plot: (?P<name>[\w.-]+), (?P<text>[^>]+) -->\n(?:.*?<!-- /plot -->\n)?", re.DOTALL)
 
 LIVE = ("rouaux-5.3.5", "giannakopoulos-live", "azimi-live")
 """Experiments on real Spark: ``headgate lab run NAME --json artifacts/benchmarks/NAME.json``."""
@@ -108,7 +112,13 @@ def with_tables(page: Path) -> str:
         table = benchmark_table(match["name"], where.removeprefix(" where "))
         return f"<!-- benchmark: {match['name']}{where} -->\n\n{table}\n<!-- /benchmark -->\n"
 
-    return with_outputs(BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8"))))
+    def fill_plot(match: re.Match[str]) -> str:
+        name, text = match["name"], match["text"]
+        plot = f"\n![{text}](../images/{name}.svg)\n\n" if (MEASURED / f"{name}.json").exists() else ""
+        return f"<!-- plot: {name}, {text} -->\n{plot}<!-- /plot -->\n"
+
+    text = BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8")))
+    return with_outputs(PLOT.sub(fill_plot, text))
 
 
 def standard_run(policy: str) -> SimulationResult:
@@ -203,6 +213,30 @@ def draw_kafka_load(path: Path) -> None:
     _save(figure, panels, path)
 
 
+def draw_mst(path: Path) -> None:
+    """What every application sustained by its executors, and the chosen model."""
+    curves = json.loads((MEASURED / "mst.json").read_text(encoding="utf-8"))["curves"]
+    columns = 6
+    lines = -(-len(curves) // columns)
+    figure, panels = _pyplot().subplots(
+        lines, columns, sharex=True, squeeze=False, figsize=(10, 1.8 * lines), layout="constrained"
+    )
+    for panel, (name, found) in zip(panels.flat, curves.items(), strict=False):
+        sizes, per_s = zip(*found["curve"], strict=True)
+        panel.plot(sizes, [value / 1000 for value in per_s], color="#2563eb", linewidth=1)
+        measured_at, measured = zip(*found["measured"], strict=True)
+        panel.plot(measured_at, [value / 1000 for value in measured], ".", color="#0f766e", markersize=4)
+        panel.set_title(name, fontsize=8)
+        panel.set_xticks(sizes)
+    for panel in panels.flat[len(curves) :]:
+        panel.set_axis_off()
+    for line in panels:
+        line[0].set_ylabel("1,000 records/s")
+    for panel in panels[-1]:
+        panel.set_xlabel("executors")
+    _save(figure, panels.flat, path)
+
+
 def draw_live(scenario: str, path: Path) -> None:
     """A document's experiment on real Spark: load, latency against its bound and executors, a column per policy."""
     runs = json.loads((MEASURED / f"{scenario}.json").read_text(encoding="utf-8"))["details"]
@@ -266,11 +300,21 @@ def draw_demeter(path: Path) -> None:
     _save(figure, panels.flat, path)
 
 
+def take_over(names: Sequence[str]) -> None:
+    """Copy what the benchmarks measured, or those that are named, and with ``mst`` the models of applications."""
+    MEASURED.mkdir(exist_ok=True)
+    for result in TAKEN_FROM.glob("*.json"):
+        if not names or result.stem in names:
+            shutil.copy(result, MEASURED)
+    if not names or "mst" in names:
+        for model in (TAKEN_FROM / "mst").glob("*.json"):
+            MODELS.mkdir(exist_ok=True)
+            shutil.copy(model, MODELS)
+
+
 def main() -> int:
     if "--benchmarks" in sys.argv[1:]:
-        MEASURED.mkdir(exist_ok=True)
-        for result in (ROOT / "artifacts" / "benchmarks").glob("*.json"):
-            shutil.copy(result, MEASURED)
+        take_over([argument for argument in sys.argv[1:] if not argument.startswith("--")])
     pages = sorted(DOCS.rglob("*.md"))
     filled = {page: with_tables(page) for page in pages}
     stale = [page for page, text in filled.items() if text != page.read_text(encoding="utf-8")]
@@ -283,6 +327,8 @@ def main() -> int:
     for policy in policy_names():
         draw(policy, DOCS / "images" / "policies" / f"{policy}.svg")
     draw_fidelity(DOCS / "images" / "fidelity.svg")
+    if (MEASURED / "mst.json").exists():
+        draw_mst(DOCS / "images" / "mst.svg")
     draw_kafka_load(DOCS / "images" / "kafka-load.svg")
     draw_conttune(DOCS / "images" / "conttune.svg")
     if (MEASURED / "demeter.json").exists():

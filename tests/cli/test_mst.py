@@ -1,14 +1,22 @@
-"""headgate mst: what it refuses before it starts anything."""
+"""headgate mst: what it refuses before it starts anything, and how it goes on. The measuring itself is tested live."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from headgate.lab.mst import MstPlan
+from headgate.cli.mst_view import MstView
+from headgate.core.errors import EngineError, HeadgateError
+from headgate.lab import mst_measuring
+from headgate.lab.mst import Measurement, MstPlan, MstResult, fitted, measurable
+from headgate.lab.mst_measuring import Watcher
 from headgate.lab.own_job import OwnJob, find_own_job
-from tests.cli.commands import refused
+from tests.cli.commands import headgate, refused
 
 
 @pytest.mark.parametrize(
@@ -59,3 +67,102 @@ def test_a_job_of_ones_own_is_planned_by_its_file(monkeypatch: pytest.MonkeyPatc
     assert find_own_job("my_job.py") == find_own_job("my_job.py:build") == OwnJob(Path("my_job.py"))
     plan = MstPlan(executors=(1, 2), app="my_job", own=find_own_job("my_job.py"))
     assert plan.rows_per_batch(100.0) == 200
+
+
+ALL = ("mst", "--all", "--executors", "1,2", "--save", "models")
+
+
+class Measuring:
+    """In place of a cluster: every size of a job gets through as much as its executors allow."""
+
+    def __init__(self, *, stopped_at: str = "", failing: str = "") -> None:
+        self.asked: list[str] = []
+        self._stopped_at, self._failing = stopped_at, failing
+
+    def __call__(
+        self, plans: Sequence[MstPlan], watch: Callable[[MstPlan], Watcher]
+    ) -> Iterator[MstResult | HeadgateError]:
+        for plan in plans:
+            watch(plan).stage("measuring")
+            if plan.app == self._stopped_at:
+                raise KeyboardInterrupt
+            self.asked.append(plan.app)
+            if plan.app == self._failing:
+                yield EngineError("the job ended by itself: no more disk.")
+                continue
+            found = [Measurement(size, (90.0 * size,) * 5, (90.0 * size,) * 4) for size in plan.sizes]
+            for one in found:
+                watch(plan).settled(one)
+            yield fitted(plan, found, "4.0")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "models"
+
+
+def test_a_measurement_of_all_that_was_stopped_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped, rest = Measuring(stopped_at="grep"), Measuring()
+    monkeypatch.setattr(mst_measuring, "measure_all", stopped)
+    first = headgate(*ALL)
+    assert first.exit_code == 130
+    assert "headgate: stopped; kept: models/steady-job.json, " in first.stderr
+    assert "; the same command goes on with the others." in first.stderr
+    assert sorted(file.stem for file in folder.iterdir()) == sorted(stopped.asked)
+    monkeypatch.setattr(mst_measuring, "measure_all", rest)
+    second = headgate(*ALL, "--plot", "mst.html", "--json", "found.json")
+    assert second.exit_code == 0, second.output
+    assert f"{len(stopped.asked)} of {len(measurable())} are measured already: steady-job, " in second.stdout
+    assert [*stopped.asked, *rest.asked] == measurable()
+    found = json.loads(Path("found.json").read_text())
+    assert [one["app"]["name"] for one in found] == measurable()
+    assert found[0] == json.loads((folder / "steady-job.json").read_text()), "the same models are fitted again"
+    assert Path("mst.html").exists()
+
+
+def test_what_was_measured_with_other_options_is_measured_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Measuring(failing="grep"), Measuring()
+    monkeypatch.setattr(mst_measuring, "measure_all", first)
+    failed = headgate(*ALL)
+    assert failed.exit_code == 1
+    assert "grep was not measured: the job ended by itself: no more disk." in failed.stderr
+    monkeypatch.setattr(mst_measuring, "measure_all", second)
+    again = headgate(*ALL, "--batch", "1s")
+    assert again.exit_code == 0
+    assert second.asked == measurable()
+    assert "nexmark-5 was measured with other options, and is measured anew" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "model file 'models/grep.json' is no JSON: "),
+        ('{"version": 9}', "model file 'models/grep.json' has version 9; version 1 is needed."),
+        (
+            '{"version": 1, "measurements": [{"executors": 1, "agreeing_per_s": [1], "use": "training"}]}',
+            "model file 'models/grep.json' is damaged: KeyError('app'); delete it to measure anew.",
+        ),
+    ],
+)
+def test_a_file_in_the_way_is_told_and_not_replaced(folder: Path, content: str, said: str) -> None:
+    folder.mkdir()
+    (folder / "grep.json").write_text(content)
+    assert said in refused(*ALL)
+    assert (folder / "grep.json").read_text() == content
+
+
+def test_the_time_left_is_told_by_what_sizes_have_taken() -> None:
+    told = StringIO()
+    times = iter([0.0, 60.0, 130.0])
+    plans = [MstPlan((1, 2), app=name) for name in ("grep", "nexmark-1", "nexmark-2")]
+    view = MstView(Console(file=told, width=200), plans, lambda: next(times))
+    for plan in plans:
+        view.begin(plan).stage("measuring")
+        if plan.app == "grep":
+            view.settled(Measurement(1, (9.0,), ()))
+            view.settled(Measurement(2, (9.0,), (9.0,)))
+    lines = told.getvalue().splitlines()
+    assert lines[0] == "grep (1 of 3)"
+    assert "nexmark-1 (2 of 3), about 2m left" in lines, "two of six sizes took a minute"
+    assert "nexmark-2 (3 of 3), about 60s left" in lines, "one that could not be measured counts as done"

@@ -65,7 +65,7 @@ GIVEN: dict[str, dict[str, object]] = {
 """Examples that are run, with what they take for granted. All others are checked; most of them need a cluster."""
 
 
-def named(*languages: str) -> Any:
+def named(*languages: str) -> pytest.MarkDecorator:
     chosen = [block for block in ALL if block.language in languages]
     return pytest.mark.parametrize("block", chosen, ids=lambda block: block.name)
 

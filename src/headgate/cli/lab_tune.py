@@ -43,8 +43,9 @@ def tune(  # noqa: PLR0913 - one parameter per option
     service_rate: Annotated[
         str,
         typer.Option(
-            metavar="RATE|MODEL|FILE",
-            help="Records per second that one instance processes; or a service model, or a model file of headgate mst.",
+            metavar="RATE|MODEL|APP|FILE",
+            help="Records per second that one instance processes; or a service model, a measured application, "
+            "or a model file of headgate mst.",
         ),
     ],
     policy: Annotated[str, typer.Option(metavar="NAME", help="Whose settings.")] = DEFAULT_POLICY,

@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.cli.common import (
+    JsonOption,
+    check_target,
+    duration_s,
+    make_console,
+    prepare_folder,
+    say,
+    write_json,
+)
 from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.mst_view import mst_view
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
-    from headgate.lab.mst import Measurement, MstPlan, MstResult
+    from headgate.lab.mst import MstPlan, MstResult
     from headgate.lab.own_job import OwnJob
 
 
@@ -59,8 +67,9 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
     Starts a Spark cluster on this machine, gives the job more records than it can do, and watches the throughput of
     each size until it settles: four of the last five batches within 5% of the one before. Writes both fitted models
     with their uncertainty, and the measurements: mst-0 … mst-7 and quantile load them by model_file=FILE. With --all a
-    job that cannot be measured is told of and the others are still measured; the exit code is 1 then. Everything it
-    started is gone afterwards, also after Ctrl-C.
+    job that cannot be measured is told of and the others are still measured; the exit code is 1 then. The same command
+    goes on after Ctrl-C: what its folder already has by the same options is not measured again. Everything it started
+    is gone afterwards, also after Ctrl-C.
 
     [bold]Examples[/bold]
       [cyan]headgate mst steady-job --executors 1,2,4 --save mst.json --plot mst.html[/cyan]
@@ -93,7 +102,8 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
         require_plotly()
     console = make_console(stderr=json_file == "-")
     with Outputs() as outputs:
-        results, failed = _measure(plans, files, console, outputs)
+        kept = _kept(plans, files, console) if every else {}
+        results, failed = _measure(plans, files, kept, console, outputs)
         if plot is not None and results:
             outputs.write(_write_plot, plot, results)
         if json_file is not None:
@@ -121,44 +131,60 @@ def _files(plans: Sequence[MstPlan], save: Path | None, *, every: bool) -> list[
     if not every:
         return [save or Path(f"mst-{plans[0].app}.json")]
     folder = save or Path("mst")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--save {str(folder)!r} cannot be made a folder: {error.strerror}.") from error
+    prepare_folder("--save", folder)
     return [folder / f"{plan.app}.json" for plan in plans]
 
 
+def _kept(plans: Sequence[MstPlan], files: Sequence[Path], console: Console) -> dict[str, MstResult]:
+    """What an earlier run has measured, by application."""
+    from headgate.lab.mst_kept import kept_result
+
+    kept: dict[str, MstResult] = {}
+    for plan, file in zip(plans, files, strict=True):
+        if (found := kept_result(plan, file)) is not None:
+            kept[plan.app] = found
+        elif file.exists():
+            console.print(f"{plan.app} was measured with other options, and is measured anew")
+    if kept:
+        console.print(f"{len(kept)} of {len(plans)} are measured already: {', '.join(kept)}")
+    return kept
+
+
 def _measure(
-    plans: Sequence[MstPlan], files: Sequence[Path], console: Console, outputs: Outputs
+    plans: Sequence[MstPlan], files: Sequence[Path], kept: dict[str, MstResult], console: Console, outputs: Outputs
 ) -> tuple[list[MstResult], list[str]]:
     """The results, each in its file as soon as there is one, and what kept others from being measured."""
     from headgate.core.errors import HeadgateError
     from headgate.lab.mst_measuring import measure_all
 
-    results: list[MstResult] = []
+    missing = [(plan, file) for plan, file in zip(plans, files, strict=True) if plan.app not in kept]
+    by_app = dict(kept)
     failed: list[str] = []
-    kept: list[str] = []
-    with _told_when_stopped(kept), _view(console, plans) as view:
-        for plan, file, found in zip(plans, files, measure_all(plans, view.begin), strict=True):
-            if isinstance(found, HeadgateError):
-                if len(plans) == 1:
-                    raise found
-                failed.append(f"{plan.app} was not measured: {found}")
-                continue
-            if outputs.write(write_json, found.to_json(), str(file)):
-                kept.append(str(file))
-            results.append(found)
-    return results, failed
+    if missing:
+        asked = [plan for plan, _ in missing]
+        written = [str(file) for plan, file in zip(plans, files, strict=True) if plan.app in kept]
+        with _told_when_stopped(written, several=len(plans) > 1), mst_view(console, asked) as view:
+            for (plan, file), found in zip(missing, measure_all(asked, view.begin), strict=True):
+                if isinstance(found, HeadgateError):
+                    if len(plans) == 1:
+                        raise found
+                    failed.append(f"{plan.app} was not measured: {found}")
+                    continue
+                if outputs.write(write_json, found.to_json(), str(file)):
+                    written.append(str(file))
+                by_app[plan.app] = found
+    return [by_app[plan.app] for plan in plans if plan.app in by_app], failed
 
 
 @contextmanager
-def _told_when_stopped(kept: Sequence[str]) -> Iterator[None]:
+def _told_when_stopped(kept: Sequence[str], *, several: bool) -> Iterator[None]:
     """Say which measurements are kept when the others are interrupted."""
     try:
         yield
     except KeyboardInterrupt:
         told = f"kept: {', '.join(kept)}" if kept else "nothing is kept"
-        say(f"headgate: stopped; {told}.", stderr=True)
+        further = "; the same command goes on with the others" if kept and several else ""
+        say(f"headgate: stopped; {told}{further}.", stderr=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -167,72 +193,6 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
     if not all(part.isdigit() for part in parts):
         raise InputError(f"{option} {text!r} is not understood; write whole numbers with commas, such as 1,2,4.")
     return tuple(int(part) for part in parts)
-
-
-class MstView:
-    """What is measured, line by line; on a terminal it is redrawn."""
-
-    def __init__(self, console: Console, plans: Sequence[MstPlan]) -> None:
-        self._console = console
-        self._plans = plans
-        self._plan = plans[0]
-        self._stage = ""
-        self._rows: dict[int, tuple[Sequence[float], str]] = {}
-
-    def begin(self, plan: MstPlan) -> MstView:
-        if plan is not self._plan or not self._stage:
-            self._plan, self._rows = plan, {}
-            self._say(f"{plan.app}{self._place}")
-        return self
-
-    @property
-    def _place(self) -> str:
-        count = len(self._plans)
-        return f" ({self._plans.index(self._plan) + 1} of {count})" if count > 1 else ""
-
-    def stage(self, text: str) -> None:
-        self._stage = text
-        self._say(text)
-
-    def reading(self, executors: int, readings: Sequence[float]) -> None:
-        self._rows[executors] = (tuple(readings), "settling")
-
-    def settled(self, measurement: Measurement) -> None:
-        throughput = measurement.throughput_per_s
-        told = "did not settle in time" if throughput is None else f"{throughput:,.1f} records/s"
-        self._rows[measurement.executors] = (measurement.readings, told)
-        self._say(f"{measurement.executors} executors: {told} ({len(measurement.readings)} batches)")
-
-    def _say(self, text: str) -> None:
-        if not self._console.is_terminal:
-            self._console.print(text)
-
-    def __rich__(self) -> Table:
-        from rich.table import Table
-
-        from headgate.cli.sparklines import sparkline
-
-        title = f"headgate mst {self._plan.app}{self._place}"
-        table = Table(title=title, caption=self._stage, box=None, padding=(0, 2, 0, 0))
-        for heading in ("executors", "throughput by batch", "newest", ""):
-            table.add_column(heading, no_wrap=True)
-        for size in self._plan.sizes:
-            readings, told = self._rows.get(size, ((), ""))
-            newest = f"{readings[-1]:,.1f}/s" if readings else ""
-            table.add_row(str(size), sparkline(list(readings), 24), newest, told)
-        return table
-
-
-@contextmanager
-def _view(console: Console, plans: Sequence[MstPlan]) -> Iterator[MstView]:
-    view = MstView(console, plans)
-    if not console.is_terminal:
-        yield view
-        return
-    from rich.live import Live
-
-    with Live(view, console=console, refresh_per_second=4, transient=True):
-        yield view
 
 
 def _write_plot(path: Path, results: Sequence[MstResult]) -> None:

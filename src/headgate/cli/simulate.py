@@ -41,9 +41,9 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     service_rate: Annotated[
         str,
         typer.Option(
-            metavar="RATE|MODEL|FILE",
-            help="Records per second that one instance processes; or a service model, or a model file of headgate mst, "
-            "by which several may add up to less.",
+            metavar="RATE|MODEL|APP|FILE",
+            help="Records per second that one instance processes; or a service model, a measured application, "
+            "or a model file of headgate mst, by which several may add up to less.",
         ),
     ],
     seconds: Annotated[

@@ -63,6 +63,13 @@ class MstPlan:
     def sizes(self) -> tuple[int, ...]:
         return tuple(sorted((*self.executors, *self.validation)))
 
+    def to_json(self) -> dict[str, JSON]:
+        """What the model file says of the job and of how it was measured."""
+        plan = asdict(self)
+        if plan.pop("own") is not None:
+            plan["build"] = str(self.own)
+        return {"name": plan.pop("app"), **plan}
+
     def rows_per_batch(self, throughput_per_s: float) -> int:
         """What a job that gets through so much is given for one batch."""
         return max(self.partitions, round(throughput_per_s * self.batch_s))
@@ -93,15 +100,11 @@ class MstResult:
 
     def to_json(self) -> dict[str, JSON]:
         """The model file: plain data that says nothing about the machine but how fast the job was on it."""
-        plan = asdict(self.plan)
-        own = plan.pop("own")
-        if own is not None:
-            plan["build"] = str(self.plan.own)
         return {
             "version": FILE_VERSION,
             "headgate": __version__,
             "spark": self.spark_version,
-            "app": {"name": plan.pop("app"), **plan},
+            "app": self.plan.to_json(),
             "settled_when": {"last": LAST, "least": LEAST, "tolerance": TOLERANCE},
             "measurements": [
                 {

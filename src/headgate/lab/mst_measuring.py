@@ -105,38 +105,22 @@ class _Bench:
     def measure(self, size: int) -> Measurement:
         self.watcher.stage(f"waiting for {size} executors")
         self._resize(size)
-        if not self._is_steady:
-            self._try_sizes_of_batches(size)
         self.watcher.stage(f"measuring {size} executors")
-        with self._running(size) as query:
-            measurement = self._watch(size, query)
+        measurement = None
+        for trial in range(1, MOST_TRIALS + 1):
+            may_adjust = not self._is_steady and trial < MOST_TRIALS
+            with self._running(size) as query:
+                measurement = self._watch(size, query, may_adjust=may_adjust)
+            if measurement is not None:
+                break
+        assert measurement is not None, "the last trial is taken as it is"
         self.watcher.settled(measurement)
         if measurement.throughput_per_s is not None:
             self._per_executor = measurement.throughput_per_s / size
         return measurement
 
-    def _try_sizes_of_batches(self, size: int) -> None:
-        """Find out about how much a batch can have."""
-        for _ in range(MOST_TRIALS):
-            with self._running(size) as query:
-                batches = self._first_batches(size, query)
-            if len(batches) < TRIED_BATCHES:
-                return  # What stands in the way is told by the measurement.
-            newest = batches[-1]
-            self._per_executor = newest.records / newest.processing_time_s / size
-            shortest, longest = AS_LONG_AS_ASKED
-            if shortest <= newest.processing_time_s / self.plan.batch_s <= longest:
-                return
-
-    def _first_batches(self, size: int, query: StreamingQuery) -> list[Batch]:
-        found: list[Batch] = []
-        for batches in self._batches(size, query):
-            found = [*found, *batches] if batches is not None else []
-            if len(found) >= TRIED_BATCHES:
-                break
-        return found
-
-    def _watch(self, size: int, query: StreamingQuery) -> Measurement:
+    def _watch(self, size: int, query: StreamingQuery, *, may_adjust: bool) -> Measurement | None:
+        """What it settles at; ``None`` when its batches are to be made larger or smaller first."""
         readings: list[float] = []
         for batches in self._batches(size, query):
             if batches is None:
@@ -145,9 +129,19 @@ class _Bench:
             for batch in batches:
                 readings.append(batch.records / batch.processing_time_s)
                 self.watcher.reading(size, readings)
+                if may_adjust and self._is_of_another_length(batch, len(readings)):
+                    self._per_executor = readings[-1] / size
+                    return None
                 if agreeing := converged(readings):
                     return Measurement(size, tuple(readings), tuple(agreeing))
         return Measurement(size, tuple(readings), ())
+
+    def _is_of_another_length(self, batch: Batch, count: int) -> bool:
+        """Whether the first batches show that they do not last as long as was asked for."""
+        shortest, longest = AS_LONG_AS_ASKED
+        share = batch.processing_time_s / self.plan.batch_s
+        # The first may be slow for other reasons, and only if it lasts too long is there time to be lost.
+        return (share > longest and count <= TRIED_BATCHES) or (share < shortest and count == TRIED_BATCHES)
 
     def _batches(self, size: int, query: StreamingQuery) -> Iterator[list[Batch] | None]:
         """The batches that ended, look by look, until time is up; ``None`` when an executor was lost: what it left
@@ -156,7 +150,7 @@ class _Bench:
         while time.monotonic() < until_s:
             time.sleep(_POLL_S)
             if not query.isActive:
-                raise EngineError(f"the job ended by itself: {query.exception()}")
+                raise EngineError(f"the job ended by itself: {_first_line(query.exception())}")
             observation = self.engine.observe()
             sample = observation.samples.get("job")
             if observation.instances["job"].ready != size:
@@ -204,3 +198,8 @@ class _Bench:
             verdict = Verdict("job", instances.planned, size, size, "measured", "this size is measured next")
             self.engine.apply(Decision(time.time(), "mst", {"job": verdict}))
             time.sleep(_POLL_S)
+
+
+def _first_line(error: object) -> str:
+    """What happened, without the plans and traces that Spark tells with it."""
+    return next(iter(str(error).splitlines()), "no reason is known")

@@ -241,7 +241,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         elif learned.patience.is_paused(now):
             target, code, why = planned, "steady", "the size was reduced just now: holding"
         elif learned.patience.would_undo_growth(now, arriving_per_s):
-            target, code, why = planned, "steady", "the size was raised just now, and the load is the same: holding"
+            target, code = planned, "steady"
+            why = "the size was raised just now, and the load has not collapsed: holding"
         else:
             learned.patience.shrinks(now, arriving_per_s)
             target, code = highest, "enough"

@@ -31,19 +31,20 @@ def with_model_file(settings: Mapping[str, object] | None) -> Mapping[str, objec
         if settings.get(given):
             raise InputError(f"settings {given} and {SETTING} are both given; the file has what {given} would say.")
     path = Path(str(settings[SETTING]))
-    return {**settings, **measurements_in(_read(path), str(path))._asdict()}
+    return {**settings, **measurements_in(read_model_file(path), str(path))._asdict()}
 
 
 def measured_job(path: Path) -> tuple[float, MicroBatch]:
     """A job as it was measured: records per second of one instance, and how much more several get through."""
-    curve = curve_in(_read(path), str(path))
+    curve = curve_in(read_model_file(path), str(path))
     if not curve or curve[0][0] != 1 or curve[0][1] <= 0:
         raise InputError(f"model file {str(path)!r} does not say what one instance gets through.")
     single = curve[0][1]
     return single, MicroBatch(speed_up=tuple((count, per_s / single) for count, per_s in curve))
 
 
-def _read(path: Path) -> JSON:
+def read_model_file(path: Path) -> JSON:
+    """What is in a model file, or one sentence that says why it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -355,6 +355,17 @@ def test_a_step_down_is_not_taken_back_soon_under_the_same_load(
     assert not patience.would_undo(1000.0 + after_s, rate_per_s), "it has been taken back"
 
 
+@pytest.mark.parametrize(
+    ("after_s", "rate_per_s", "undoes"),
+    [(0.0, 100.0, True), (120.0, 130.0, True), (120.0, 50.0, True), (121.0, 100.0, False), (10.0, 49.0, False)],
+)
+def test_a_step_up_stays_unless_the_load_collapses(after_s: float, rate_per_s: float, undoes: bool) -> None:
+    patience = Patience()
+    assert not patience.would_undo_growth(900.0, 100.0), "there was none"
+    patience.grows(1000.0, 100.0)
+    assert patience.would_undo_growth(1000.0 + after_s, rate_per_s) is undoes
+
+
 # --------------------------------------------------------------------------------------------------------------- state
 
 

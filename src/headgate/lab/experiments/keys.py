@@ -61,7 +61,8 @@ JOB_KEYS = {
     "rate": Key("Records per second that one instance processes.", _POSITIVE),
     "model_file": Key("A model file of headgate mst, which says the rate and how several add up.", {"type": "string"}),
     "service": Key(
-        "A service model, by which several instances may add up to less, such as saturating:rate=50,contention=0.05.",
+        "A service model, by which several instances may add up to less, such as saturating:rate=50,contention=0.05, "
+        "or an application as it was measured, such as nexmark-5.",
         {"type": "string"},
     ),
     "model": Key("How the job works: queue or micro-batch.", {"enum": list(MODELS)}),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -41,8 +40,10 @@ from headgate.rules.nodes import Sequence as SequenceNode
 from headgate.rules.yaml_form import yaml_nodes
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.model_file import measured_job, policy_with_files
+from headgate.runtime.service_rate import parse_service
 from headgate.simulation.batch_readings import Readings
-from headgate.simulation.service_models import parse_service_model
+from headgate.simulation.micro_batch import MicroBatch
+from headgate.simulation.service_models import ServiceModel
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import end_of
 from headgate.workloads.day_load import DayLoad
@@ -154,14 +155,14 @@ class _Reader(PartReader):
             self._problem(node, "a job needs one of rate, service and model_file: say how fast an instance is.")
         rate = self._value(fields, "rate", above_zero)
         batches = self._batches(fields)
-        service = self._value(fields, "service", lambda text: parse_service_model(str(text)))
-        if service is not None:
+        service = self._value(fields, "service", lambda text: parse_service(str(text)))
+        if isinstance(service, ServiceModel):
             rate, batches = service.rate_per_s, batches or {}
             if "startup" in fields and service.startup_s is not None:
                 self._problem(fields["startup"][0], "startup: found beside startup= in service; once is enough.")
-        if (measured := self._value(fields, "model_file", self._measured)) is not None:
-            rate, speed_up = measured
-            batches = {**(batches or {}), "speed_up": speed_up}
+        elif (measured := service or self._value(fields, "model_file", self._in_file)) is not None:
+            rate, works = measured
+            batches = {**(batches or {}), "speed_up": [list(pair) for pair in works.speed_up]}
         readings = self._value(fields, "readings", _readings) or str(Readings.SPARK)
         name = self._name(fields)
         startup_s, drain_s = self._duration(fields, "startup"), self._duration(fields, "drain")
@@ -169,9 +170,11 @@ class _Reader(PartReader):
         if len(self._problems) > before or rate is None:
             return None
         told, text = f"{'queue' if batches is None else 'micro-batch'} {rate:g}/s", None
-        if service is not None:
+        if isinstance(service, ServiceModel):
             told = text = service.describe()
             startup_s = startup_s if service.startup_s is None else service.startup_s
+        elif service is not None:
+            told = self._value(fields, "service", str) or told
         found = JobPart(name or told, rate, batches, readings, startup_s or 0.0, spread or 0.0, drain_s or 0.0, text)
         for objective in objectives:
             if self._made(node, partial(found.batches_up_to, objective.max_instances)) is None and text is not None:
@@ -191,10 +194,10 @@ class _Reader(PartReader):
         self._made(node, lambda: micro_batch(found), "batches")
         return found
 
-    def _measured(self, text: object) -> tuple[float, JSON]:
-        rate, batches = measured_job(self._folder / str(text))
+    def _in_file(self, text: object) -> tuple[float, MicroBatch]:
+        measured = measured_job(self._folder / str(text))
         self._note_file(str(text))
-        return rate, [list(pair) for pair in asdict(batches)["speed_up"]]
+        return measured
 
     def _objective(self, node: Node) -> ObjectivePart | None:
         before = len(self._problems)

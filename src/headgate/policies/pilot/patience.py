@@ -37,6 +37,9 @@ THE_SAME = 0.125
 """A load that has changed by less than this share does not explain why more is needed."""
 STAYS_S = 120.0
 """So long a step is not taken back under the same load: which of two sizes is right may be nearly the same."""
+COLLAPSED = 0.5
+"""A step up stays unless the load fell below this share of what it was. A smaller fall is often none: a reading is some
+seconds old, and a burst of seconds weighs much in it."""
 
 
 class Patience:
@@ -98,8 +101,10 @@ class Patience:
         return _is_undone(now, self._shrunk_s, STAYS_S, rate_per_s, self._shrunk_at_rate_per_s)
 
     def would_undo_growth(self, now: Instant, rate_per_s: float) -> bool:
-        """Whether to shrink now would take back what was added just now, though the load is what it was."""
-        return _is_undone(now, self._grown_s, STAYS_S, rate_per_s, self._grown_at_rate_per_s)
+        """Whether to shrink now would take back what was added just now, though much of the load is still there."""
+        if self._grown_s is None or now - self._grown_s > STAYS_S:
+            return False
+        return rate_per_s >= COLLAPSED * self._grown_at_rate_per_s
 
     def shrinks(self, now: Instant, rate_per_s: float) -> None:
         self._shrunk_at_rate_per_s = rate_per_s

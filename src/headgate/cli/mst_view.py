@@ -1,0 +1,101 @@
+"""What headgate mst shows while it measures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headgate.core.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from headgate.lab.mst import Measurement, MstPlan
+
+
+class MstView:
+    """What is measured, line by line; on a terminal it is redrawn."""
+
+    def __init__(self, console: Console, plans: Sequence[MstPlan], clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._plans = plans
+        self._plan = plans[0]
+        self._clock = clock
+        self._begun_s = clock()
+        self._stage = ""
+        self._rows: dict[int, tuple[Sequence[float], str]] = {}
+        self._settled = 0
+
+    def begin(self, plan: MstPlan) -> MstView:
+        if plan is not self._plan or not self._stage:
+            self._plan, self._rows, self._settled = plan, {}, 0
+            self._say(f"{plan.app}{self._place}")
+        return self
+
+    @property
+    def _place(self) -> str:
+        count = len(self._plans)
+        place = f" ({self._plans.index(self._plan) + 1} of {count})" if count > 1 else ""
+        left_s = self._left_s()
+        return place if left_s is None else f"{place}, about {_roughly(left_s)} left"
+
+    def _left_s(self) -> float | None:
+        """By what the sizes so far have taken; a job that could not be measured counts as done."""
+        before = self._plans[: self._plans.index(self._plan)]
+        done = sum(len(plan.sizes) for plan in before) + self._settled
+        left = sum(len(plan.sizes) for plan in self._plans) - done
+        return (self._clock() - self._begun_s) / done * left if done else None
+
+    def stage(self, text: str) -> None:
+        self._stage = text
+        self._say(text)
+
+    def reading(self, executors: int, readings: Sequence[float]) -> None:
+        self._rows[executors] = (tuple(readings), "settling")
+
+    def settled(self, measurement: Measurement) -> None:
+        throughput = measurement.throughput_per_s
+        told = "did not settle in time" if throughput is None else f"{throughput:,.1f} records/s"
+        self._settled += 1
+        self._rows[measurement.executors] = (measurement.readings, told)
+        self._say(f"{measurement.executors} executors: {told} ({len(measurement.readings)} batches)")
+
+    def _say(self, text: str) -> None:
+        if not self._console.is_terminal:
+            self._console.print(text)
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+
+        from headgate.cli.sparklines import sparkline
+
+        title = f"headgate mst {self._plan.app}{self._place}"
+        table = Table(title=title, caption=self._stage, box=None, padding=(0, 2, 0, 0))
+        for heading in ("executors", "throughput by batch", "newest", ""):
+            table.add_column(heading, no_wrap=True)
+        for size in self._plan.sizes:
+            readings, told = self._rows.get(size, ((), ""))
+            newest = f"{readings[-1]:,.1f}/s" if readings else ""
+            table.add_row(str(size), sparkline(list(readings), 24), newest, told)
+        return table
+
+
+def _roughly(seconds: float) -> str:
+    """To ten seconds, and to a minute when it is more than two."""
+    step_s = 10 if seconds < 120 else 60
+    return format_duration(max(step_s, round(seconds / step_s) * step_s))
+
+
+@contextmanager
+def mst_view(console: Console, plans: Sequence[MstPlan]) -> Iterator[MstView]:
+    view = MstView(console, plans)
+    if not console.is_terminal:
+        yield view
+        return
+    from rich.live import Live
+
+    with Live(view, console=console, refresh_per_second=4, transient=True):
+        yield view

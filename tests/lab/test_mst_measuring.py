@@ -1,0 +1,73 @@
+"""How a job is measured, with a job in place of Spark that takes as long as it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+
+from headgate.core.types import Batch
+from headgate.lab.mst import MstPlan
+from headgate.lab.mst_measuring import MOST_TRIALS, _Bench, _first_line
+from tests.lab.watching import Watched
+
+NOTHING = cast("Any", None)
+
+
+class Bench(_Bench):
+    """Each executor gets through so much, and each batch takes a little longer for itself."""
+
+    per_s = 10_000.0
+    overhead_s = 0.1
+    most_batches = 30
+
+    def _resize(self, size: int) -> None: ...
+
+    @contextmanager
+    def _running(self, size: int) -> Iterator[Any]:
+        self._started += 1
+        yield self.plan.rows_per_batch(size * self._per_executor)
+
+    def _batches(self, size: int, query: Any) -> Iterator[list[Batch] | None]:
+        took_s = self.overhead_s + query / (size * self.per_s)
+        for number in range(self.most_batches):
+            yield [Batch(number * took_s, (number + 1) * took_s, query)]
+
+
+def bench(app: str = "grep", **changes: float) -> tuple[Bench, Watched]:
+    watched = Watched()
+    made = Bench(MstPlan((1, 2), app=app), NOTHING, NOTHING, NOTHING, watched)
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made, watched
+
+
+@pytest.mark.parametrize("per_s", [20.0, 900.0, 2000.0, 1_000_000.0])
+def test_batches_are_made_to_last_as_long_as_was_asked_for(per_s: float) -> None:
+    """The overhead is 0.1 s of batches of 1 to 4 s, so at most a tenth is missing from what executors get through."""
+    made, watched = bench(per_s=per_s)
+    for size in (1, 2):
+        found = made.measure(size)
+        assert found.throughput_per_s is not None
+        assert 0.9 * size * per_s <= found.throughput_per_s <= size * per_s
+        assert len(found.readings) == 5, "the batches of the trial that was right count"
+    assert [one.executors for one in watched.measured] == [1, 2]
+
+
+def test_a_job_whose_batches_never_last_as_long_as_asked_for_is_measured_as_it_is() -> None:
+    made, _ = bench(overhead_s=60.0)
+    found = made.measure(1)
+    assert (found.throughput_per_s is not None, made._started) == (True, MOST_TRIALS)
+
+
+def test_a_job_that_does_not_settle_is_told_of() -> None:
+    made, watched = bench(most_batches=3)
+    assert made.measure(1).throughput_per_s is None
+    assert watched.measured[0].agreeing == ()
+
+
+def test_what_spark_says_of_a_failure_is_told_in_its_first_line() -> None:
+    told = "Python worker failed to connect back.\n=== Streaming Query ===\nIdentifier: [id = 1]"
+    assert [_first_line(one) for one in (told, "")] == ["Python worker failed to connect back.", "no reason is known"]
