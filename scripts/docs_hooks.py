@@ -26,7 +26,7 @@ SETTINGS = re.compile(r"^class (\w+Settings)\(", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put the files that ``folder/*`` stands for in its place: those that are not named by themselves."""
+    """Put the files that ``folder/*``, or ``*``, stands for in its place: those that are not named by themselves."""
     named = set(_named(config.nav or []))
     config.nav = [_expanded(entry, named) for entry in config.nav or []]
     return config
@@ -47,7 +47,7 @@ def _expanded(entry: Any, named: set[str]) -> Any:
 def _with_rest(entries: list[Any], named: set[str]) -> list[Any]:
     found: list[Any] = []
     for entry in entries:
-        if isinstance(entry, str) and entry.endswith("/*"):
+        if isinstance(entry, str) and entry.endswith("*"):
             pages = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob(f"{entry}.md"))
             found += [page for page in pages if page not in named]
         else:

@@ -13,13 +13,13 @@ NOTEBOOK = Path(__file__).parents[2] / "examples/quickstart.ipynb"
 EXECUTE = """
 import sys, tempfile
 import nbformat
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 notebook = nbformat.read(sys.argv[1], as_version=4)
 with tempfile.TemporaryDirectory() as folder:
-    kernel = AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel")
-    NotebookClient(notebook, km=kernel, timeout=120, startup_timeout=120).execute()
+    kernel = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
+    NotebookClient(notebook, config=kernel, kernel_name="python3", timeout=120, startup_timeout=120).execute()
 nbformat.write(notebook, sys.argv[2])
 """
 
