@@ -18,7 +18,7 @@ IMPORTED = re.compile(r"(?:@import|url\()[\s\"']*(?:https?:)?//")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=290)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

@@ -11,6 +11,10 @@ from headgate.core.types import JSON
 from headgate.lab.scenario import Plot
 
 
+DASHES = ("solid", "dot", "dashdot", "longdash")
+"""Lines are told apart without colour too."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candlestick:
     min: float
@@ -68,9 +72,9 @@ def line_plot(
             "name": name,
             "x": [round(minute, 3) for minute, _ in points],
             "y": [value for _, value in points],
-            "line": {"width": 1.5},
+            "line": {"width": 1.5, "dash": DASHES[place % len(DASHES)]},
         }
-        for name, points in lines.items()
+        for place, (name, points) in enumerate(lines.items())
     ]
     return Plot(title, data, _layout(axis, {"title": {"text": "minutes"}}, bound), _told(bound).strip())
 
