@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headgate.apps.payloads  # noqa: F401 - registers them
 from headgate.apps.cluster_tasks import results as cluster_results
 from headgate.apps.cluster_tasks import trace_events
-from headgate.apps.comparison import compare
+from headgate.apps.comparison import Differences, compare
 from headgate.apps.contract import Application
 from headgate.apps.records.tasks import COLUMNS, FOLDER, PARTS
 from headgate.apps.registry import APPLICATIONS, find_application
@@ -181,6 +181,31 @@ def test_a_comparison_tells_what_is_missing_doubled_and_wrong(local: SparkSessio
     assert (found.missing, found.unexpected, found.doubled, found.wrong) == (1, 1, 1, 1)
     assert not found.is_exact
     assert compare(application, tables[1], tables[1]).is_exact
+
+
+@pytest.mark.parametrize(
+    ("written", "missing", "unexpected"),
+    [
+        pytest.param([(0, 10_000, 2, 1), (1_000, 12_000, 3, 2)], 0, 0, id="all that are closed"),
+        pytest.param([(0, 10_000, 2, 1)], 1, 0, id="one is lost"),
+        pytest.param([(0, 10_000, 2, 1), (1_000, 12_000, 3, 2), (0, 18_000, 1, 2)], 0, 1, id="one is too early"),
+        pytest.param([(0, 10_000, 2, 1), (1_000, 12_000, 3, 2), (0, 10_000, 1, 1)], 0, 1, id="one is cut short"),
+    ],
+)
+def test_a_session_that_goes_on_is_not_missed_and_one_that_is_closed_is(
+    written: list[tuple[int, ...]], missing: int, unexpected: int, local: SparkSession
+) -> None:
+    application = find_application("nexmark-11")
+    # When the watermark is at 12 s, the first bid of bidder 1 alone would be a session that is closed.
+    bids = [(0, 1), (8_000, 1), (0, 2), (1_000, 3), (2_000, 3)]
+    values = [
+        json.dumps({"number": number, "at_ms": at_ms, "bid": {"auction": 7, "bidder": bidder, "price": 1}})
+        for number, (at_ms, bidder) in enumerate(bids)
+    ]
+    expected = application.run(local.createDataFrame([(value,) for value in values], "value STRING"))
+    sink = local.createDataFrame(written, expected.schema)
+    found = compare(application, sink, expected, closed_until_ms=12_000)
+    assert found == Differences(missing, unexpected, doubled=0, wrong=0, expected=2)
 
 
 def test_in_update_mode_the_newest_result_of_a_key_counts(local: SparkSession) -> None:
