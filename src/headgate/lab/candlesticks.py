@@ -10,7 +10,6 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.lab.scenario import Plot
 
-
 DASHES = ("solid", "dot", "dashdot", "longdash")
 """Lines are told apart without colour too."""
 
