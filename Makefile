@@ -52,9 +52,11 @@ soak: setup ## Run the longer proofs on real Spark, which make test leaves out
 	@echo "== soak: pytest on real Spark, one at a time"
 	@$(RUN) pytest -v -n 0 -m soak --durations=0
 
-docs: setup ## Fill in what the documentation takes from the code
+docs: setup ## Fill in what the documentation takes from the code, and build it into site/
 	@echo "== docs: settings tables and plots"
 	@.venv/bin/python scripts/make_docs.py
+	@echo "== docs: mkdocs, strictly"
+	@$(RUN) mkdocs build --strict --quiet
 
 bench: setup ## Measure speed and size
 	@echo "== bench: pytest over benchmarks/"
@@ -65,5 +67,5 @@ format: setup ## Format the code and apply the safe fixes
 	@$(RUN) ruff format --quiet
 
 clean: ## Remove the environment, the caches and the builds
-	@rm -rf .venv .setup.log .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf .venv .setup.log .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist site
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

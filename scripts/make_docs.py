@@ -6,7 +6,8 @@ the plots, which take a while). A page asks for a table by the line ``<!-- setti
 ``retention`` that of what journals keep.
 ``<!-- benchmark: NAME -->`` asks for what a benchmark measured, ``<!-- benchmark: NAME where KEY=VALUE; … -->`` for the
 rows of which that is true, and ``<!-- plot: NAME, TEXT -->`` for the plot of it, once it was measured. ``--benchmarks``
-first takes over what the last ``make bench`` measured, ``--benchmarks NAME …`` only what is named.
+first takes over what the last ``make bench`` measured, ``--benchmarks NAME …`` only what is named. What is made by
+running something is in ``docs_outputs.py``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from docs_outputs import with_outputs
 
 from headgate.core.objective import parse_objective
 from headgate.core.units import format_duration
@@ -115,7 +118,7 @@ def with_tables(page: Path) -> str:
         return f"<!-- plot: {name}, {text} -->\n{plot}<!-- /plot -->\n"
 
     text = BENCHMARK.sub(fill_benchmark, BLOCK.sub(fill, page.read_text(encoding="utf-8")))
-    return PLOT.sub(fill_plot, text)
+    return with_outputs(PLOT.sub(fill_plot, text))
 
 
 def standard_run(policy: str) -> SimulationResult:
@@ -313,13 +316,14 @@ def main() -> int:
     if "--benchmarks" in sys.argv[1:]:
         take_over([argument for argument in sys.argv[1:] if not argument.startswith("--")])
     pages = sorted(DOCS.rglob("*.md"))
-    stale = [page for page in pages if with_tables(page) != page.read_text(encoding="utf-8")]
+    filled = {page: with_tables(page) for page in pages}
+    stale = [page for page, text in filled.items() if text != page.read_text(encoding="utf-8")]
     if "--check" in sys.argv[1:]:
         for page in stale:
             sys.stderr.write(f"{page.relative_to(DOCS.parent)} is out of date: run make docs\n")
         return 1 if stale else 0
     for page in stale:
-        page.write_text(with_tables(page), encoding="utf-8")
+        page.write_text(filled[page], encoding="utf-8")
     for policy in policy_names():
         draw(policy, DOCS / "images" / "policies" / f"{policy}.svg")
     draw_fidelity(DOCS / "images" / "fidelity.svg")

@@ -55,8 +55,9 @@ def test_tests_that_pages_name_exist(page: Path) -> None:
         assert (ROOT / name).exists(), f"{page_name(page)} names {name}"
 
 
-def test_the_readme_example_is_ten_lines_at_most() -> None:
+def test_the_readme_example_is_a_file_that_runs_and_ten_lines_at_most() -> None:
     example = PYTHON.findall((ROOT / "README.md").read_text())[0]
+    assert example == (ROOT / "examples/ten_lines.py").read_text(), "tests/live/test_examples.py runs the file"
     assert len([line for line in example.splitlines() if line.strip()]) <= 10
 
 

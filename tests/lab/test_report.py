@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 
-from headgate.core.errors import OutputError
+from headgate.core.errors import InputError, OutputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
+from headgate.lab.candlesticks import Candlestick, candlestick_plot
+from headgate.lab.error_bars import ALL_PCT, error_bars
 from headgate.lab.figures import TimeUnit, figure, peaks
-from headgate.lab.report import MAX_ROWS, write_report
+from headgate.lab.report import MAX_ROWS, require_plotly, write_report
+from headgate.lab.scenario import Outcome, Plot, Scenario
+from headgate.lab.scenario_report import write_scenario_report
 from headgate.runtime.summary import Summary
 from tests.journal.entries import decision, event, observation, receipt
 
@@ -280,3 +284,32 @@ def test_a_page_is_small_and_has_no_button_to_a_cloud(tmp_path: Path) -> None:
     assert len(page) < 2_200_000
     assert "showSendToCloud: false" in page
     assert 'plotlyServerURL: ""' in page
+
+
+def test_another_bundle_of_the_script_may_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "plotly-cartesian.min.js"
+    script.write_text("var Plotly = {};")
+    monkeypatch.setenv("HEADGATE_PLOTLY", str(script))
+    assert gzip.decompress(b64decode(require_plotly())) == b"var Plotly = {};"
+    monkeypatch.setenv("HEADGATE_PLOTLY", str(tmp_path / "none.js"))
+    with pytest.raises(InputError, match=r"^HEADGATE_PLOTLY=.*none\.js cannot be read: no such file or directory\.$"):
+        require_plotly()
+
+
+def test_error_bars_end_where_values_end() -> None:
+    bars = error_bars([99.0, None, 50.0], [5.0, None, 5.0], ALL_PCT)
+    assert bars["array"] == [1.0, 0.0, 5.0]
+    assert bars["arrayminus"] == [5.0, 0.0, 5.0]
+    assert error_bars([99.0], [5.0])["array"] == [5.0]
+
+
+def test_a_lab_report_says_what_its_plots_show(tmp_path: Path) -> None:
+    sticks = {"static": Candlestick(0.0, 1.0, 2.0, 3.0, 4.0)}
+    plots = [candlestick_plot("Latency", "seconds", sticks, 30.0), Plot("Plain", [])]
+    outcome = Outcome([{"policy": "static", "empty": None, "latency_p95_s": 2.5}], plots=plots)
+    written = write_scenario_report(tmp_path / "r.html", Scenario("s", "A scenario.", lambda _: outcome), outcome)
+    page = Page(written.read_text())
+    assert "the line in them is the mean" in page.text
+    assert "Dashed: the bound of the objective." in page.text
+    assert "latency p95, s" in page.text
+    assert "empty" not in page.text

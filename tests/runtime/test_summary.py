@@ -270,3 +270,12 @@ def test_a_record_of_a_long_run_keeps_no_more_than_it_may_and_budgets_have_seen_
     assert len(thin.observations) <= 50
     assert (thin.observations[0].at_s, thin.observations[-1].at_s) == (0.0, 499.0)
     assert thin.standing() == whole.standing()
+
+
+def test_a_long_run_of_many_changes_counts_them_all_and_keeps_some() -> None:
+    thin = RunRecord(OBJECTIVE, most=100)
+    for at_s in range(200):
+        thin(seen(float(at_s)), decided(at_s, 1 + at_s % 2, 2 - at_s % 2))
+    assert len(thin.decisions) <= 20
+    assert (thin.decisions[0].at_s, thin.decisions[-1].at_s) == (0, 199)
+    assert thin.summary().rescales == 200

@@ -196,6 +196,7 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
 
 
 def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
+    from headgate.lab.mst import PLOT_KEY
     from headgate.lab.scenario import Outcome, Plot, Scenario
     from headgate.lab.scenario_report import write_scenario_report
 
@@ -206,7 +207,7 @@ def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
         "Model 1 is 1 / (w0 + w1/m + w2·m + w3·m²), model 2 is w0 + w1·m − w2·m²; the band is two deviations of the "
         "chosen one.",
     ]
-    plots = [Plot(f"{one.plan.app}: maximum sustainable throughput", *one.figure()) for one in results]
+    plots = [Plot(f"{one.plan.app}: maximum sustainable throughput", *one.figure(), PLOT_KEY) for one in results]
     outcome = Outcome([row for one in results for row in _rows(one, with_app=len(results) > 1)], notes, plots)
     summary = "The throughput that a job sustains at most, by its number of executors."
     name = f"mst {plan.app}" if len(results) == 1 else "mst --all"

@@ -10,6 +10,9 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.lab.scenario import Plot
 
+DASHES = ("solid", "dot", "dashdot", "longdash")
+"""Lines are told apart without colour too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candlestick:
@@ -53,7 +56,8 @@ def candlestick_plot(title: str, axis: str, sticks: Mapping[str, Candlestick], b
         "line": {"color": "latency"},
         "showlegend": False,
     }
-    return Plot(title, [box], _layout(axis, {"title": {"text": ""}}, bound))
+    key = "Boxes reach from the 10th to the 90th percentile, the line in them is the mean, whiskers the whole range."
+    return Plot(title, [box], _layout(axis, {"title": {"text": ""}}, bound), key + _told(bound))
 
 
 def line_plot(
@@ -67,11 +71,15 @@ def line_plot(
             "name": name,
             "x": [round(minute, 3) for minute, _ in points],
             "y": [value for _, value in points],
-            "line": {"width": 1.5},
+            "line": {"width": 1.5, "dash": DASHES[place % len(DASHES)]},
         }
-        for name, points in lines.items()
+        for place, (name, points) in enumerate(lines.items())
     ]
-    return Plot(title, data, _layout(axis, {"title": {"text": "minutes"}}, bound))
+    return Plot(title, data, _layout(axis, {"title": {"text": "minutes"}}, bound), _told(bound).strip())
+
+
+def _told(bound: float | None) -> str:
+    return "" if bound is None else " Dashed: the bound of the objective."
 
 
 def _layout(axis: str, x_axis: Mapping[str, JSON], bound: float | None) -> dict[str, JSON]:

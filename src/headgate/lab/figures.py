@@ -16,6 +16,7 @@ from headgate.core.units import format_duration
 from headgate.journal.budgets import budget_course
 from headgate.journal.story import Advice, Hold, Item, Resize, acting_notes, note_in_words
 
+KEY = "Shaded: the objective was violated. Triangles: decisions; point at one for its reason."
 MAX_POINTS = 4000
 """A line of more points than a screen has pixels is thinned to its peaks."""
 

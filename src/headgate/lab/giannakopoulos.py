@@ -10,7 +10,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.story import tell
-from headgate.lab.figures import figure
+from headgate.lab.figures import KEY, figure
 from headgate.lab.scenario import Plot
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
@@ -86,7 +86,7 @@ class Played:
     def plot(self, title: str) -> Plot:
         story = tell(self.decisions, self.result.observations)
         made = figure(self.result.observations, story, OBJECTIVE, "job")
-        return Plot(title, made["data"], made["layout"])
+        return Plot(title, made["data"], made["layout"], KEY)
 
 
 def play(  # noqa: PLR0913 - what the experiments vary
@@ -136,7 +136,8 @@ def model_plot(state: Mapping[str, JSON]) -> Plot:
         for size, curve in model["curves"].items()
     ]
     layout = {"xaxis": {"title": {"text": "records/s"}}, "yaxis": {"title": {"text": "% of the objective used up"}}}
-    return Plot("Performance model", data, layout)
+    key = "Each line: what a load uses up of the objective with so many instances, as the policy has learned it."
+    return Plot("Performance model", data, layout, key)
 
 
 def largest_residual(decisions: Sequence[Decision]) -> float | None:

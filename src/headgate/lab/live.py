@@ -18,7 +18,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.sqlite import SqliteJournal
 from headgate.journal.story import tell
-from headgate.lab.figures import figure
+from headgate.lab.figures import KEY, figure
 from headgate.lab.scenario import Outcome, Plot, Progress
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Lived:
     def plot(self) -> Plot:
         observations = self.result.record.observations
         made = figure(observations, tell(list(self.decisions), observations), self.live.objective, "job")
-        return Plot(f"{self.live.policy} on {self.live.application}", made["data"], made["layout"])
+        return Plot(f"{self.live.policy} on {self.live.application}", made["data"], made["layout"], KEY)
 
 
 def play(runs: Sequence[Live], progress: Progress) -> list[Lived]:

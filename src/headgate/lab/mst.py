@@ -17,6 +17,8 @@ from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select
 
 STEADY_JOB = "steady-job"
 """The job whose every record takes the same time; all others are applications."""
+PLOT_KEY = "Points: what was sustained. Lines: the models fitted to it; shaded: two deviations about the chosen one."
+"""Of the plot that a result makes."""
 
 
 def measurable() -> list[str]:

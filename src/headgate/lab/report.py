@@ -6,6 +6,7 @@ It is made from core values only, so a simulated run, a live one and one read ba
 from __future__ import annotations
 
 import gzip
+import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -15,6 +16,7 @@ from pathlib import Path
 from string import Template
 
 from headgate._version import __version__
+from headgate.core.errors import InputError, cause_of
 from headgate.core.extras import needing
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.spending import Spending
@@ -37,7 +39,7 @@ from headgate.journal.story import (
     silence_in_words,
     tell,
 )
-from headgate.lab.figures import figure
+from headgate.lab.figures import KEY, figure
 from headgate.lab.files import write_file
 from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import Summary
@@ -46,10 +48,20 @@ MAX_ROWS = 500
 """Decisions shown in the table; a journal and ``headgate explain`` tell them all."""
 
 UNKNOWN = "–"
+OWN_SCRIPT = "HEADGATE_PLOTLY"
+"""The environment variable that names another bundle of plotly's script."""
 
 
 def require_plotly() -> str:
-    """Plotly's script as a page carries it, packed, or one sentence on how to get it."""
+    """Plotly's script as a page carries it, packed, or one sentence on how to get it.
+
+    A smaller bundle than the package's own may be named: lines, points, bars and boxes are all that is drawn.
+    """
+    if named := os.environ.get(OWN_SCRIPT):
+        try:
+            return _packed(Path(named).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{OWN_SCRIPT}={named} cannot be read: {cause_of(error)}.") from error
     with needing("a report"):
         from plotly.offline import get_plotlyjs
     return _packed(get_plotlyjs())
@@ -193,8 +205,7 @@ def _plots(operators: Sequence[str]) -> str:
     for index, operator in enumerate(operators):
         of = f" to {escape(operator)}" if len(operators) > 1 else ""
         parts.append(f'<h2>What happened{of}</h2><div class="panel"><div id="figure-{index}"></div>')
-        key = "Shaded: the objective was violated. Triangles: decisions; point at one for its reason."
-        parts.append(f'<p class="key">{key}</p></div>')
+        parts.append(f'<p class="key">{KEY}</p></div>')
     return "".join(parts)
 
 

@@ -32,6 +32,8 @@ class Plot:
     title: str
     data: Sequence[Mapping[str, JSON]]
     layout: Mapping[str, JSON] = field(default_factory=dict)
+    key: str = ""
+    """What its lines, points, boxes and bars are, where their names do not say so."""
 
 
 @dataclass(frozen=True)

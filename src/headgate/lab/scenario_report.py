@@ -13,7 +13,7 @@ from headgate.core.types import JSON
 from headgate.journal.codec import to_json
 from headgate.lab.files import write_file
 from headgate.lab.report import require_plotly
-from headgate.lab.scenario import Outcome, Scenario
+from headgate.lab.scenario import Outcome, Plot, Scenario
 from headgate.lab.tables import columns_of
 
 
@@ -35,9 +35,13 @@ def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> P
 
 def _plots(outcome: Outcome) -> list[str]:
     return [
-        f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="figure-{index}"></div></div>'
+        f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="figure-{index}"></div>{_key(plot)}</div>'
         for index, plot in enumerate(outcome.plots)
     ]
+
+
+def _key(plot: Plot) -> str:
+    return f'<p class="key">{escape(plot.key)}</p>' if plot.key else ""
 
 
 def _table(rows: Sequence[Mapping[str, JSON]]) -> str:

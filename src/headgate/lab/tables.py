@@ -12,6 +12,7 @@ from headgate.policies.frame.readings import plain
 _UNITS = {"per_s": " per s", "pct": " %", "percent": " %", "s": ", s", "gb": ", GB", "h": ", h"}
 _NUMBER = re.compile(r"[-+–−±<>≤≥×*→ \d.,%/]*(e[-+]?\d+)?( ?(ms|s|m|min|h|d|GB|MB|kB|×|x))*")
 """A number as it is told: with a unit, an interval, or what came of it."""
+_DEVIATION = "_std"
 UNKNOWN = ("", "–", "unknown")
 
 
@@ -53,7 +54,11 @@ def heading(name: str) -> str:
 
     >>> [heading(name) for name in ("latency_p95_s", "violated_pct", "records_per_s", "late %", "worst_backlog_gb")]
     ['latency p95, s', 'violated %', 'records per s', 'late %', 'worst backlog, GB']
+    >>> heading("qos_pct_std")
+    'qos %, deviation'
     """
+    if name.endswith(_DEVIATION):
+        return f"{heading(name.removesuffix(_DEVIATION))}, deviation"
     for ending, unit in _UNITS.items():
         if name.endswith(f"_{ending}"):
             return name.removesuffix(f"_{ending}").replace("_", " ") + unit

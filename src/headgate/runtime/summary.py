@@ -24,6 +24,8 @@ from headgate.runtime.counted import course_of
 FORMAT_VERSION = 3
 """Of the report as plain data. 2: scored on records and on what truly happened; before, on readings. 3: with the error
 budget, and what was paid."""
+_DECISIONS_SHARE = 5
+"""For so many observations one decision is kept at most."""
 _DIGITS = 6
 """Decimals of the numbers in a report: a microsecond, a millionth of a record."""
 
@@ -73,16 +75,21 @@ def summarise(course: Course, decisions: Sequence[Decision], objective: Objectiv
         qos_pct=None if course.behind is None else 100 * (1 - course.share_of_time(course.behind)),
         mean_instances=course.mean_ready(),
         instance_seconds=paid_s,
-        rescales=sum(
-            decision.verdicts[operator].change != 0
-            for decision in decisions
-            if decision.role is Role.ACTING and operator in decision.verdicts
-        ),
+        rescales=_rescales(decisions, operator),
         max_backlog=course.max_backlog,
         latency_p50_s=p50_s,
         latency_p95_s=p95_s,
         latency_p99_s=p99_s,
         cost=None if price is None else price * paid_s / HOUR_S,
+    )
+
+
+def _rescales(decisions: Sequence[Decision], operator: str) -> int:
+    """Decisions that changed the size."""
+    return sum(
+        decision.verdicts[operator].change != 0
+        for decision in decisions
+        if decision.role is Role.ACTING and operator in decision.verdicts
     )
 
 
@@ -132,7 +139,7 @@ class RunRecord:
     or in which a guard stopped or altered what the policy proposed. A journal keeps them all.
 
     Of more observations than ``most`` every other one is let go, as often as it takes: a run may last for years, and
-    what is scored is the truth, which does not depend on them.
+    what is scored is the truth, which does not depend on them. So are decisions beyond a fifth of that.
     """
 
     def __init__(self, objective: Objective, operator: str = "job", *, most: int | None = None) -> None:
@@ -142,6 +149,7 @@ class RunRecord:
         self._most = most
         self.observations: list[Observation] = []
         self.decisions: list[Decision] = []
+        self._rescales_let_go = 0
         self._altered: tuple[int, int, str] | None = None
         self._why_undecided: str | None = None
         self._decided_s: float | None = None
@@ -170,6 +178,9 @@ class RunRecord:
             altered = (wanted, verdict.target, guards[0] if guards else "")
         if (verdict.change != 0 and not is_advice) or altered not in (None, self._altered):
             self.decisions.append(decision)
+            if self._most is not None and len(self.decisions) > max(3, self._most // _DECISIONS_SHARE):
+                self._rescales_let_go += _rescales(self.decisions[1:-1:2], self.operator)
+                del self.decisions[1:-1:2]
         self._altered = altered
 
     @property
@@ -208,7 +219,8 @@ class RunRecord:
 
     def summary(self) -> Summary:
         course = self.truth or course_of(self.observations, self.operator)
-        return summarise(course, self.decisions, self.objective, self.operator)
+        made = summarise(course, self.decisions, self.objective, self.operator)
+        return dataclasses.replace(made, rescales=made.rescales + self._rescales_let_go)
 
     def series(self) -> list[dict[str, JSON]]:
         """One point per observation: rates per second, times in seconds from the start.

@@ -208,6 +208,7 @@ def _plot(title: str, points: Mapping[str, tuple[float, float]], cost: str, leag
             "xaxis": {"title": {"text": cost}},
             "yaxis": {"title": {"text": "late, % of what the objective counts"}, "rangemode": "tozero"},
         },
+        "A point is a policy. Dotted: those that nobody beats on both cost and lateness.",
     )
 
 

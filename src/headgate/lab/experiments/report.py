@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headgate.core.types import JSON
+from headgate.lab.error_bars import ALL_PCT, error_bars
 from headgate.lab.experiments.carry import FIGURES
 from headgate.lab.experiments.results import Results
 from headgate.lab.experiments.summary import COST, Group
@@ -78,6 +79,7 @@ def _plots(results: Results) -> list[Plot]:
                 "xaxis": {"title": {"text": FIGURES[COST]}, "rangemode": "tozero"},
                 "yaxis": {"title": {"text": FIGURES[_lateness(groups)]}, "rangemode": "tozero"},
             },
+            "A point is a policy, the mean of its repeats; the lines through it are 95 % intervals of that mean.",
         )
         for contest, groups in list(contests.items())[:MOST_PLOTS]
         if any(group.figures[COST] for group in groups)
@@ -89,6 +91,10 @@ def _lateness(groups: Sequence[Group]) -> str:
     return "late_records_pct" if any(group.figures["late_records_pct"] for group in groups) else "slo_violation_pct"
 
 
+def _bars(found: Estimate | None, most: float | None = None) -> dict[str, JSON]:
+    return error_bars([None if found is None else found.mean], [None if found is None else found.half_width], most)
+
+
 def _points(group: Group, index: int) -> Mapping[str, JSON]:
     """A policy looks the same in every plot."""
     cost, late = group.figures[COST], group.figures[_lateness([group])]
@@ -98,7 +104,7 @@ def _points(group: Group, index: int) -> Mapping[str, JSON]:
         "name": group.policy,
         "x": [None if cost is None else cost.mean],
         "y": [None if late is None else late.mean],
-        "error_x": {"type": "data", "array": [0 if cost is None else cost.half_width or 0]},
-        "error_y": {"type": "data", "array": [0 if late is None else late.half_width or 0]},
+        "error_x": _bars(cost),
+        "error_y": _bars(late, ALL_PCT),
         "marker": {"symbol": SYMBOLS[index % len(SYMBOLS)], "color": COLOURS[index % len(COLOURS)], "size": 11},
     }

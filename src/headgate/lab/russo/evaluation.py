@@ -163,4 +163,4 @@ def cost_curves(title: str, contenders: Sequence[Contender], tallies: Sequence[T
         "yaxis": {"title": {"text": "average cost per slot"}},
         "height": 460,
     }
-    return Plot(title, data, layout)
+    return Plot(title, data, layout, "A line is a policy: what a minute cost on average, from the start to that day.")

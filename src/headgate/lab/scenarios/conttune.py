@@ -43,4 +43,5 @@ def _plot(capacities: Capacities, model: AveragedCapacity) -> Plot:
         f"Fitted to {KNOWN} and fewer, asked for more",
         [{"type": "scatter", "mode": mode, "name": name, "x": sizes, "y": values} for name, mode, values in lines],
         {"xaxis": {"title": {"text": "parallelism"}}, "yaxis": {"title": {"text": "records/s"}}},
+        "Points: capacity as measured. Lines: what the model expects, and between which values nine of ten should lie.",
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from headgate.core.types import JSON
+from headgate.lab.error_bars import ALL_PCT, error_bars
 from headgate.lab.imai.evaluation import QUANTILE, Bench, Plan, Result, evaluate
 from headgate.lab.imai.kernel import Week
 from headgate.lab.imai.measures import backlogs, least_sizes, measure
@@ -21,6 +22,8 @@ MEASURES = (
     "relative_cost_static",
     "worst_backlog_peak_minutes",
 )
+SECOND = ("load_weighted_qos_pct", "relative_cost_static")
+"""Measures that are drawn beside another."""
 TECHNIQUES = ("MST", "+ UA", "+ OL", "+ UA + OL", "; ARMA", "+ UA; ARMA", "+ OL; ARMA", "+ UA + OL; ARMA")
 _SINGLE: JSON = {"qos_pct": "73 to 81"}
 DOCUMENT: dict[str, JSON] = {
@@ -175,16 +178,23 @@ def _techniques(policy: str) -> str:
 
 def _bars(key: str, rows: Sequence[Mapping[str, JSON]]) -> tuple[Plot, ...]:
     def bar(name: str, label: str) -> dict[str, Any]:
-        spread = {"type": "data", "array": [row[f"{name}_std"] for row in rows]}
+        most = ALL_PCT if name.endswith("_pct") else None
+        spread = error_bars([row[name] for row in rows], [row[f"{name}_std"] for row in rows], most)
+        spread["color"] = "text"
         names = [str(row[key]) for row in rows]
-        return {"type": "bar", "name": label, "x": names, "y": [row[name] for row in rows], "error_y": spread}
+        values = [row[name] for row in rows]
+        # The second of a pair is told from the first without colour too.
+        marker = {"pattern": {"shape": "/" if name in SECOND else ""}}
+        return {"type": "bar", "name": label, "x": names, "y": values, "error_y": spread, "marker": marker}
 
+    told = "Bars are means, the lines on them one standard deviation, over applications and weeks."
     return (
-        Plot("QoS", [bar("qos_pct", "minutes"), bar("load_weighted_qos_pct", "records")], _axes("", "%")),
+        Plot("QoS", [bar("qos_pct", "minutes"), bar("load_weighted_qos_pct", "records")], _axes("", "QoS, %"), told),
         Plot(
             "Relative cost",
             [bar("relative_cost_truth", "to the ground truth"), bar("relative_cost_static", "to a static peak")],
-            _axes("", ""),
+            _axes("", "times as much"),
+            told,
         ),
     )
 

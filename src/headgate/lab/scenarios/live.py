@@ -7,7 +7,7 @@ from dataclasses import replace
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
 from headgate.lab.live import Live, Lived, outcome, play
-from headgate.lab.mst import Measurement, MstPlan
+from headgate.lab.mst import PLOT_KEY, Measurement, MstPlan
 from headgate.lab.mst_measuring import measure_mst
 from headgate.lab.scenario import Outcome, Plot, Progress, scenario
 
@@ -74,7 +74,7 @@ def static_scaling(progress: Progress) -> Outcome:
         "has a machine for each instance, and its speed-up is of the run time (figure 5.22: 1.83 and 3.21).",
         "Both operators of the document are stages of one query here; all of them are scaled together.",
     )
-    return Outcome(rows, notes, [Plot("cluster-tasks: maximum sustainable throughput", *result.figure())])
+    return Outcome(rows, notes, [Plot("cluster-tasks: maximum sustainable throughput", *result.figure(), PLOT_KEY)])
 
 
 class _Watcher:

@@ -91,7 +91,8 @@ def _plots(tuned: Tuned) -> list[Plot]:
         for place, bar in enumerate(bars):
             bar["marker"] = {"color": COLOURS[place], "pattern": {"shape": ("", "/")[place]}}
         axis: dict[str, JSON] = {"title": {"text": "variation explained, %"}, "range": [0, 100]}
-        plots.append(Plot("Which settings mattered", bars, {"xaxis": axis, "yaxis": {"automargin": True}}))
+        key = "How much of the differences between trials each setting explains by itself."
+        plots.append(Plot("Which settings mattered", bars, {"xaxis": axis, "yaxis": {"automargin": True}}, key))
     return plots
 
 
@@ -122,7 +123,7 @@ def _pareto(tuned: Tuned) -> Plot:
             {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": allowed, "y1": allowed, "line": {"dash": "dot"}}
         ],
     }
-    return Plot("Cost against what was missed; dotted: what is allowed", data, layout)
+    return Plot("Cost against what was missed", data, layout, "A point is a trial. Dotted: what may be missed.")
 
 
 def _history(tuned: Tuned) -> Plot:
@@ -146,7 +147,7 @@ def _history(tuned: Tuned) -> Plot:
         },
     ]
     layout: dict[str, JSON] = {"xaxis": {"title": {"text": "trial"}}, "yaxis": {"title": {"text": HOURS}}}
-    return Plot("The course of the search", data, layout)
+    return Plot("The course of the search", data, layout, "A point is a trial, in the order in which they were made.")
 
 
 def _points(name: str, trials: Sequence[Trial], place: int) -> dict[str, JSON]:

@@ -1,0 +1,70 @@
+"""Blocks of the documentation that are made by running something: outputs of commands, metrics, scenarios.
+
+``<!-- output: COMMANDS -->`` asks for what the last of some commands prints, which are run one after the other in an
+empty folder; ``;`` stands between them, and ``headgate`` before each is left out. They must print the same each time.
+``<!-- metrics -->`` is the table of metrics, ``<!-- scenarios: START -->`` that of the scenarios whose names begin so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tempfile
+from pathlib import Path
+
+COLUMNS = 110
+"""As wide as a page shows without a bar to scroll."""
+OUTPUT = re.compile(r"<!-- output: (?P<commands>[^>]+) -->\n(?:.*?<!-- /output -->\n)?", re.DOTALL)
+METRICS = re.compile(r"<!-- metrics -->\n(?:.*?<!-- /metrics -->\n)?", re.DOTALL)
+SCENARIOS = re.compile(r"<!-- scenarios: (?P<start>[\w-]+) -->\n(?:.*?<!-- /scenarios -->\n)?", re.DOTALL)
+
+
+def with_outputs(text: str) -> str:
+    """A page with what commands print, and the tables, filled in anew."""
+    text = OUTPUT.sub(lambda found: _output(found["commands"]), text)
+    text = METRICS.sub(lambda _: _metrics(), text)
+    return SCENARIOS.sub(lambda found: _scenarios(found["start"]), text)
+
+
+def _output(commands: str) -> str:
+    told = "\n".join(line.rstrip() for line in printed(commands).strip("\n").splitlines())
+    return f"<!-- output: {commands} -->\n\n```\n{told}\n```\n\n<!-- /output -->\n"
+
+
+def printed(commands: str) -> str:
+    """What the last of some commands prints."""
+    from typer.testing import CliRunner
+
+    from headgate.cli.app import app
+
+    here, output = Path.cwd(), ""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            for command in commands.split(";"):
+                result = CliRunner().invoke(app, shlex.split(command), env={"COLUMNS": str(COLUMNS), "NO_COLOR": "1"})
+                if result.exit_code != 0:
+                    raise RuntimeError(f"headgate {command.strip()}: {result.output}")
+                output = result.stdout
+        finally:
+            os.chdir(here)
+    return output
+
+
+def _metrics() -> str:
+    from headgate.core.metrics import METRICS as KNOWN
+
+    lines = ["| metric | in | what it is |", "| --- | --- | --- |"]
+    for metric in KNOWN.values():
+        wanted = " (for each executor; read only while a rule asks for it)" if metric.per_instance else ""
+        lines.append(f"| `{metric.name}` | {metric.dimension} | {metric.help}{wanted} |")
+    return "<!-- metrics -->\n\n" + "\n".join(lines) + "\n\n<!-- /metrics -->\n"
+
+
+def _scenarios(start: str) -> str:
+    from headgate.lab.scenario import scenarios
+
+    lines = ["| scenario | what it is |", "| --- | --- |"]
+    lines += [f"| `{one.name}` | {one.summary} |" for one in scenarios() if one.name.startswith(start)]
+    return f"<!-- scenarios: {start} -->\n\n" + "\n".join(lines) + "\n\n<!-- /scenarios -->\n"

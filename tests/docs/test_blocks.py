@@ -1,0 +1,273 @@
+"""Every block of code in the documentation is run, checked against the code, or listed with the reason why not."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+import headgate
+from headgate.cli.app import app
+from headgate.cli.common import with_json_target
+from headgate.core.objective import parse_objective
+from headgate.policies import policy_names
+from headgate.runtime.objective_file import read_objective
+from headgate.runtime.settings_file import read_settings
+from headgate.workloads import parse_workload
+from tests.docs.blocks import LEFT_OUT, ROOT, Block, blocks
+
+ALL = blocks()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+LISTED = {
+    "docs/guides/load.md output 1": "what a broker took on the machine where it was written",
+    "docs/guides/load.md output 2": "the same",
+    "docs/guides/own-policy.md output 1": "a list of files; the test of the package reads them",
+    "docs/how-it-works.md output 1": "a picture of the loop",
+    "docs/guides/replay.md output 1": "tests/cli/test_replay.py holds its form; the figures take a minute",
+    "docs/guides/shadows.md output 1": "tests/cli/test_explain.py holds its form; the figures take a minute",
+    "docs/guides/rules.md output 2": "tests/cli/test_rules.py tells mistakes with their places",
+    "docs/objectives.md output 2": "one decision of three simulated days",
+}
+"""Outputs that no quick command makes again."""
+
+SAID = {
+    "docs/guides/rules.md output 1": (
+        "simulate --rules rules.yaml --workload constant:10 --service-rate 5 --seconds 10m --journal run.db",
+        "explain run.db",
+    ),
+    "docs/objectives.md output 1": (
+        "simulate --policy reactive --workload spike:base=10,peak=70,at=300s,width=300s --service-rate 10 --seconds 1h "
+        '--startup 30s --objective "latency p95 < 10s, cost < 12 per day" --price 0.25 --journal run.db',
+        "explain run.db",
+    ),
+}
+"""Outputs whose lines are among those that the last of these commands prints."""
+
+GIVEN: dict[str, dict[str, object]] = {
+    "docs/guides/forecasting.md python 1": {"rates_per_minute": [100 + 10 * (minute % 7) for minute in range(200)]},
+    "docs/guides/measures.md python 2": {},
+    "docs/guides/rules.md python 2": {},
+}
+"""Examples that are run, with what they take for granted. All others are checked; most of them need a cluster."""
+
+
+def named(*languages: str) -> pytest.MarkDecorator:
+    chosen = [block for block in ALL if block.language in languages]
+    return pytest.mark.parametrize("block", chosen, ids=lambda block: block.name)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What blocks refer to, in the folder where they are tried."""
+    rules = next(block for block in ALL if block.name == "docs/guides/rules.md yaml 1")
+    (tmp_path / "rules.yaml").write_text(rules.text)
+    (tmp_path / "load.csv").write_text("timestamp,count\n0,600\n60,1200\n120,600\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(arguments: list[str]) -> str:
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 0, f"{arguments}: {result.output}"
+    return result.stdout
+
+
+# ----------------------------------------------------------------------------------------------------------- commands
+
+
+@named("sh", "console")
+def test_commands_are_there_and_take_what_they_are_given(block: Block) -> None:
+    for words in block.commands():
+        name = words[0].removeprefix(".venv/bin/")
+        assert name in CHECKS, f"{block.name}: nobody knows how to check {' '.join(words)!r}"
+        CHECKS[name](words[1:])
+
+
+def check_headgate(arguments: list[str]) -> None:
+    """Parse them as the command would, and read loads, objectives and names of policies."""
+    command: Any = typer.main.get_command(app)
+    context = command.make_context("headgate", [], resilient_parsing=True)
+    left = with_json_target(arguments)
+    while hasattr(command, "commands"):
+        if left[0] not in command.commands:
+            assert getattr(command, "invoke_without_command", False), f"headgate {' '.join(arguments)}: {left[0]}"
+            return
+        command = command.commands[left.pop(0)]
+        context = command.make_context(command.name, [], parent=context, resilient_parsing=True)
+    parsed, rest, _ = command.make_parser(context).parse_args([word for word in left if word != LEFT_OUT])
+    assert not rest, f"headgate {' '.join(arguments)}: {rest} is too much"
+    for workload in [parsed.get("workload")] if isinstance(parsed.get("workload"), str) else []:
+        if not workload.startswith(("csv:", "trace:")):
+            parse_workload(workload)
+    if isinstance(parsed.get("objective"), str):
+        parse_objective(parsed["objective"])
+    if isinstance(parsed.get("policy"), str):
+        assert parsed["policy"] in {*policy_names(), "half-full"}
+
+
+def check_make(arguments: list[str]) -> None:
+    assert set(arguments) <= TARGETS
+
+
+def check_pip(arguments: list[str]) -> None:
+    for word in arguments[1:]:
+        extras = re.fullmatch(r"headgate\[([a-z,]+)\]", word)
+        if extras:
+            assert set(extras[1].split(",")) <= PROJECT["optional-dependencies"].keys()
+        else:
+            assert (ROOT / word / "pyproject.toml").is_file(), word
+
+
+def check_python(arguments: list[str]) -> None:
+    if arguments[0] == "-m" and arguments[1].startswith("benchmarks"):
+        assert (ROOT / f"{arguments[1].replace('.', '/')}.py").is_file()
+    elif arguments[0] != "-m":
+        assert (ROOT / arguments[0]).is_file()
+
+
+def check_submit(arguments: list[str]) -> None:
+    """No cluster is there to submit to: options come in pairs, and a job comes last."""
+    options, job = arguments[:-1], arguments[-1]
+    assert job.endswith("job.py")
+    assert all(option.startswith("--") for option in options[::2])
+    given = zip(options[::2], options[1::2], strict=True)
+    assert all("=" in value for option, value in given if option == "--conf")
+
+
+def unchecked(arguments: list[str]) -> None:
+    """Tools of others, which need the network."""
+
+
+CHECKS: dict[str, Callable[[list[str]], None]] = {
+    "headgate": check_headgate,
+    "make": check_make,
+    "npm": unchecked,
+    "pip": check_pip,
+    "python": check_python,
+    "spark-submit": check_submit,
+    "tar": unchecked,
+}
+
+
+# ------------------------------------------------------------------------------------------------------------- python
+
+
+@named("python")
+def test_python_imports_what_is_there_and_calls_it_as_it_can_be_called(block: Block) -> None:
+    tree = ast.parse(block.text)
+    known = dict(imported(tree))
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        target = called(call.func, known)
+        if target is not None:
+            check_call(call, target, block)
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, object]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headgate"):
+            module = importlib.import_module(node.module or "")
+            for name in node.names:
+                yield name.asname or name.name, getattr(module, name.name)
+
+
+def called(function: ast.expr, known: dict[str, object]) -> Callable[..., object] | None:
+    found: object = None
+    if isinstance(function, ast.Name):
+        found = known.get(function.id)
+    elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+        owner = headgate if function.value.id == "headgate" else known.get(function.value.id)
+        found = None if owner is None else getattr(owner, function.attr)
+    return found if callable(found) else None
+
+
+def check_call(call: ast.Call, target: Callable[..., object], block: Block) -> None:
+    keywords = {word.arg: word.value for word in call.keywords if word.arg is not None}
+    complete = len(keywords) == len(call.keywords) and not any(isinstance(one, ast.Starred) for one in call.args)
+    signature = inspect.signature(target)
+    try:
+        (signature.bind if complete else signature.bind_partial)(*call.args, **keywords)
+    except TypeError as error:
+        pytest.fail(f"{block.name}, {ast.unparse(call)}: {error}")
+    for name, check in (("objective", parse_objective), ("policy", policy_names().index)):
+        value = keywords.get(name)
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            check(value.value)
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_examples_that_need_no_cluster_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    block = next(block for block in ALL if block.name == name)
+    assert block.language == "python"
+    exec(compile(block.text, block.page, "exec"), dict(GIVEN[name]))  # noqa: S102 - our own documentation
+
+
+# -------------------------------------------------------------------------------------------------- files and outputs
+
+
+@named("yaml")
+def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> None:
+    file = files / "shown.yaml"
+    file.write_text(block.text)
+    match block.page:
+        case "docs/guides/clusters.md":
+            kinds = [part["kind"] for part in YAML(typ="safe").load_all(block.text)]
+            assert kinds == ["Role", "RoleBinding"]
+        case "docs/guides/lab.md":
+            from headgate.lab.experiments.reading import read_experiment
+
+            # A job that was measured needs its file, which only a measurement makes.
+            file.write_text("".join(line for line in block.text.splitlines(True) if "model_file" not in line))
+            assert read_experiment(file).name == "checkout"
+        case "docs/guides/pipelines.md":
+            from headgate.pipelines.reading import read_pipeline
+
+            (files / "steps.py").write_text("def parse(spark, plan): ...\n")
+            assert len(read_pipeline(file, ["grep"]).jobs) == 2
+        case "docs/guides/rules.md":
+            if block.number == 1:
+                run(["rules", "check", str(file)])
+            else:
+                assert YAML(typ="safe").load(block.text)["constraints"]
+        case "docs/guides/tune.md":
+            assert read_settings(file).policy == "threshold"
+        case "docs/objectives.md":
+            assert read_objective(file).max_instances == 8
+        case _:  # a part of a file: no more can be said of it
+            assert YAML(typ="safe").load(block.text)
+
+
+@named("json", "toml")
+def test_data_can_be_read(block: Block) -> None:
+    assert (json if block.language == "json" else tomllib).loads(block.text)
+
+
+@named("")
+def test_outputs_are_made_said_again_or_listed(block: Block, files: Path) -> None:
+    if block.name in SAID:
+        said = ""
+        for command in SAID[block.name]:
+            said = run(shlex.split(command))
+        words = " ".join(said.split())
+        for line in block.text.splitlines():
+            assert " ".join(line.split()) in words, f"{block.name} shows a line that is not said: {line}"
+    else:
+        assert block.is_made or block.name in LISTED, f"{block.name}: no command makes it, and no reason is listed"
+
+
+def test_what_is_listed_is_there() -> None:
+    names = {block.name for block in ALL}
+    assert {*LISTED, *SAID, *GIVEN} <= names
