@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from headgate.core.errors import EngineError, EngineGoneError, JournalError
+from headgate.core.guarded import Guards
 from headgate.core.guards import Bounds
 from headgate.core.topology import Topology
 from headgate.core.types import (
@@ -267,7 +268,7 @@ def test_a_guard_that_fails_is_treated_like_a_policy_that_fails(bench: Bench) ->
     def broken(window: Window, decision: Decision) -> Decision:
         raise RuntimeError("a bug in a guard")
 
-    bench.loop.guards = (broken,)
+    bench.loop.guards = Guards([broken])
     decision = bench.tick()
     assert decision is not None
     assert decision.is_hold
