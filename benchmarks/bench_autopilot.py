@@ -15,13 +15,14 @@ import time
 from benchmarks.common import Row, best_s, reference_s, report
 
 from headgate.core.objective import parse_objective
+from headgate.core.slo import DAY_S
 from headgate.core.types import JSON, Instant, Proposal
 from headgate.core.window import Window
 from headgate.journal.contract import Journal
 from headgate.journal.expectations import coverage
 from headgate.journal.memory import MemoryJournal
 from headgate.lab.promises.cells import BOUNDS, INTERVAL_S, JOB, STARTUP_SPREAD, first_size
-from headgate.lab.promises.loads import DAY_S, SERVICE_RATE_PER_S, Load, make_load
+from headgate.lab.promises.loads import SERVICE_RATE_PER_S, Load, make_load
 from headgate.policies.autopilot import Autopilot, AutopilotSettings
 from headgate.policies.frame.base import Context
 from headgate.runtime.simulate import simulate

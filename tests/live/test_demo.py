@@ -101,6 +101,7 @@ def test_it_keeps_its_objective_for_less_than_the_smallest_fixed_size_that_does(
     assert_it_can_be_replayed(tmp_path / "journal.db")
 
 
+@pytest.mark.soak
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     with demo("--output", str(tmp_path)) as process:
         await_line(process, "running")

@@ -12,6 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_arrow
 from headgate.lab.experiments.kept_summary import read_summary
@@ -44,6 +46,7 @@ def start(file: Path, out: Path, master: str, tasks: int) -> subprocess.Popen[by
     return subprocess.Popen([sys.executable, "-c", RUN, str(file), str(out), master, str(tasks)])
 
 
+@pytest.mark.soak
 def test_rows_are_the_same_however_cut_and_what_was_killed_goes_on(tmp_path: Path, cluster: LocalCluster) -> None:
     file = tmp_path / "live.yaml"
     file.write_text(EXPERIMENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import headgate
@@ -18,6 +19,7 @@ from tests.live.support import eventually
 SETTINGS = {"window_size_s": 4, "decision_interval_s": 3, "latency_granularity_s": 1, "max_latency_s": 30}
 
 
+@pytest.mark.soak
 def test_it_scales_a_real_job_learns_from_it_and_goes_on_from_there(
     spark: SparkSession, engine: SparkEngine, tmp_path: Path
 ) -> None:
@@ -50,6 +52,7 @@ def test_it_scales_a_real_job_learns_from_it_and_goes_on_from_there(
         learned = read_state(journal, "q-learning")
         with headgate.autoscale(spark, **options, state=journal) as second:  # type: ignore[arg-type]
             assert second.loop.policy.snapshot() == learned
+        eventually("a batch that is done", lambda: any(Path(job.output).glob("*.parquet")))
     finally:
         query.stop()
     grown = next(one for one in made if one.change > 0)
