@@ -75,6 +75,7 @@ def streaming(spark: SparkSession) -> Iterator[StreamingContext]:
     context.stop(stopSparkContext=False)
 
 
+@pytest.mark.soak
 def test_batches_are_read_and_the_job_is_scaled_out_when_they_wait(
     spark: SparkSession, engine: SparkEngine, streaming: StreamingContext, tmp_path: Path
 ) -> None:

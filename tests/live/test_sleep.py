@@ -8,6 +8,7 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import headgate
@@ -28,6 +29,7 @@ FEWEST, MOST = 0, 2
 EARLIER = 40
 
 
+@pytest.mark.soak
 def test_an_idle_job_holds_no_executor_and_the_first_record_wakes_it(
     spark: SparkSession, engine: SparkEngine, kafka: LocalKafka, tmp_path: Path
 ) -> None:

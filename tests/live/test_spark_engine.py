@@ -51,6 +51,7 @@ def test_it_keeps_the_engine_contract(spark: SparkSession, engine: SparkEngine, 
         query.stop()
 
 
+@pytest.mark.soak
 def test_scaling_out_and_in_loses_and_doubles_nothing(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
     job = steady_job(tmp_path, seconds=12.0, rate=30.0)
     query = job.start(spark)
