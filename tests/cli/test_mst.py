@@ -90,7 +90,7 @@ class Measuring:
             if plan.app == self._failing:
                 yield EngineError("the job ended by itself: no more disk.")
                 continue
-            found = [Measurement(size, (90.0 * size,) * 5, (90.0 * size,) * 4) for size in plan.sizes]
+            found = [Measurement(size, (90.0 * size,) * 5, (90.0 * size,) * 4, settled=size > 1) for size in plan.sizes]
             for one in found:
                 watch(plan).settled(one)
             yield fitted(plan, found, "4.0")

@@ -203,7 +203,8 @@ def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     plan = results[0].plan
     notes = [
         f"A batch is given about {plan.batch_s:g} s of work; a size has settled when four of its last five batches are "
-        "within 5% of the one before, and these are the points of the plots.",
+        "within 5% of the one before, and these are the points of the plots; of one that has not, they are the middle "
+        "half of the newer half of its batches.",
         "Model 1 is 1 / (w0 + w1/m + w2·m + w3·m²), model 2 is w0 + w1·m − w2·m²; the band is two deviations of the "
         "chosen one.",
     ]

@@ -143,6 +143,7 @@ class MstResult:
             row: dict[str, JSON] = {
                 "executors": one.executors,
                 "measured_per_s": _rounded(one.throughput_per_s),
+                "settled": "yes" if one.settled else "no",
                 "batches": len(one.readings),
             }
             for model in self.models:

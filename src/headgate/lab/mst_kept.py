@@ -24,7 +24,12 @@ def kept_result(plan: MstPlan, file: Path) -> MstResult | None:
         if found["app"] != json.loads(json.dumps(plan.to_json())):
             return None
         measurements = [
-            Measurement(int(one["executors"]), _numbers(one["readings_per_s"]), _numbers(one["agreeing_per_s"]))
+            Measurement(
+                int(one["executors"]),
+                _numbers(one["readings_per_s"]),
+                _numbers(one["agreeing_per_s"]),
+                settled=bool(one["settled"]),
+            )
             for one in found["measurements"]
         ]
         return fitted(plan, measurements, str(found["spark"]))

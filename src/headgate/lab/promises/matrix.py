@@ -42,6 +42,8 @@ class Matrix:
     startups_s: Sequence[float]
     seeds: Sequence[int] = (0,)
     contenders: Sequence[str] = CONTENDERS
+    with_fixed: bool = True
+    """Whether the best fixed size is looked for, which takes longer than all policies together."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def run_matrix(matrix: Matrix, progress: Progress, kept: KeptRuns | None = None)
         for startup_s in matrix.startups_s
     ]
     fixed = [_Task(FIXED, load, seed, bound_s, 0.0, percentile) for load, seed in days for bound_s in bounds_s]
-    tasks = [*ours, *theirs, *fixed]
+    tasks = [*ours, *theirs, *(fixed if matrix.with_fixed else ())]
     done = {task: runs for task in tasks if (runs := kept.get(asdict(task))) is not None}
     progress(len(done) / len(tasks))
     for task, runs in _in_processes(_carry_out, [task for task in tasks if task not in done]):

@@ -77,17 +77,20 @@ def notes_of(cells: Sequence[Cell]) -> list[str]:
         f"A contender that decides as it goes was both cheaper and less late in {lost} of {days} cells "
         f"({100 * lost / max(1, days):.1f} %)."
     ]
+    with_fixed = any(cell.run.policy == FIXED for cell in cells)
     for there in _by_place(cells).values():
         if any(is_kept(cell) for cell in there if cell.run.policy != FIXED):
             continue
-        fixed = [cell for cell in there if cell.run.policy == FIXED]
         first = there[0]
-        bill = f"a fixed size that does costs {fixed[0].cost:.2f} times the clairvoyant" if fixed else "no size does"
-        notes.append(
-            f"No policy keeps {first.asked} on {first.load} (day {first.seed}) at a start-up of {first.startup_s:g} s; "
-            f"{bill}."
-        )
+        where = f"{first.load} (day {first.seed}) at a start-up of {first.startup_s:g} s"
+        notes.append(f"No policy keeps {first.asked} on {where}{_bill(there) if with_fixed else ''}.")
     return notes
+
+
+def _bill(there: Sequence[Cell]) -> str:
+    """What a fixed size costs that keeps what no policy does."""
+    fixed = [cell for cell in there if cell.run.policy == FIXED]
+    return f"; a fixed size that does costs {fixed[0].cost:.2f} times the clairvoyant" if fixed else "; no size does"
 
 
 def place(cell: Cell) -> tuple[JSON, ...]:

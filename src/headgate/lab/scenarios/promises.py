@@ -13,7 +13,9 @@ ALL = Matrix(
     levels=[(percentile, bound_s) for bound_s in (10.0, 30.0) for percentile in (90.0, 95.0, 99.0, 99.9)],
     startups_s=(30.0, 90.0),
 )
-LOADS = Matrix(loads=load_names(), levels=((95.0, 10.0), (99.0, 30.0)), startups_s=(30.0,), seeds=(0, 1))
+LOADS = Matrix(
+    loads=load_names(), levels=((95.0, 10.0), (99.0, 30.0)), startups_s=(30.0,), seeds=(0, 1), with_fixed=False
+)
 SHORT = Matrix(
     loads=("stairs", "walk", "demeter-cars", "dsp-avazu", "nasa", "tweets-amzn", "wc98"),
     levels=((95.0, 10.0), (99.0, 30.0)),
