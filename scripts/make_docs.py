@@ -289,10 +289,10 @@ def draw_demeter(path: Path) -> None:
     figure, panels = _pyplot().subplots(
         len(apps), 1, sharex=True, squeeze=False, figsize=(8, 4.4), layout="constrained"
     )
-    styles = (("#94a3b8", "-"), ("#2563eb", "--"), ("#0f766e", "-"), ("#0f766e", ":"))
+    styles = (("#94a3b8", "-"), ("#2563eb", "--"), ("#0f766e", "-"), ("#0f766e", ":"), ("#0f766e", "-."))
     for panel, app in zip(panels.flat, apps, strict=True):
         own = [line for line in lines if line["app"] == app]
-        for line, (colour, style) in zip(own, styles, strict=False):
+        for line, (colour, style) in zip(own, styles[: len(own)], strict=True):
             panel.plot(*zip(*line["line"], strict=True), color=colour, linestyle=style, linewidth=1, label=line["who"])
         panel.set_ylabel(f"TaskManagers, {app}")
     panels.flat[0].legend(frameon=False)
