@@ -306,6 +306,27 @@ def draw_demeter(path: Path) -> None:
     _save(figure, panels.flat, path)
 
 
+def draw_league(path: Path) -> None:
+    """What policies of the league cost against how often they kept the objective; nobody is far up and far left."""
+    rows = json.loads((MEASURED / "league.json").read_text(encoding="utf-8"))["rows"]
+    known = [row for row in rows if row["cost"] is not None and not row["policy"].startswith(("(", "mst-"))]
+    figure, panel = _pyplot().subplots(figsize=(8, 4.2), layout="constrained")
+    for row in known:
+        ours = row["policy"] == "autopilot"
+        panel.plot(
+            row["cost"], row["kept %"], "D" if ours else "o", color="#0f766e" if ours else "#64748b", markersize=6
+        )
+        panel.annotate(
+            row["policy"], (row["cost"], row["kept %"]), xytext=(6, -3), textcoords="offset points", fontsize=7
+        )
+    panel.set_xscale("log")
+    panel.set_xticks([1, 1.5, 2, 3, 4, 5], ["1", "1.5", "2", "3", "4", "5"])
+    panel.minorticks_off()
+    panel.set_xlabel("instance-hours over those of the first, median of the contests that it kept")
+    panel.set_ylabel("contests kept, %")
+    _save(figure, [panel], path)
+
+
 def take_over(names: Sequence[str]) -> None:
     """Copy what the benchmarks measured, or those that are named, and with ``mst`` the models of applications."""
     MEASURED.mkdir(exist_ok=True)
@@ -337,8 +358,8 @@ def main() -> int:
         draw_mst(DOCS / "images" / "mst.svg")
     draw_kafka_load(DOCS / "images" / "kafka-load.svg")
     draw_conttune(DOCS / "images" / "conttune.svg")
-    if (MEASURED / "demeter.json").exists():
-        draw_demeter(DOCS / "images" / "demeter.svg")
+    draw_demeter(DOCS / "images" / "demeter.svg")
+    draw_league(DOCS / "images" / "league.svg")
     for scenario in LIVE:
         draw_live(scenario, DOCS / "images" / f"{scenario}.svg")
     return 0
