@@ -155,11 +155,9 @@ def unchecked(arguments: list[str]) -> None:
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "headgate": check_headgate,
     "make": check_make,
-    "npm": unchecked,
     "pip": check_pip,
     "python": check_python,
     "spark-submit": check_submit,
-    "tar": unchecked,
 }
 
 
