@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headgate.core.query_plan import Plan
     from headgate.local.cluster import LocalCluster
     from headgate.local.kafka import LocalKafka
+    from headgate.runtime.autoscale_engine import autoscale_engine
     from headgate.runtime.autoscaler import Autoscaler, autoscale
     from headgate.runtime.managed.backoff import Restarts
     from headgate.runtime.managed.managed_run import ManagedRun
@@ -46,6 +47,7 @@ __all__ = [
     "ThroughputSlo",
     "__version__",
     "autoscale",
+    "autoscale_engine",
     "parse_objective",
     "run",
 ]
@@ -66,6 +68,7 @@ _HOMES = {
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
+    "autoscale_engine": "headgate.runtime.autoscale_engine",
     "parse_objective": "headgate.core.objective",
     "run": "headgate.runtime.managed.run",
 }

@@ -148,18 +148,12 @@ def check_submit(arguments: list[str]) -> None:
     assert all("=" in value for option, value in given if option == "--conf")
 
 
-def unchecked(arguments: list[str]) -> None:
-    """Tools of others, which need the network."""
-
-
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "headgate": check_headgate,
     "make": check_make,
-    "npm": unchecked,
     "pip": check_pip,
     "python": check_python,
     "spark-submit": check_submit,
-    "tar": unchecked,
 }
 
 

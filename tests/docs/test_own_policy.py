@@ -7,8 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from headgate.testing import check_forecaster
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples/half_full"
@@ -47,3 +50,11 @@ def test_its_policy_is_found_where_the_package_is_installed(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "The busy share to aim for." in done.stdout
     assert "% busy: " in done.stdout
+
+
+def test_its_forecaster_keeps_the_contract() -> None:
+    shown = next(text for text in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL) if "class LastValue" in text)
+    made: dict[str, Any] = {}
+    exec(shown, made)  # noqa: S102 - our own documentation
+    last_value = made["LastValue"]
+    check_forecaster(lambda: last_value(last_value.Settings()))

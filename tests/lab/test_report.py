@@ -17,7 +17,8 @@ from headgate.core.types import Decision, GuardNote, Instances, Observation, Sam
 from headgate.lab.candlesticks import Candlestick, candlestick_plot
 from headgate.lab.error_bars import ALL_PCT, error_bars
 from headgate.lab.figures import TimeUnit, figure, peaks
-from headgate.lab.report import MAX_ROWS, require_plotly, write_report
+from headgate.lab.page import require_plotly
+from headgate.lab.report import MAX_ROWS, write_report
 from headgate.lab.scenario import Outcome, Plot, Scenario
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.runtime.summary import Summary
@@ -281,7 +282,7 @@ def test_a_page_is_small_and_has_no_button_to_a_cloud(tmp_path: Path) -> None:
         tmp_path / "run.html", title="", observations=[], decisions=[], objective=OBJECTIVE, summary=SUMMARY
     )
     page = target.read_text()
-    assert len(page) < 2_200_000
+    assert len(page) < 800_000
     assert "showSendToCloud: false" in page
     assert 'plotlyServerURL: ""' in page
 

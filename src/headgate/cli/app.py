@@ -8,6 +8,7 @@ import typer
 
 from headgate import __version__
 from headgate.cli.application import application
+from headgate.cli.brought import engines, forecasters
 from headgate.cli.cluster import cluster
 from headgate.cli.completion import completion
 from headgate.cli.demo import demo
@@ -59,6 +60,8 @@ def _root(
 app.command()(demo)
 app.command()(simulate)
 app.add_typer(policies, name="policies")
+app.command()(forecasters)
+app.command()(engines)
 app.command()(explain)
 app.command()(report)
 app.command()(replay)

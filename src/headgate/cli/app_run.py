@@ -142,7 +142,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     from headgate.apps.running.folder import RunFolder
     from headgate.apps.running.plan import RunPlan
     from headgate.core.objective import parse_objective
-    from headgate.lab.report import require_plotly
+    from headgate.lab.page import require_plotly
 
     check_target(json_file)
     require_plotly()

@@ -53,7 +53,7 @@ def demo(
       [cyan]headgate demo --seconds 90s --policy hpa --json demo.json[/cyan]
     """
     from headgate.lab.demo import DemoPlan, run_demo
-    from headgate.lab.report import require_plotly
+    from headgate.lab.page import require_plotly
 
     check_target(json_file)
     require_plotly()

@@ -70,7 +70,7 @@ def _run(asked: Asked, out: Path | None, master: str, report: Path | None, json_
     from headgate.lab.experiments.folder import LabFolder
     from headgate.lab.experiments.results import read_results
     from headgate.lab.experiments.running import Plan, require_spark, run_experiment
-    from headgate.lab.report import require_plotly
+    from headgate.lab.page import require_plotly
 
     experiment = asked.experiment
     require_spark()

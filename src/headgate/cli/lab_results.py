@@ -64,7 +64,7 @@ def results(
     from headgate.cli.lab_ranks import show_ranks
     from headgate.lab.experiments.results import compare, compared_to_json, read_results
     from headgate.lab.files import write_file
-    from headgate.lab.report import require_plotly
+    from headgate.lab.page import require_plotly
 
     for target in (json_file, csv_file, report):
         check_target(target)

@@ -205,7 +205,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
 def _require(plan: TunePlan, report: Path | None) -> None:
     """Everything that can be missing is told before any work is done."""
     from headgate.lab.experiments.running import require_spark
-    from headgate.lab.report import require_plotly
+    from headgate.lab.page import require_plotly
     from headgate.lab.tuning.searching import require_optuna
 
     plan.check({})

@@ -97,7 +97,7 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
     for target in (*files, plot, json_file):
         check_target(target)
     if plot is not None:
-        from headgate.lab.report import require_plotly
+        from headgate.lab.page import require_plotly
 
         require_plotly()
     console = make_console(stderr=json_file == "-")

@@ -119,7 +119,7 @@ def run(
     """
     from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
     from headgate.cli.pipeline_view import pipeline_view, print_result
-    from headgate.lab.report import require_plotly
+    from headgate.lab.page import require_plotly
     from headgate.pipelines.report import write_pipeline_report
     from headgate.pipelines.run import RunPlan, run_pipeline
 

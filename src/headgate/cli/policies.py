@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
-from headgate.core.errors import InputError, StateError
+from headgate.cli.brought import list_described, summary_of
+from headgate.cli.common import JsonOption, check_target, make_console, write_json
+from headgate.core.errors import StateError
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
@@ -42,19 +43,8 @@ def _list(context: typer.Context, json_file: JsonOption = None) -> None:
         return
     from headgate.policies import brought_policies, policy_names
 
-    check_target(json_file)
-    described, broken = [], []
-    for found in sorted({*policy_names(), *brought_policies()}):
-        try:
-            described.append(_described(found))
-        except InputError as error:  # A package of others; what is wrong with it must not hide the rest.
-            broken.append(str(error))
-    if json_file is not None:
-        write_json(described, json_file)
-    else:
-        _print_all(described)
-    for sentence in broken:
-        say(f"headgate: {sentence}", stderr=True)
+    hint = "headgate policies NAME shows the settings of one; --set and --guard change them."
+    list_described({*policy_names(), *brought_policies()}, _described, json_file, hint)
 
 
 @policies.command()
@@ -107,28 +97,9 @@ def _described(name: str) -> dict[str, Any]:
     }
 
 
-def _summary(policy: dict[str, Any]) -> str:
-    """What it does, and who brings it where that is another package."""
-    return f"{policy['summary']} ({policy['package']})" if policy["package"] else str(policy["summary"])
-
-
-def _print_all(described: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(style="bold cyan", no_wrap=True)
-    table.add_column()
-    for policy in described:
-        table.add_row(policy["name"], Text(_summary(policy)))
-    console = make_console()
-    console.print(table)
-    console.print("\n[dim]headgate policies NAME shows the settings of one; --set and --guard change them.[/dim]")
-
-
 def _print_one(policy: dict[str, Any]) -> None:
     console = make_console()
-    console.print(f"[bold cyan]{policy['name']}[/bold cyan]  {_summary(policy)}\n")
+    console.print(f"[bold cyan]{policy['name']}[/bold cyan]  {summary_of(policy)}\n")
     console.print(_settings_table("Settings, by --set", policy["settings"]))
     console.print()
     console.print(_settings_table("Guards around it, by --guard", policy["guards"]))

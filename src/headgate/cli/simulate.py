@@ -178,7 +178,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate simulate --rules rules.yaml --workload constant:10 --service-rate 5 --seconds 10m[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
-    from headgate.lab.report import require_plotly
+    from headgate.lab.page import require_plotly
     from headgate.rules import Rules
     from headgate.runtime.learned import read_state
     from headgate.runtime.objective_file import text_or_file

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headgate.core.errors import InputError, StateError, UnknownNameError
-from headgate.core.plugins import load_plugin, plugins
+from headgate.core.plugins import load_plugin, package_of, plugins
 from headgate.core.types import JSON
 from headgate.forecast.contract import Forecast
 from headgate.policies.frame.settings import Settings, make_settings
@@ -103,6 +103,13 @@ def forecaster_names() -> list[str]:
     """Every registered forecaster, sorted."""
     _discover()
     return sorted(_REGISTRY)
+
+
+def brought_forecasters() -> dict[str, str]:
+    """The forecasters that other packages bring by entry points, with the package and its version; none is imported."""
+    _discover()
+    own = {name for name, kind in _REGISTRY.items() if kind.__module__.startswith("headgate.")}
+    return {name: package_of(entry) for name, entry in sorted(plugins(ENTRY_POINTS).items()) if name not in own}
 
 
 def forecaster_class(name: str) -> type[AnyForecaster]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
-from headgate._version import __version__
 from headgate.core.objective import Objective
 from headgate.core.types import JSON
-from headgate.journal.codec import to_json
 from headgate.journal.story import tell
 from headgate.lab.figures import figure
-from headgate.lab.files import write_file
 from headgate.lab.journal_replay import CHECKED, JournalReplay
-from headgate.lab.report import UNKNOWN, require_plotly
+from headgate.lab.page import write_page
+from headgate.lab.report import UNKNOWN
 from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import Summary
 
@@ -106,18 +102,13 @@ def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, J
             for place, heading in enumerate(headings)
         ),
     ]
-    page = Template(files("headgate.lab").joinpath("report.html").read_text(encoding="utf-8")).substitute(
-        title=escape(f"Replay of run {about['run']}"),
+    return write_page(
+        path,
+        title=f"Replay of run {about['run']}",
         head=f'<p class="sub">{escape(_head(about))}</p>',
-        cards="",
-        sections="\n".join(sections),
-        footer=f"Made by Headgate {escape(__version__)}.",
-        plotly=require_plotly(),
-        # Inside a script element nothing is unescaped, so its end must not be found in the data.
-        figures=to_json(figures).replace("<", "\\u003c"),
+        sections=sections,
+        figures=figures,
     )
-    write_file(path, page)
-    return path
 
 
 def _head(about: Mapping[str, JSON]) -> str:

@@ -5,25 +5,15 @@ It is made from core values only, so a simulated run, a live one and one read ba
 
 from __future__ import annotations
 
-import gzip
-import os
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
-from headgate._version import __version__
-from headgate.core.errors import InputError, cause_of
-from headgate.core.extras import needing
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.spending import Spending
 from headgate.core.types import Decision, Event, Instant, Observation, Receipt, Verdict
 from headgate.core.units import format_duration
 from headgate.journal.budgets import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
-from headgate.journal.codec import to_json
 from headgate.journal.expectations import coverage, coverage_in_words
 from headgate.journal.story import (
     Advice,
@@ -40,7 +30,7 @@ from headgate.journal.story import (
     tell,
 )
 from headgate.lab.figures import KEY, figure
-from headgate.lab.files import write_file
+from headgate.lab.page import write_page
 from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import Summary
 
@@ -48,29 +38,6 @@ MAX_ROWS = 500
 """Decisions shown in the table; a journal and ``headgate explain`` tell them all."""
 
 UNKNOWN = "–"
-OWN_SCRIPT = "HEADGATE_PLOTLY"
-"""The environment variable that names another bundle of plotly's script."""
-
-
-def require_plotly() -> str:
-    """Plotly's script as a page carries it, packed, or one sentence on how to get it.
-
-    A smaller bundle than the package's own may be named: lines, points, bars and boxes are all that is drawn.
-    """
-    if named := os.environ.get(OWN_SCRIPT):
-        try:
-            return _packed(Path(named).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{OWN_SCRIPT}={named} cannot be read: {cause_of(error)}.") from error
-    with needing("a report"):
-        from plotly.offline import get_plotlyjs
-    return _packed(get_plotlyjs())
-
-
-@cache
-def _packed(script: str) -> str:
-    # The same script, the same page: no time of packing in it.
-    return b64encode(gzip.compress(script.encode(), compresslevel=6, mtime=0)).decode()
 
 
 def write_report(  # noqa: PLR0913 - one keyword per part of the report
@@ -102,7 +69,6 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
         operators: The figures of each operator, where there are several and ``summary`` is of all of them.
         notes: Sentences under the heading: the workload, the settings, where numbers come from.
     """
-    script = require_plotly()
     items = tell(decisions, observations, receipts, events)
     start_s = observations[0].at_s if observations else 0.0
     names = list(dict.fromkeys(name for observation in observations for name in observation.instances))
@@ -115,19 +81,14 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
         _comparison(summary, comparison) if comparison else "",
         _story(items, start_s),
     ]
-    page = Template(files("headgate.lab").joinpath("report.html").read_text(encoding="utf-8")).substitute(
-        title=escape(title),
+    return write_page(
+        Path(path),
+        title=title,
         head=_head(observations, objective, notes),
         cards=_cards(summary, objective, standing),
-        sections="\n".join(section for section in sections if section),
-        footer=f"Made by Headgate {escape(__version__)}.",
-        plotly=script,
-        # Inside a script element nothing is unescaped, so its end must not be found in the data.
-        figures=to_json(figures).replace("<", "\\u003c"),
+        sections=sections,
+        figures=figures,
     )
-    target = Path(path)
-    write_file(target, page)
-    return target
 
 
 def _head(observations: Sequence[Observation], objective: Objective, notes: Sequence[str]) -> str:

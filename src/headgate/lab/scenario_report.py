@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
-from headgate._version import __version__
 from headgate.core.types import JSON
-from headgate.journal.codec import to_json
-from headgate.lab.files import write_file
-from headgate.lab.report import require_plotly
+from headgate.lab.page import write_page
 from headgate.lab.scenario import Outcome, Plot, Scenario
 from headgate.lab.tables import columns_of
 
 
 def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> Path:
     """Write the report and give its path; a file that exists is replaced."""
-    page = Template(files("headgate.lab").joinpath("report.html").read_text(encoding="utf-8")).substitute(
-        title=escape(scenario.name),
+    return write_page(
+        path,
+        title=scenario.name,
         head=f'<p class="sub">{escape(scenario.summary)}</p>',
-        cards="",
-        sections="\n".join((*_plots(outcome), _table(outcome.rows), _notes(outcome.notes))),
-        footer=f"Made by Headgate {escape(__version__)}.",
-        plotly=require_plotly(),
-        # Inside a script element nothing is unescaped, so its end must not be found in the data.
-        figures=to_json([{"data": plot.data, "layout": plot.layout} for plot in outcome.plots]).replace("<", "\\u003c"),
+        sections=(*_plots(outcome), _table(outcome.rows), _notes(outcome.notes)),
+        figures=[{"data": list(plot.data), "layout": plot.layout} for plot in outcome.plots],
     )
-    write_file(path, page)
-    return path
 
 
 def _plots(outcome: Outcome) -> list[str]:

@@ -1,0 +1,112 @@
+"""A report in a real browser: the smaller script draws what plotly's whole one draws, and a phone shows it all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+from plotly.offline import get_plotlyjs
+
+from headgate.lab.candlesticks import Candlestick, candlestick_plot
+from headgate.lab.page import OWN_SCRIPT
+from headgate.lab.scenario import Outcome, Plot, Scenario
+from headgate.lab.scenario_report import write_scenario_report
+
+PHONE_PX = 390
+DESK_PX = 1280
+PLOTS = 3
+
+
+def written(path: Path) -> Path:
+    """A report with one plot of each kind that is drawn, and names of some length."""
+    names = [f"policy {number} of some length" for number in range(6)]
+    lines = [{"type": "scatter", "name": name, "x": [0, 1, 2], "y": [place, 3, 1]} for place, name in enumerate(names)]
+    spread = {"type": "data", "array": [1, 2, 1], "arrayminus": [0.5, 1, 1]}
+    bars = [{"type": "bar", "name": name, "x": names[:3], "y": [1, 2, 3], "error_y": spread} for name in names[:2]]
+    boxes = {name: Candlestick(0.0, 1.0, 2.0, 3.0, 4.0 + place) for place, name in enumerate(names)}
+    outcome = Outcome(
+        rows=[{"policy": "static", "late_pct": 1.5}],
+        plots=[
+            Plot("Lines", lines),
+            Plot("Bars", bars, {"yaxis": {"type": "log", "title": {"text": "late records (%)"}}}),
+            candlestick_plot("Boxes", "latency (s)", boxes, bound=3.5),
+        ],
+    )
+    return write_scenario_report(path, Scenario("every-kind", "One plot of each.", lambda _: outcome), outcome)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture
+def faults() -> list[str]:
+    """What the page complained of, and what it asked the network for."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, faults: list[str]) -> Iterator[Page]:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith(("file:", "blob:")) else faults.append(request.url),
+        )
+        yield page
+
+
+def show(page: Page, path: Path, width_px: int) -> None:
+    page.set_viewport_size({"width": width_px, "height": 900})
+    page.goto(path.as_uri())
+    page.wait_for_function(f"document.querySelectorAll('.nsewdrag').length === {PLOTS}")
+
+
+def shapes(page: Page) -> list[str]:
+    """All lines, boxes and labels that are drawn, with where they are."""
+    found = page.evaluate(
+        """Array.from(document.querySelectorAll(".main-svg path, .main-svg text")).map(
+             one => [one.tagName, one.getAttribute("d"), one.getAttribute("x"), one.getAttribute("transform"),
+                     one.textContent].join(" "))"""
+    )
+    assert isinstance(found, list)
+    return [str(one) for one in found]
+
+
+def test_the_smaller_script_draws_what_the_whole_one_draws(
+    report: Path, page: Page, faults: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "whole.js").write_text(get_plotlyjs(), encoding="utf-8")
+    monkeypatch.setenv(OWN_SCRIPT, str(tmp_path / "whole.js"))
+    whole = written(tmp_path / "whole.html")
+    assert report.stat().st_size < whole.stat().st_size / 2
+    show(page, whole, DESK_PX)
+    expected = shapes(page)
+    assert len(expected) > 100
+    show(page, report, DESK_PX)
+    assert shapes(page) == expected
+    assert faults == []
+
+
+@pytest.mark.parametrize("width_px", [PHONE_PX, DESK_PX])
+def test_no_legend_lies_on_a_plot_and_no_label_is_cut(report: Path, page: Page, width_px: int) -> None:
+    show(page, report, width_px)
+    found = page.evaluate(
+        """Array.from(document.querySelectorAll(".js-plotly-plot")).map(plot => {
+             const place = one => one.getBoundingClientRect();
+             const whole = place(plot.querySelector(".main-svg")), area = place(plot.querySelector(".nsewdrag"));
+             const legend = plot.querySelector(".legend");
+             const isClear = box => box.bottom <= area.top || box.left >= area.right;
+             const isIn = box => box.left >= whole.left && box.right <= whole.right && box.bottom <= whole.bottom;
+             const labels = Array.from(plot.querySelectorAll(".xtick text, .ytick text, .legendtext"));
+             const cut = labels.filter(one => !isIn(place(one))).map(one => one.textContent);
+             return [!legend || isClear(place(legend)), cut];
+           })"""
+    )
+    assert found == [[True, []]] * PLOTS
+    assert page.evaluate("document.documentElement.scrollWidth") <= width_px

@@ -1,0 +1,29 @@
+"""The moving picture of a run: made from a journal, in one file that asks nobody for anything."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.cli.commands import headgate
+
+SCRIPT = Path(__file__).parents[2] / "scripts/live_view_picture.py"
+
+
+def test_a_run_is_played_from_its_journal(tmp_path: Path) -> None:
+    journal = tmp_path / "run.db"
+    asked = (
+        "simulate --policy reactive --workload spike:base=10,peak=70,at=60s,width=60s --service-rate 10 --seconds 5m"
+    )
+    assert headgate(*asked.split(), "--journal", str(journal)).exit_code == 0
+    drawn = runpy.run_path(str(SCRIPT))["picture"](journal)
+    whole = ElementTree.fromstring(drawn)
+    frames = [part for part in whole if part.get("class") == "frame"]
+    assert len(frames) == 30
+    assert re.findall(r"https?://[^\"']+", drawn) == ["http://www.w3.org/2000/svg"]
+    told = ["".join(frame.itertext()).replace("\xa0", " ") for frame in frames]
+    assert "10 records/s" in told[1]
+    assert "→" not in told[1]
+    assert "→" in told[-1]
