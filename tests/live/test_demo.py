@@ -82,6 +82,7 @@ def test_it_scales_out_for_the_peak_loses_nothing_and_leaves_a_report(tmp_path: 
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(600)
 def test_it_keeps_its_objective_for_less_than_the_smallest_fixed_size_that_does(tmp_path: Path) -> None:
     told, _, _ = run_demo(tmp_path, "240s")
     sizes = [point["ready"] for point in told["series"]]

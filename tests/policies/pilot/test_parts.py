@@ -366,6 +366,13 @@ def test_a_step_up_stays_unless_the_load_collapses(after_s: float, rate_per_s: f
     assert patience.would_undo_growth(1000.0 + after_s, rate_per_s) is undoes
 
 
+def test_who_asks_for_a_shorter_time_has_steps_that_stay_shorter() -> None:
+    patience = Patience(15.0)
+    patience.grows(1000.0, 100.0)
+    assert patience.would_undo_growth(1030.0, 90.0)
+    assert not patience.would_undo_growth(1031.0, 90.0)
+
+
 # --------------------------------------------------------------------------------------------------------------- state
 
 

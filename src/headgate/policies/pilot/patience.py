@@ -36,7 +36,8 @@ LONGER, SHORTER = 1.3, 0.93
 THE_SAME = 0.125
 """A load that has changed by less than this share does not explain why more is needed."""
 STAYS_S = 120.0
-"""So long a step is not taken back under the same load: which of two sizes is right may be nearly the same."""
+"""So long a step is not taken back under the same load: which of two sizes is right may be nearly the same. Less where
+a shorter time than ``SHORTEST_S`` is asked for, as by a job whose load is over in minutes."""
 COLLAPSED = 0.5
 """A step up stays unless the load fell below this share of what it was. A smaller fall is often none: a reading is some
 seconds old, and a burst of seconds weighs much in it."""
@@ -47,6 +48,7 @@ class Patience:
 
     def __init__(self, shortest_s: float = SHORTEST_S) -> None:
         self._shortest_s = shortest_s
+        self._stays_s = STAYS_S * min(1.0, shortest_s / SHORTEST_S)
         self.window_s = shortest_s
         self.watched_s = shortest_s
         """For how long the size that was given last has been enough."""
@@ -101,11 +103,11 @@ class Patience:
 
     def would_undo(self, now: Instant, rate_per_s: float) -> bool:
         """Whether to grow now would take back the step down that was made just now, though the load is what it was."""
-        return _is_undone(now, self._shrunk_s, STAYS_S, rate_per_s, self._shrunk_at_rate_per_s)
+        return _is_undone(now, self._shrunk_s, self._stays_s, rate_per_s, self._shrunk_at_rate_per_s)
 
     def would_undo_growth(self, now: Instant, rate_per_s: float) -> bool:
         """Whether to shrink now would take back what was added just now, though much of the load is still there."""
-        if self._grown_s is None or now - self._grown_s > STAYS_S:
+        if self._grown_s is None or now - self._grown_s > self._stays_s:
             return False
         return rate_per_s >= COLLAPSED * self._grown_at_rate_per_s
 
