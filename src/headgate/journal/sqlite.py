@@ -64,9 +64,6 @@ class SqliteJournal(JournalReader):
         # The file is made by the writer, so it comes first.
         self._file = FileWriter(Path(path), self.retention, now)
         super().__init__(path)
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
         self._run: int | None = None
         self._said: dict[tuple[Table, str], object] = {}
         """What the last entry of each series said."""
@@ -77,9 +74,9 @@ class SqliteJournal(JournalReader):
         Each is to be closed; the file is let go of with the last.
         """
         self._open()
+        self._file.share()
         other = copy.copy(self)
-        other._file = self._file.share()
-        other._begin_anew()
+        vars(other).update(_run=None, _said={})
         return other
 
     @staticmethod

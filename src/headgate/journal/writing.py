@@ -28,11 +28,10 @@ class FileWriter:
         self._engine = database.open_writer(path)
         self.connection = self._engine.connect()
 
-    def share(self) -> FileWriter:
-        """The same, with one more who has to close it."""
+    def share(self) -> None:
+        """One user more, who has to close it as well."""
         with self._lock:
             self._users += 1
-        return self
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
