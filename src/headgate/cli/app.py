@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headgate import __version__
+from headgate.cli.agent import agent
 from headgate.cli.application import application
 from headgate.cli.cluster import cluster
 from headgate.cli.completion import completion
@@ -69,6 +70,7 @@ app.add_typer(kafka, name="kafka")
 app.command()(load)
 app.add_typer(application, name="app")
 app.add_typer(pipeline, name="pipeline")
+app.command()(agent)
 app.add_typer(lab, name="lab")
 app.command()(completion)
 app.command("version")(print_version)
