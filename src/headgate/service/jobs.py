@@ -30,15 +30,17 @@ def _nobody(entry: Decision | Event) -> None:
     return None
 
 
-def mailbox_of(spec: JobSpec, clock: Clock) -> AgentsEngine:
-    """Where the agents of a job report, and are told their sizes."""
+def mailbox_of(spec: JobSpec, clock: Clock, sizes: Mapping[str, int] | None = None, term: int = 0) -> AgentsEngine:
+    """Where the agents of a job report, and are told their sizes; ``sizes`` are what it had last."""
     every_s = spec.reported_every_s
+    starts = {one.name: max(1, one.min_instances) if one.starts is None else one.starts for one in spec.operators}
     return AgentsEngine(
         spec.topology,
-        starts={one.name: max(1, one.min_instances) if one.starts is None else one.starts for one in spec.operators},
+        starts={**starts, **(sizes or {})},
         now=clock.now,
         report_every_s=every_s,
         lost_after_s=max(LOST_AFTER_S, MISSED_REPORTS * every_s),
+        term=term,
     )
 
 
@@ -50,9 +52,11 @@ class Job:
     - ``further``: what else is told of the job's state
     - ``guards``: have the last word on every decision, such as those of a group's quotas
     - ``hear``: is told of decisions and events
+    - ``term``: in which the service leads that looks after it, where several share its journal: nothing is carried out
+      then that could not be journalled
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per part of a job
         self,
         spec: JobSpec,
         journal: Journal,
@@ -63,11 +67,13 @@ class Job:
         further: Callable[[], Mapping[str, JSON]] = dict,
         guards: Sequence[Guard] = (),
         hear: Heard = _nobody,
+        term: int | None = None,
     ) -> None:
         self.spec = spec
         self.clock = clock
         self.journal = HeardJournal(journal, hear)
-        self.engine = engine or mailbox_of(spec, clock)
+        self.engine = engine or mailbox_of(spec, clock, journal.last_sizes(spec.name), term or 0)
+        self._is_shared = term is not None
         self._seen_engine = over(self.engine)
         self._further = further
         self._guards = tuple(guards)
@@ -102,6 +108,7 @@ class Job:
             journal=self.journal,
             mode=spec.mode,
             shadows=spec.make_shadows(),
+            requires_journal=self._is_shared,
         )
         loop.guards = Guards((*loop.guards, *self._guards))
         loop.chores.append(self._note_agents)
@@ -158,6 +165,14 @@ class Job:
     def require_operator(self, name: str) -> None:
         if name not in self.operators:
             raise UnknownNameError("operator", name, self.operators)
+
+    def abandon(self) -> None:
+        """Let go of it without a word, as somebody who may not write any more. Twice is fine."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self.engine.close()
+                self.journal.close()
 
     def close(self, why: str = "the service ends") -> None:
         """Save what was learned and let go of the agents, whose jobs keep their sizes. Twice is fine."""

@@ -1,14 +1,17 @@
 """Steps all jobs, each at its time, on one thread: a thousand jobs need no thousand threads.
 
-A step that took too long is not made up for: the next one of the job comes at its regular time. New jobs are spread
-over their interval, so that not all of them decide at once.
+A step that took too long is not made up for: the next one of the job comes at its regular time. Those times are told
+by the clock and the job's name alone, spread over its interval: not all jobs decide at once, and a service that takes a
+job over from another goes on in its rhythm, with no step made twice.
 """
 
 from __future__ import annotations
 
 import heapq
 import logging
+import math
 import threading
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,8 +23,6 @@ logger = logging.getLogger("headgate")
 
 LONGEST_WAIT_S = 1.0
 """So often it looks whether it may decide."""
-_GOLDEN = 0.6180339887498949
-"""Multiples of it fill an interval evenly, however many there are."""
 
 
 @dataclass(slots=True)
@@ -30,8 +31,18 @@ class _Due:
     at_s: Instant
 
 
+def next_step_s(job: str, interval_s: float, now: Instant) -> Instant:
+    """When a job is to be stepped next, after now.
+
+    >>> next_step_s("clicks", 10.0, 1000.0) - next_step_s("clicks", 10.0, 990.0)
+    10.0
+    """
+    phase_s = interval_s * zlib.crc32(job.encode()) / 2**32
+    return phase_s + interval_s * (math.floor((now - phase_s) / interval_s) + 1)
+
+
 class Scheduler:
-    """``may_decide`` is asked before each round: a service that is not the leader keeps still."""
+    """``may_decide`` is asked before each step: a service that is not the leader keeps still."""
 
     def __init__(self, clock: Clock, may_decide: Callable[[], bool] = lambda: True) -> None:
         self._clock = clock
@@ -39,7 +50,6 @@ class Scheduler:
         self._lock = threading.Lock()
         self._due: dict[str, _Due] = {}
         self._heap: list[tuple[Instant, int, str]] = []
-        self._added = 0
         self._count = 0
         """Tells those apart that are due at the same moment."""
         self._stop = threading.Event()
@@ -51,9 +61,7 @@ class Scheduler:
     def add(self, job: Job) -> None:
         """Step a job from now on; one of the same name is stepped no more."""
         with self._lock:
-            first_s = self._clock.now() + job.spec.interval_s * (self._added * _GOLDEN % 1.0)
-            self._added += 1
-            self._put(job, first_s)
+            self._put(job, next_step_s(job.name, job.spec.interval_s, self._clock.now()))
 
     def remove(self, name: str) -> None:
         with self._lock:
@@ -67,10 +75,8 @@ class Scheduler:
     def step(self) -> int:
         """Step every job that is due; gives how many there were."""
         self.rounds += 1
-        if not self._may_decide():
-            return 0
         stepped = 0
-        while (job := self._next_due()) is not None:
+        while self._may_decide() and (job := self._next_due()) is not None:
             self._tick(job)
             stepped += 1
         return stepped

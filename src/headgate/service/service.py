@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 
 from headgate.core.errors import JournalError
@@ -12,7 +13,9 @@ from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
 from headgate.service.fleet import Fleet
 from headgate.service.hub import Hub
 from headgate.service.jobs import Job
+from headgate.service.lease import fence
 from headgate.service.scheduler import Scheduler
+from headgate.service.standby import Standby
 from headgate.service.store import Store
 
 
@@ -27,16 +30,49 @@ class Service:
     'no-data'
     """
 
-    def __init__(self, config: ServiceConfig, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, config: ServiceConfig, store: Store, clock: Clock | None = None, *, leads: bool = True) -> None:
         self.config = config
         self.store = store
         self.clock = clock or SystemClock()
         self.hub = Hub()
         self.fleet = Fleet()
-        self.scheduler = Scheduler(self.clock)
+        self.standby: Standby | None = None
+        """Says who leads, where several services share a store."""
+        self.scheduler = Scheduler(self.clock, lambda: self.leads)
         self.started_s = self.clock.now()
-        for spec in config.jobs:
-            self.take_on(self.made(spec))
+        self._term: int | None = None
+        if leads:
+            for spec in config.jobs:
+                self.take_on(self.made(spec))
+
+    @property
+    def leads(self) -> bool:
+        """Whether it may decide, and answer agents."""
+        return self.standby is None or self.standby.leads
+
+    @property
+    def leader_url(self) -> str:
+        """Where the service is that leads in place of this one; empty where it leads, or nobody knows."""
+        return "" if self.standby is None else self.standby.leader_url
+
+    def lead(self, token: int, goes_on: Callable[[], bool]) -> None:
+        """Take on all jobs from what the journal knows, in a term that everything is written under."""
+        self.store.fence = fence(token)
+        self._term = token
+        for spec in self.config.jobs:
+            if not goes_on():
+                return
+            job = self.made(spec)
+            self.take_on(job)
+            job.loop.note("leader-changed", f"another service looks after {spec.name}, in term {token}")
+
+    def step_down(self) -> None:
+        """Let go of all jobs and write nothing more: another leads."""
+        for job in self.fleet:
+            self.scheduler.remove(job.name)
+            self.fleet.remove(job.name)
+            job.abandon()
+        self.store.fence, self._term = None, None
 
     @property
     def access(self) -> AccessRules:
@@ -48,7 +84,7 @@ class Service:
         def hear(entry: Decision | Event) -> None:
             self.tell(spec.name, entry)
 
-        return Job(spec, self.store.journal_of(spec.name), self.clock, hear=hear)
+        return Job(spec, self.store.journal_of(spec.name), self.clock, hear=hear, term=self._term)
 
     def take_on(self, job: Job) -> None:
         """Look after a job from now on."""
@@ -78,7 +114,9 @@ class Service:
         return ""
 
     def run(self) -> None:
-        """Step all jobs, each at its time, on a thread."""
+        """Step all jobs, each at its time, on a thread; where several share a store, while this one leads."""
+        if self.standby is not None:
+            self.standby.start()
         self.scheduler.start()
 
     def close(self) -> None:
@@ -87,6 +125,8 @@ class Service:
         self.hub.close()
         for job in self.fleet:
             job.close()
+        if self.standby is not None:
+            self.standby.stop()
         self.store.close()
 
     def __enter__(self) -> Service:
