@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headgate._version import __version__
 
 if TYPE_CHECKING:
+    from headgate.agent.join import join
     from headgate.core.errors import HeadgateError
     from headgate.core.objective import (
         By,
@@ -46,6 +47,7 @@ __all__ = [
     "ThroughputSlo",
     "__version__",
     "autoscale",
+    "join",
     "parse_objective",
     "run",
 ]
@@ -66,6 +68,7 @@ _HOMES = {
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
+    "join": "headgate.agent.join",
     "parse_objective": "headgate.core.objective",
     "run": "headgate.runtime.managed.run",
 }

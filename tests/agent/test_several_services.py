@@ -6,18 +6,25 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
 from headgate.agent.http import HttpController, service_urls
 from headgate.core.errors import ControllerAwayError, InputError, NotLeadingError
+from headgate.core.objective import parse_objective
 from headgate.core.types import Instances
 from headgate.engines.agents import Report
 from headgate.local.machine import LOOPBACK, free_ports
+from headgate.service.api import make_api
+from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.server import LoopbackServer
+from headgate.service.service import Service
+from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope
-from tests.service.services import Served, served
+from headgate.testing.clock import FakeClock
 
 SECRET = "s" * 40
+CLICKS = JobSpec("clicks", (OperatorSpec("count"),), parse_objective("latency p95 < 10s"))
 REPORT = Report("an-agent", Instances(1, 1, 1))
 
 
@@ -25,17 +32,19 @@ class Services:
     """Services that answer for real, of which the test says who leads."""
 
     def __init__(self, stack: ExitStack, count: int) -> None:
-        self.all: list[Served] = [stack.enter_context(served()) for _ in range(count)]
+        self.clock = FakeClock(1.7e9)
+        config = ServiceConfig((CLICKS,), "sqlite://")
+        self.all = [stack.enter_context(Service(config, open_store("sqlite://"), self.clock)) for _ in range(count)]
         for one in self.all:
-            one.service.store.tokens.add(SECRET, "agents", {Scope.AGENT})
-        self.urls = [stack.enter_context(LoopbackServer(one.app)).url for one in self.all]
+            one.store.tokens.add(SECRET, "agents", {Scope.AGENT, Scope.READ})
+        self.urls = [stack.enter_context(LoopbackServer(make_api(one))).url for one in self.all]
 
     def let_lead(self, leader: int | None, *, told: str | None = None) -> None:
         """Have one lead, and the others say so, or something else."""
         url = told if told is not None else "" if leader is None else self.urls[leader]
         for number, one in enumerate(self.all):
             standby = SimpleNamespace(leads=number == leader, leader_url=url, is_alive=True, stop=lambda: None)
-            one.service.standby = standby  # type: ignore[assignment]  # all that is asked of it
+            one.standby = standby  # type: ignore[assignment]  # all that is asked of it
 
     def heard(self, controller: HttpController) -> list[int]:
         """Which of them took in a report that is sent now."""
@@ -43,9 +52,9 @@ class Services:
         controller.report("count", REPORT)
         return [number for number, one in enumerate(self.all) if self._count(one) != before[number]]
 
-    def _count(self, one: Served) -> float | None:
-        one.clock.advance(1.0)
-        return one.service.fleet.job("clicks").engine.heard["count"]
+    def _count(self, one: Service) -> float | None:
+        self.clock.advance(1.0)
+        return one.fleet.job("clicks").engine.heard["count"]
 
 
 @pytest.fixture
@@ -97,8 +106,7 @@ def test_what_is_no_address_is_refused_with_an_example(given: str | list[str]) -
 
 def test_who_stands_by_says_so_where_its_health_is_asked_for(three: Services) -> None:
     three.let_lead(0)
-    client = three.all[1].client("reader")
-    answer = client.get("/v1/jobs")
+    answer = httpx.get(f"{three.urls[1]}/v1/jobs")
     assert (answer.status_code, answer.headers["Headgate-Leader"]) == (421, three.urls[0])
     assert answer.text == f"this service stands by; {three.urls[0]} leads."
-    assert client.get("/readyz").status_code == 503
+    assert httpx.get(f"{three.urls[1]}/readyz").status_code == 503

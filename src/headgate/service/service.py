@@ -72,7 +72,8 @@ class Service:
             self.scheduler.remove(job.name)
             self.fleet.remove(job.name)
             job.abandon()
-        self.store.fence, self._term = None, None
+        # The fence stays: what is still under way from when it led is refused.
+        self._term = None
 
     @property
     def access(self) -> AccessRules:

@@ -49,7 +49,8 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> Fas
     for part in (reports, jobs, readings, decisions, policies, events, health):
         api.include_router(part.router(service))
     gate: Any = Gate
+    api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)
+    # Outermost: a service that stands by has nothing to keep from anybody, and need not look up who asks.
     leader_only: Any = LeaderOnly
     api.add_middleware(leader_only, service=service)
-    api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)
     return api

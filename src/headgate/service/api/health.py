@@ -21,7 +21,7 @@ def router(service: Service) -> APIRouter:
     @made.get("/readyz", summary="Whether it can be asked", responses=_responses("It cannot be asked yet."))
     def readyz() -> Response:
         """503 while it cannot answer agents: before it runs, when its store is away, and while another leads."""
-        return _told(problem_of(service) or service.store_problem() or standing_by(service))
+        return _told(problem_of(service) or standing_by(service) or service.store_problem())
 
     return made
 
