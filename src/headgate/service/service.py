@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from headgate.core.errors import JournalError
+from headgate.core.errors import InputError, JournalError
 from headgate.core.types import Decision, Event
 from headgate.journal.codec import decision_to_dict, event_to_dict
 from headgate.runtime.clock import Clock, SystemClock
+from headgate.service.changed import changed, require_usable
 from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
 from headgate.service.fleet import Fleet
 from headgate.service.hub import Hub
 from headgate.service.jobs import Job
 from headgate.service.lease import fence
+from headgate.service.operations import Operations
 from headgate.service.scheduler import Scheduler
 from headgate.service.standby import Standby
 from headgate.service.store import Store
+from headgate.service.store.changes import Change
+
+logger = logging.getLogger("headgate")
 
 
 class Service:
@@ -24,6 +30,7 @@ class Service:
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.service.config import OperatorSpec
+    >>> from headgate.service.store import open_store
     >>> spec = JobSpec("clicks", (OperatorSpec("count"),), parse_objective("latency p95 < 10s"))
     >>> with Service(ServiceConfig((spec,)), open_store("sqlite://")) as service:
     ...     service.fleet.job("clicks").tick().verdicts["count"].code
@@ -32,6 +39,8 @@ class Service:
 
     def __init__(self, config: ServiceConfig, store: Store, clock: Clock | None = None, *, leads: bool = True) -> None:
         self.config = config
+        self.config_problem = ""
+        """What is wrong with the newest form of its file, where the one before is still in force."""
         self.store = store
         self.clock = clock or SystemClock()
         self.hub = Hub()
@@ -39,6 +48,7 @@ class Service:
         self.standby: Standby | None = None
         """Says who leads, where several services share a store."""
         self.scheduler = Scheduler(self.clock, lambda: self.leads)
+        self.operations = Operations(self)
         self.started_s = self.clock.now()
         self._term: int | None = None
         if leads:
@@ -49,6 +59,11 @@ class Service:
     def leads(self) -> bool:
         """Whether it may decide, and answer agents."""
         return self.standby is None or self.standby.leads
+
+    @property
+    def is_between(self) -> bool:
+        """Whether it has the lease and may not act: jobs are being taken on, or the lease could not be renewed."""
+        return self.standby is not None and self.standby.token is not None and not self.standby.leads
 
     @property
     def leader_url(self) -> str:
@@ -85,7 +100,21 @@ class Service:
         def hear(entry: Decision | Event) -> None:
             self.tell(spec.name, entry)
 
-        return Job(spec, self.store.journal_of(spec.name), self.clock, hear=hear, term=self._term)
+        changes = self._usable(spec, self.store.changes.of(spec.name))
+        return Job(spec, self.store.journal_of(spec.name), self.clock, hear=hear, changes=changes, term=self._term)
+
+    @staticmethod
+    def _usable(spec: JobSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
+        """The changes that still fit a job: its file may have been written anew since."""
+        kept: tuple[Change, ...] = ()
+        for change in changes:
+            try:
+                require_usable(changed(spec, (*kept, change)))
+            except InputError as error:
+                logger.warning("a change of %s to job %s no longer fits: %s", change.kind, spec.name, error)
+                continue
+            kept = (*kept, change)
+        return kept
 
     def take_on(self, job: Job) -> None:
         """Look after a job from now on."""
