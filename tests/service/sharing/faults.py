@@ -100,7 +100,7 @@ class Sharing:
     def await_settled(self, within_s: float = 180.0) -> None:
         until_s = time.monotonic() + within_s
         while not self.jobs.settled:
-            sizes = [(job.name, job.size, job.load) for job in self.jobs.all]
+            sizes = [(job.name, job.size, job.load) for job in self.jobs.all if not job.is_settled]
             assert time.monotonic() < until_s, f"not settled after {within_s:g} s: {sizes}"
             time.sleep(0.1)
 

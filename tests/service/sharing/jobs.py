@@ -18,6 +18,8 @@ from headgate.engines.agents import Reply, Report
 from tests.service.sharing.spawner import MOST, TARGET, job_name
 
 START_SIZE = 2
+TOLERANCE = 0.1
+"""The policy's own."""
 
 
 @dataclass
@@ -94,6 +96,12 @@ class LoadedJob:
 
     # ------------------------------------------------------------------------------------------------- what is judged
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the policy has no reason to change it."""
+        ratio = min(1.0, self.load / self.size) / TARGET
+        return self.size == needed_by(self.load) or abs(ratio - 1) <= TOLERANCE
+
     def wrong_changes(self, memory_s: float) -> list[tuple[float, int, int]]:
         """Changes away from every size that the load asked for within some time before them."""
         return [change for change in self.changes if not self._is_right(*change, memory_s)]
@@ -165,4 +173,4 @@ class Jobs:
 
     @property
     def settled(self) -> bool:
-        return all(job.size == needed_by(job.load) for job in self.all)
+        return all(job.is_settled for job in self.all)
