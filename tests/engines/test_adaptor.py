@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
-import httpx
 import pytest
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError
@@ -20,36 +15,13 @@ from headgate.core.types import Decision, Outcome, Verdict
 from headgate.engines.adaptor import AdaptorEngine
 from headgate.local.machine import LOOPBACK, free_ports
 from headgate.testing import ContractViolation, check_adaptor
-
-EXAMPLE = Path(__file__).parents[2] / "examples/twenty_lines_engine.py"
-STARTS_WITHIN_S = 60.0
-
-
-@contextmanager
-def example() -> Iterator[str]:
-    (port,) = free_ports(1)
-    url = f"http://{LOOPBACK}:{port}"
-    process = subprocess.Popen([sys.executable, str(EXAMPLE), str(port)])
-    try:
-        until_s = time.monotonic() + STARTS_WITHIN_S
-        while True:
-            try:
-                httpx.get(f"{url}/observe")
-                break
-            except httpx.TransportError:
-                assert process.poll() is None, "the example ended"
-                assert time.monotonic() < until_s, "the example does not answer"
-                time.sleep(0.05)
-        yield url
-    finally:
-        process.kill()
-        process.wait()
+from tests.engines.adaptors import EXAMPLE, running_example
 
 
 def test_the_twenty_lines_of_the_guide_keep_the_contract() -> None:
     lines = [line for line in EXAMPLE.read_text().splitlines() if line.strip()]
     assert len(lines) <= 20
-    with example() as url:
+    with running_example() as url:
         check_adaptor(url)
 
 

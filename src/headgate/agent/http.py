@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from urllib.parse import quote
 
+from headgate.client.client import trusting
 from headgate.core.errors import ControllerAwayError, InputError, NotLeadingError, SupersededError
 from headgate.core.extras import needing
 from headgate.core.types import Instant
@@ -22,11 +23,17 @@ class HttpController:
 
     Of several (a sequence, or one text with commas) the one that leads is found, and found again when it changes: a
     service that stands by says who leads. Nobody is asked who was not named here, for the token would go there.
-    ``token`` is the proof that it may report.
+    ``token`` is the proof that it may report; ``certificate`` a file with the one to trust, where not everybody does.
     """
 
     def __init__(
-        self, service: str | Sequence[str], token: str, job: str, *, now: Callable[[], Instant] = time.time
+        self,
+        service: str | Sequence[str],
+        token: str,
+        job: str,
+        *,
+        certificate: str | None = None,
+        now: Callable[[], Instant] = time.time,
     ) -> None:
         with needing("an agent"):
             import httpx
@@ -35,7 +42,8 @@ class HttpController:
         self._url = self._urls[0]
         self._operators = f"/v1/jobs/{quote(job, safe='')}/operators"
         self._now = now
-        self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers={"Authorization": f"Bearer {token}"})
+        headers = {"Authorization": f"Bearer {token}"}
+        self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers=headers, verify=trusting(certificate))
 
     def report(self, operator: str, report: Report) -> Reply:
         """Deliver a report to whoever leads, beginning with the one that did last; each is asked once."""

@@ -26,6 +26,7 @@ def join(  # noqa: PLR0913 - one keyword per thing that a user may say
     operator: str,
     token: str,
     job: str | None = None,
+    certificate: str | None = None,
     fallback: str | PolicyMaker | None = None,
     objective: str | Objective | None = None,
     executors: tuple[int, int] | None = None,
@@ -39,6 +40,7 @@ def join(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``service``: its address; of several that share a database all are given, and the one that leads is found
     - ``token``: the proof that it may report, made by ``headgate token``
     - ``job``: the name by which the service knows the job; the application's name where not given
+    - ``certificate``: a file with the certificate of the service to trust, where it is not one that everybody does
     - ``fallback``: a policy that decides, by ``objective`` and within ``executors``, when nobody has answered for
       ``fallback_after``; without one the application keeps its size while the service is away
     - ``late_after_s``: records whose result comes later than this are counted
@@ -51,7 +53,7 @@ def join(  # noqa: PLR0913 - one keyword per thing that a user may say
     after_s = parse_duration_s(fallback_after)
     from headgate.engines.spark import SparkEngine, application_name
 
-    controller = HttpController(service, token, job or application_name(spark))
+    controller = HttpController(service, token, job or application_name(spark), certificate=certificate)
     engine = SparkEngine(spark, take_over=True, drain_timeout_s=drain_timeout_s, late_after_s=late_after_s)
     own = None if policy is None else Fallback(policy, engine, after_s=after_s)
     return RunningAgent(Agent(engine, operator, controller, own), engine, watcher).start()

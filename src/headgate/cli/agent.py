@@ -9,23 +9,21 @@ from typing import Annotated
 import typer
 
 from headgate.cli.common import say
-from headgate.core.errors import InputError, cause_of
+from headgate.cli.service_options import CertificateOption, TokenFileOption, read_token
+from headgate.core.errors import InputError
 
-TOKEN_VARIABLE = "HEADGATE_TOKEN"
 
-
-def agent(
+def agent(  # noqa: PLR0913 - one option per thing that a user may say
     adaptor: Annotated[str, typer.Argument(metavar="ADAPTOR", help="The adaptor's address.", show_default=False)],
+    *,
     service: Annotated[
         str,
         typer.Option(metavar="URL", help="The service's address; of several that share a database, all, with commas."),
     ],
     job: Annotated[str, typer.Option(metavar="NAME", help="The job, as the service knows it.")],
     operator: Annotated[str, typer.Option(metavar="NAME", help="The operator of it that the adaptor stands for.")],
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help=f"The file with the token; ${TOKEN_VARIABLE} otherwise.", show_default=False),
-    ] = None,
+    token_file: TokenFileOption = None,
+    certificate: CertificateOption = None,
     fallback: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +57,8 @@ def agent(
     from headgate.engines.adaptor import AdaptorEngine
 
     policy = None if fallback is None else fallback_policy(fallback, objective, instances)
-    controller = HttpController(service, _token(token_file), job)
+    trusted = None if certificate is None else str(certificate)
+    controller = HttpController(service, _token(token_file), job, certificate=trusted)
     engine = AdaptorEngine(adaptor)
     engine.observe()  # What is wrong with the address is told now, and not again and again.
     own = None if policy is None else Fallback(policy, engine)
@@ -72,11 +71,9 @@ def agent(
 
 
 def _token(file: Path | None) -> str:
-    try:
-        token = os.environ.get(TOKEN_VARIABLE, "") if file is None else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"token file {file} cannot be read: {cause_of(error)}.") from error
-    if not token.strip():
-        where = f"${TOKEN_VARIABLE} is not set" if file is None else f"token file {file} is empty"
-        raise InputError(f"there is no token: {where}; give one by --token-file or ${TOKEN_VARIABLE}.")
-    return token.strip()
+    from headgate.client.client import TOKEN_VARIABLE
+
+    token = os.environ.get(TOKEN_VARIABLE, "").strip() if file is None else read_token(file)
+    if not token:
+        raise InputError(f"there is no token: give a file of it by --token-file, or set {TOKEN_VARIABLE}.")
+    return token

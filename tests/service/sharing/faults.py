@@ -6,7 +6,6 @@ import itertools
 import math
 import signal
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from headgate.core.types import Decision, Role
 from headgate.journal.postgres import PostgresJournal
 from headgate.local.machine import LOOPBACK, free_ports
 from headgate.service.lease import Leader
+from headgate.service.scheduler import phase_of
 from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope
 from tests.postgres import PostgresServer
@@ -218,7 +218,7 @@ def judged(shared: Sharing) -> Judged:
 
 
 def _doubled(job: str, decided: list[Decision], interval_s: float) -> Iterator[str]:
-    phase_s = interval_s * zlib.crc32(job.encode()) / 2**32
+    phase_s = phase_of(job, interval_s)
     slots = [math.floor((one.at_s - phase_s) / interval_s) for one in decided]
     for (one, slot), (other, next_slot) in itertools.pairwise(zip(decided, slots, strict=True)):
         if slot == next_slot:
