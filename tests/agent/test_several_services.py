@@ -43,7 +43,9 @@ class Services:
         """Have one lead, and the others say so, or something else."""
         url = told if told is not None else "" if leader is None else self.urls[leader]
         for number, one in enumerate(self.all):
-            standby = SimpleNamespace(leads=number == leader, leader_url=url, is_alive=True, stop=lambda: None)
+            standby = SimpleNamespace(
+                leads=number == leader, token=None, leader_url=url, is_alive=True, stop=lambda: None
+            )
             one.standby = standby  # type: ignore[assignment]  # all that is asked of it
 
     def heard(self, controller: HttpController) -> list[int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from sqlalchemy import REAL, BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy.types import TypeEngine
 
 FORMAT = 2
 """The version of the tables and of what is in them; to be raised when an older Headgate could not read them."""
 
 # In SQLite these hold eight bytes by their short names, and only an INTEGER numbers its rows by itself.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
-_SECONDS = Double().with_variant(REAL(), "sqlite")
+_SECONDS: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")
 
 metadata = MetaData()
 

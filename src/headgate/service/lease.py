@@ -26,6 +26,8 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    cast,
+    extract,
     func,
     insert,
     literal,
@@ -171,7 +173,7 @@ def make_lease_table(engine: Engine) -> None:
             connection.execute(insert(lease).values(name=_NAME, token=0, holder="", url="", until_s=0.0))
 
 
-POSTGRES_NOW: ColumnElement[float] = func.extract("epoch", func.clock_timestamp())
+POSTGRES_NOW: ColumnElement[float] = cast(extract("epoch", func.clock_timestamp()), Double)
 """The clock of PostgreSQL; not that of its transaction, which stands still."""
 SQLITE_NOW: ColumnElement[float] = (func.julianday("now") - 2440587.5) * 86400.0
 

@@ -17,7 +17,7 @@ from headgate.service.hub import Hub
 from headgate.service.jobs import Job
 from headgate.service.lease import fence
 from headgate.service.operations import Operations
-from headgate.service.scheduler import Scheduler
+from headgate.service.scheduler import Scheduler, next_step_s
 from headgate.service.standby import Standby
 from headgate.service.store import Store
 from headgate.service.store.changes import Change
@@ -44,7 +44,7 @@ class Service:
         self.store = store
         self.clock = clock or SystemClock()
         self.hub = Hub()
-        self.fleet = Fleet()
+        self.fleet = Fleet(lambda name: self.is_between and any(job.name == name for job in self.config.jobs))
         self.standby: Standby | None = None
         """Says who leads, where several services share a store."""
         self.scheduler = Scheduler(self.clock, lambda: self.leads)
@@ -62,8 +62,8 @@ class Service:
 
     @property
     def is_between(self) -> bool:
-        """Whether it has the lease and may not act: jobs are being taken on, or the lease could not be renewed."""
-        return self.standby is not None and self.standby.token is not None and not self.standby.leads
+        """Whether it has the lease and can't act for all jobs: some are being taken on, or it could not be renewed."""
+        return self.standby is not None and self.standby.token is not None and not self.standby.is_complete
 
     @property
     def leader_url(self) -> str:
@@ -74,7 +74,9 @@ class Service:
         """Take on all jobs from what the journal knows, in a term that everything is written under."""
         self.store.fence = fence(token)
         self._term = token
-        for spec in self.config.jobs:
+        now = self.clock.now()
+        # One after the other, and each is decided on as soon as it is there: those come first whose time does.
+        for spec in sorted(self.config.jobs, key=lambda one: next_step_s(one.name, one.interval_s, now)):
             if not goes_on():
                 return
             job = self.made(spec)

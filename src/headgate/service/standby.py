@@ -44,7 +44,7 @@ class Standby:
         self._service = service
         self._now = now
         self._term: Term | None = None
-        self._is_ready = False
+        self._is_complete = False
         """Whether all jobs were taken on."""
         self._taking_on: threading.Thread | None = None
         self._failed: Term | None = None
@@ -58,8 +58,14 @@ class Standby:
 
     @property
     def leads(self) -> bool:
-        """Whether this service may decide, and answer agents, at this moment."""
-        return self._is_ready and self._holds()
+        """Whether this service may decide, and answer agents, at this moment; on those jobs that were taken on."""
+        term = self._term
+        return term is not None and term.holds(self._now())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it leads, and all jobs were taken on."""
+        return self._is_complete and self.leads
 
     @property
     def leader_url(self) -> str:
@@ -79,10 +85,6 @@ class Standby:
     def problem(self) -> str:
         """Why the lease can't be looked at; empty where it can."""
         return self._problem
-
-    def _holds(self) -> bool:
-        term = self._term
-        return term is not None and term.holds(self._now())
 
     # ------------------------------------------------------------------------------------------------------- its life
 
@@ -147,7 +149,7 @@ class Standby:
             logger.exception("this service cannot take on its jobs in term %d", term.token)
             self._failed = term
         else:
-            self._is_ready = goes_on()
+            self._is_complete = goes_on()
 
     def _go_on(self, term: Term) -> None:
         if self._failed is not None and self._failed.token == term.token:
@@ -167,8 +169,8 @@ class Standby:
         self._service.step_down()
 
     def _await_taking_on(self) -> None:
-        self._is_ready = False
+        self._is_complete = False
         if self._taking_on is not None:
             self._taking_on.join()
             self._taking_on = None
-        self._is_ready = False
+        self._is_complete = False

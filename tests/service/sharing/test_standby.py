@@ -73,7 +73,7 @@ class Rivals:
 
     def await_leading(self, number: int) -> None:
         until_s = time.monotonic() + 10
-        while not self.standbys[number].leads:
+        while not self.standbys[number].is_complete:
             assert time.monotonic() < until_s, "it does not lead"
             time.sleep(0.001)
 
@@ -124,11 +124,12 @@ def test_without_its_database_a_leader_stops_in_time_and_goes_on_afterwards(riva
     assert rivals.led[0].told == ["leads 1"], "its jobs are as they were"
 
 
-def test_it_leads_only_when_all_jobs_are_taken_on_and_gives_up_when_it_is_deposed_before(rivals: Rivals) -> None:
+def test_it_leads_while_it_takes_on_jobs_and_gives_up_when_it_is_deposed_meanwhile(rivals: Rivals) -> None:
     rivals.led[0].may_finish.clear()
     rivals.pass_time(0, 0)
     assert rivals.standbys[0].token == 1
-    assert not rivals.standbys[0].leads
+    assert rivals.standbys[0].leads
+    assert not rivals.standbys[0].is_complete
     rivals.pass_time(LASTS_S, 1)
     rivals.await_leading(1)
     threading.Timer(0.05, rivals.led[0].may_finish.set).start()
