@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, event, func, select
+from sqlalchemy.exc import DBAPIError
 
 from headgate.core.errors import DeposedError
-from headgate.journal.postgres_engine import postgres_engine
+from headgate.journal.postgres_engine import IDLE_WITHIN_S, postgres_engine
 from headgate.service.lease import Lease, Term, database_now, fence, make_lease_table
 from headgate.testing import FakeClock
 
@@ -231,6 +233,20 @@ def test_whoever_takes_the_lease_waits_for_a_write_that_was_let_through(database
         assert second.acquire() is not None
         with pytest.raises(DeposedError, match="token 1"), engine.begin() as connection:
             fence(term.token)(connection)
+
+
+def test_a_leader_that_is_cut_off_within_a_write_does_not_keep_others_from_leading(database_url: str) -> None:
+    with opened(database_url) as engine, opened(database_url) as other:
+        term = Lease(engine.begin, "first", "", database_now=database_now(engine), lasts_s=0.0).acquire()
+        assert term is not None
+        with engine.connect() as cut_off:
+            fence(term.token)(cut_off)
+            asked_s = time.monotonic()
+            second = Lease(within(other, wait_s=60), "second", "", database_now=database_now(other))
+            assert second.acquire() is not None
+            assert time.monotonic() - asked_s >= IDLE_WITHIN_S / 2, "it waited for the write, until that was given up"
+            with pytest.raises(DBAPIError):
+                cut_off.execute(select(1))
 
 
 def within(engine: Engine, wait_s: float) -> Callable[[], AbstractContextManager[Connection]]:

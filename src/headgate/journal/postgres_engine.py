@@ -11,6 +11,18 @@ from headgate.core.extras import needing
 SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 CONNECT_WITHIN_S = 5
 MOST_CONNECTIONS = 10
+IDLE_WITHIN_S = 5
+"""A transaction whose client is silent for so long is undone by the server: one that is cut off must hold no locks."""
+_CONNECTING = {
+    "connect_timeout": CONNECT_WITHIN_S,
+    "application_name": "headgate",
+    "options": f"-c idle_in_transaction_session_timeout={IDLE_WITHIN_S}s",
+    # A server that is cut off is noticed within seconds, and not when the kernel gives up.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 10_000,
+}
 
 
 def is_postgres(where: object) -> bool:
@@ -45,7 +57,7 @@ def postgres_engine(url: str, most_connections: int = MOST_CONNECTIONS) -> Engin
         pool_pre_ping=True,
         pool_size=most_connections,
         max_overflow=0,
-        connect_args={"connect_timeout": CONNECT_WITHIN_S, "application_name": "headgate"},
+        connect_args=_CONNECTING,
     )
 
 
