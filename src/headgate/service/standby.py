@@ -144,9 +144,10 @@ class Standby:
             self._service.lead(term.token, goes_on)
         except DeposedError as error:
             logger.warning("term %d ended while jobs were taken on: %s", term.token, error)
-        except Exception:
+        except Exception as error:
             # Without its jobs it must not keep others from leading: it steps down when it looks next.
-            logger.exception("this service cannot take on its jobs in term %d", term.token)
+            is_known = isinstance(error, HeadgateError)
+            logger.error("jobs cannot be taken on in term %d: %s", term.token, error, exc_info=not is_known)
             self._failed = term
         else:
             self._is_complete = goes_on()
