@@ -14,7 +14,7 @@ import httpx
 from headgate.local.machine import LOOPBACK, free_ports
 
 EXAMPLE = Path(__file__).parents[2] / "examples/twenty_lines_engine.py"
-STARTS_WITHIN_S = 60.0
+STARTS_WITHIN_S = 120.0
 
 
 @contextmanager

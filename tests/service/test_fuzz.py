@@ -23,7 +23,7 @@ from headgate.service.store.tokens import Scope
 from headgate.testing.clock import FakeClock
 from tests.service.services import CLICKS, START_S
 
-EXAMPLES = 15
+EXAMPLES = 10
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 _clock = FakeClock(START_S)
