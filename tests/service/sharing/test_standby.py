@@ -71,6 +71,9 @@ class Rivals:
         for number in steps:
             self.standbys[number].step()
 
+    def leads(self, number: int) -> bool:
+        return self.standbys[number].leads
+
     def await_leading(self, number: int) -> None:
         until_s = time.monotonic() + 10
         while not self.standbys[number].is_complete:
@@ -102,7 +105,7 @@ def test_a_leader_that_is_gone_is_followed_when_its_lease_has_ended(rivals: Riva
     assert rivals.led[1].told == []
     rivals.pass_time(0.1, 1)
     rivals.await_leading(1)
-    assert not rivals.standbys[0].leads, "by its own clock, though it has not looked since"
+    assert not rivals.leads(0), "by its own clock, though it has not looked since"
     rivals.pass_time(0, 0)
     assert rivals.led[0].told == ["leads 1", "steps down"]
     assert rivals.led[1].told == ["leads 2"]
@@ -113,13 +116,13 @@ def test_without_its_database_a_leader_stops_in_time_and_goes_on_afterwards(riva
     rivals.await_leading(0)
     rivals.is_away = True
     rivals.pass_time(LASTS_S - 0.1, 0, 1)
-    assert rivals.standbys[0].leads
+    assert rivals.leads(0)
     rivals.pass_time(0.1, 0, 1)
-    assert not rivals.standbys[0].leads
+    assert not rivals.leads(0)
     assert "away" in rivals.standbys[0].problem
     rivals.is_away = False
     rivals.pass_time(0, 0)
-    assert rivals.standbys[0].leads
+    assert rivals.leads(0)
     assert rivals.standbys[0].problem == ""
     assert rivals.led[0].told == ["leads 1"], "its jobs are as they were"
 
@@ -128,14 +131,14 @@ def test_it_leads_while_it_takes_on_jobs_and_gives_up_when_it_is_deposed_meanwhi
     rivals.led[0].may_finish.clear()
     rivals.pass_time(0, 0)
     assert rivals.standbys[0].token == 1
-    assert rivals.standbys[0].leads
+    assert rivals.leads(0)
     assert not rivals.standbys[0].is_complete
     rivals.pass_time(LASTS_S, 1)
     rivals.await_leading(1)
     threading.Timer(0.05, rivals.led[0].may_finish.set).start()
     rivals.pass_time(0, 0)
     assert rivals.led[0].told == ["gives up 1", "steps down"]
-    assert not rivals.standbys[0].leads
+    assert not rivals.leads(0)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), DeposedError("another service leads.")])
@@ -150,7 +153,7 @@ def test_who_cannot_take_on_the_jobs_does_not_keep_others_from_leading(rivals: R
     else:
         rivals.pass_time(LASTS_S, 1)
     rivals.await_leading(1)
-    assert not rivals.standbys[0].leads
+    assert not rivals.leads(0)
 
 
 def test_a_leader_that_stops_lets_another_lead_at_once(rivals: Rivals) -> None:
