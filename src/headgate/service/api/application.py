@@ -14,7 +14,7 @@ from headgate.service.access.callers import Callers
 from headgate.service.access.gate import Gate
 from headgate.service.access.leader_only import LeaderOnly
 from headgate.service.api import about, decisions, events, health, jobs, policies, readings, reports, steering, targets
-from headgate.service.api.answers import tell_errors
+from headgate.service.api.answers import document, tell_errors
 from headgate.service.config.model import ServiceConfig
 from headgate.service.service import Service
 from headgate.service.sharing import service_of
@@ -48,6 +48,7 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> Fas
     tell_errors(api)
     for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health):
         api.include_router(part.router(service))
+    document(api)
     gate: Any = Gate
     api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)
     # Outermost: a service that stands by has nothing to keep from anybody, and need not look up who asks.
