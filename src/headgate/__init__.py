@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headgate._version import __version__
 
 if TYPE_CHECKING:
+    from headgate.agent.join import join
     from headgate.client.client import Client
     from headgate.core.errors import HeadgateError
     from headgate.core.objective import (
@@ -50,6 +51,7 @@ __all__ = [
     "__version__",
     "autoscale",
     "autoscale_engine",
+    "join",
     "parse_objective",
     "run",
 ]
@@ -72,6 +74,7 @@ _HOMES = {
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
     "autoscale_engine": "headgate.runtime.autoscale_engine",
+    "join": "headgate.agent.join",
     "parse_objective": "headgate.core.objective",
     "run": "headgate.runtime.managed.run",
 }

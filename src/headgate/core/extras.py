@@ -16,6 +16,7 @@ EXTRA_OF = {
     "optuna": "lab",
     "pandas": "spark",
     "plotly": "reports",
+    "psycopg": "postgres",
     "psutil": "spark",
     "py4j": "spark",
     "pyarrow": "spark",
