@@ -16,7 +16,7 @@ from functools import partial
 
 from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
-from headgate.core.guarded import Guards
+from headgate.core.guarded import Guards, guarded
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
@@ -86,6 +86,8 @@ class ControlLoop:
         self.shadow_watchers: list[ShadowWatcher] = []
         self.chores: list[Callable[[], None]] = []
         """Is done before each tick: looking whether a rule file has changed."""
+        self.shared_guards: list[Guard] = []
+        """What jobs that share a cluster leave each other: asked last, whatever the policy, and never for shadows."""
         self._collector = MetricCollector(engine, metrics)
         self._subscribe(policy)
         self._next: tuple[AnyPolicy, Guards, str] | None = None
@@ -183,6 +185,8 @@ class ControlLoop:
     def _decide(self, now: Instant) -> Decision:
         try:
             decision = self._resumed(step(self.policy, self.guards, now, self.history))
+            if self.mode is Mode.ACT:
+                decision = guarded(self.shared_guards, self.history, decision)
             events = _take_events(self.policy)
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
