@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headgate.runtime.managed.backoff import Restarts
     from headgate.runtime.managed.managed_run import ManagedRun
     from headgate.runtime.managed.run import run
+    from headgate.runtime.prometheus import Prometheus
 
 __all__ = [
     "Autoscaler",
@@ -41,6 +42,7 @@ __all__ = [
     "ManagedRun",
     "Objective",
     "Plan",
+    "Prometheus",
     "Restarts",
     "SlowShareSlo",
     "ThroughputSlo",
@@ -62,6 +64,7 @@ _HOMES = {
     "ManagedRun": "headgate.runtime.managed.managed_run",
     "Objective": "headgate.core.objective",
     "Plan": "headgate.core.query_plan",
+    "Prometheus": "headgate.runtime.prometheus",
     "Restarts": "headgate.runtime.managed.backoff",
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from headgate.core.pacing import Pace, Pacer, Urgency
 from headgate.core.quota_ledger import EVERYWHERE, NO_LIMIT, Ledger
@@ -35,6 +36,12 @@ class Limits:
 
     def ledger(self) -> Ledger:
         return Ledger({EVERYWHERE: self.cluster, **{group.name: group.quota for group in self.groups}})
+
+
+class Arbitration(Protocol):
+    """Whoever says what a job may have."""
+
+    def ask(self, now: Instant, demand: Demand) -> Grant: ...
 
 
 class Arbiter:

@@ -16,6 +16,7 @@ EXTRA_OF = {
     "optuna": "lab",
     "pandas": "spark",
     "plotly": "reports",
+    "prometheus_client": "metrics",
     "psutil": "spark",
     "py4j": "spark",
     "pyarrow": "spark",

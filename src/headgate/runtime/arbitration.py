@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from headgate.core.arbiter import Arbiter
+from headgate.core.arbiter import Arbitration
 from headgate.core.objective import Objective
 from headgate.core.quota_ledger import ANY_NEED
 from headgate.core.quotas import Demand, Need
@@ -20,7 +20,7 @@ class Arbitrated:
     """Asks an arbiter for each operator of one job; comes after all other guards."""
 
     name = "quota"
-    arbiter: Arbiter
+    arbiter: Arbitration
     job: str
     objective: Objective
     group: str = ""

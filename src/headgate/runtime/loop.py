@@ -53,6 +53,9 @@ Watcher = Callable[[Observation | None, Decision | None], None]
 ShadowWatcher = Callable[[Decision, Sequence[Decision]], None]
 """Is shown what was decided, and what each shadow would have."""
 
+EventWatcher = Callable[[Event], None]
+"""Is told what happened to the loop itself."""
+
 
 class ControlLoop:
     """Owns the history and makes one cycle at a time."""
@@ -84,6 +87,7 @@ class ControlLoop:
         """Decide on the same window, and are journalled."""
         self.watchers: list[Watcher] = []
         self.shadow_watchers: list[ShadowWatcher] = []
+        self.event_watchers: list[EventWatcher] = []
         self.chores: list[Callable[[], None]] = []
         """Is done before each tick: looking whether a rule file has changed."""
         self.shared_guards: list[Guard] = []
@@ -162,6 +166,8 @@ class ControlLoop:
 
     def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))
+        for watcher in self.event_watchers:
+            _tell(watcher, event)
 
     def _observe(self, now: Instant) -> Observation | None:
         try:
