@@ -13,7 +13,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP := 127.0.0.1
 unexport SPARK_HOME PYTHONHOME PYTHONPATH
 
-.PHONY: help setup demo test lint types imports test-fast test-live soak docs bench format clean
+.PHONY: help setup setup-tests demo test lint types imports test-fast test-live soak docs bench format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,7 +40,10 @@ imports: setup ## Check that imports point one way
 	@echo "== imports: import-linter"
 	@.venv/bin/lint-imports --no-logo
 
-test-fast: setup ## Run the tests that need neither a cluster nor a browser
+setup-tests:
+	@scripts/setup tests
+
+test-fast: setup-tests ## Run the tests that need neither a cluster nor a browser
 	@echo "== test-fast: pytest, two at a time"
 	@$(RUN) pytest -q -n 2 -m "not live and not browser and not soak"
 
@@ -48,7 +51,7 @@ test-live: setup ## Run the tests that need a cluster or a browser
 	@echo "== test-live: pytest on real Spark, one at a time"
 	@$(RUN) pytest -q -n 0 -m "(live or browser) and not soak"
 
-soak: setup ## Run the longer proofs on real Spark, which make test leaves out
+soak: setup-tests ## Run the longer proofs on real Spark, which make test leaves out
 	@echo "== soak: pytest on real Spark, one at a time"
 	@$(RUN) pytest -v -n 0 -m soak --durations=0
 

@@ -127,7 +127,7 @@ class Arbiter:
             pacer.forget(demand.key)
             return grant
         urgency = Urgency(
-            self._priorities.get(demand.group, 0),
+            demand.priority_in(self._priorities),
             grows=grant.instances > demand.current or grant.is_short,
             budget_left=demand.budget_left,
         )

@@ -21,7 +21,7 @@ search 2 gives-way - 2 of 6: it gives way to orders (10 % of its budget left): g
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -79,6 +79,8 @@ class Demand:
     """The share of the error budget that is left, below 0 where the objective is broken; ``None``: not known yet,
     which counts as all of it."""
     group: str = ""
+    priority: int | None = None
+    """Its own, in place of that of its group."""
     allowed: tuple[int, ...] | None = None
     """The only sizes that are possible, rising; ``None``: any."""
     yielding: bool = False
@@ -102,6 +104,10 @@ class Demand:
         """Less comes first."""
         left = 1.0 if self.budget_left is None else self.budget_left
         return left + (STICKINESS if self.yielding else 0.0)
+
+    def priority_in(self, groups: Mapping[str, int]) -> int:
+        """Its priority, given those of the groups."""
+        return groups.get(self.group, 0) if self.priority is None else self.priority
 
     def possible(self, most: int) -> int:
         """The largest size that is possible and not above this."""
@@ -163,8 +169,8 @@ def arbitrate(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: 
     return _phased(shares, ledger)
 
 
-def _precedence(demand: Demand, priorities: dict[str, int]) -> tuple[float, float, Key]:
-    return -priorities.get(demand.group, 0), demand.rank, demand.key
+def _precedence(demand: Demand, priorities: Mapping[str, int]) -> tuple[float, float, Key]:
+    return -demand.priority_in(priorities), demand.rank, demand.key
 
 
 def _grow(share: _Share, wanted: int, ledger: Ledger) -> None:

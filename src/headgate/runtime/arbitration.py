@@ -24,6 +24,8 @@ class Arbitrated:
     job: str
     objective: Objective
     group: str = ""
+    priority: int | None = None
+    """Its own, in place of that of its group."""
     needs: Mapping[str, Need] = field(default_factory=dict)
     """What an instance of each operator takes beside its price, which the objective or the topology has."""
 
@@ -44,6 +46,7 @@ class Arbitrated:
             need=self._need(name, topology),
             budget_left=None if budget is None else 1.0 - budget.spent,
             group=self.group,
+            priority=self.priority,
             allowed=topology.sizing_of(name).allowed,
         )
         grant = self.arbiter.ask(now, demand)
