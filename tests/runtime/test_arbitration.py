@@ -24,7 +24,7 @@ def job(name: str, load: str, arbiter: Arbiter, mode: Mode = Mode.ACT) -> tuple[
     engine = SimulatedEngine(QueueNetwork(parse_workload(load), 10.0, late_after_s=10.0))
     policy = policy_with_files("reactive", Context(OBJECTIVE, engine.topology(), 0))
     loop = wire(engine, policy, engine, engine_name="simulated", job=name, journal=MemoryJournal(), mode=mode)
-    loop.shared_guards.append(Arbitrated(arbiter, name, OBJECTIVE, "g", {"job": Need(cores=2)}))
+    loop.shared_guards.append(Arbitrated(arbiter, name, OBJECTIVE, "g", needs={"job": Need(cores=2)}))
     return engine, loop
 
 

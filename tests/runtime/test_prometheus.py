@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -87,7 +88,7 @@ def test_what_is_no_answer_is_told(body: bytes, told: str) -> None:
         ({"query": "x", "every": "0s"}, "every '0s' is not allowed; it must be above 0"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_at_once(arguments: dict[str, str], told: str) -> None:
+def test_what_cannot_be_asked_is_refused_at_once(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         Prometheus(**arguments)
 

@@ -11,6 +11,7 @@ from headgate.cli.application import application
 from headgate.cli.cluster import cluster
 from headgate.cli.completion import completion
 from headgate.cli.demo import demo
+from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
 from headgate.cli.interrupts import keep_interrupts
 from headgate.cli.kafka import kafka
@@ -70,6 +71,7 @@ app.command()(load)
 app.add_typer(application, name="app")
 app.add_typer(pipeline, name="pipeline")
 app.add_typer(lab, name="lab")
+app.command()(doctor)
 app.command()(completion)
 app.command("version")(print_version)
 
