@@ -115,7 +115,7 @@ class Client:
         return found
 
     def listen(self, job: str | None = None, *, since: int | None = None) -> Iterator[tuple[str, dict[str, JSON]]]:
-        """What is new, as it happens: its kind (``decision``, ``event``, ``change``) and what is told. It does not end."""
+        """What is new, as it happens and without an end: its kind (decision, event or change) and what is told."""
         asked = {name: value for name, value in (("job", job), ("since", since)) if value is not None}
         kind = ""
         with (

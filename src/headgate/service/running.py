@@ -1,0 +1,24 @@
+"""A service that runs: its store, its jobs, the thread that steps them, and the server that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headgate.service.api import make_api
+from headgate.service.config import ServiceConfig
+from headgate.service.reload import ConfigWatch
+from headgate.service.server import Server
+from headgate.service.service import Service
+from headgate.service.store import open_store
+
+
+@contextmanager
+def serving(config: ServiceConfig) -> Iterator[str]:
+    """Runs a service inside the block; gives where it answers."""
+    store = open_store(config.store, retention=config.retention)
+    with Service(config, store) as service:
+        service.scheduler.chores.append(ConfigWatch(service))
+        with Server(make_api(service), config.port, config.host, config.tls) as server:
+            service.run()
+            yield server.url
