@@ -60,6 +60,10 @@ class Arbiter:
         self._pacer = None if limits.pace is None else Pacer(limits.pace)
         self._recount()
 
+    def expect(self, demand: Demand) -> None:
+        """Count an operator that has not asked yet: others must not grow into what it has."""
+        self._put(self._demands.get(demand.key), demand)
+
     def forget(self, job: str) -> None:
         """A job that is no longer there takes nothing."""
         for key in [key for key in self._demands if key.job == job]:

@@ -21,4 +21,5 @@ def serving(config: ServiceConfig) -> Iterator[str]:
         service.scheduler.chores.append(ConfigWatch(service))
         with Server(make_api(service), config.port, config.host, config.tls) as server:
             service.run()
-            yield server.url
+            with service.figures.sent():
+                yield server.url

@@ -20,6 +20,7 @@ logger = logging.getLogger("headgate")
 
 LONGEST_WAIT_S = 1.0
 """So often it looks whether it may decide."""
+Ticked = Callable[[Job, Instant, Instant, Instant], None]
 _GOLDEN = 0.6180339887498949
 """Multiples of it fill an interval evenly, however many there are."""
 
@@ -47,6 +48,8 @@ class Scheduler:
         self.late_s = 0.0
         """How late the newest step was."""
         self.rounds = 0
+        self.ticked: list[Ticked] = []
+        """Is told of each step when it was due, began and ended."""
         self.chores: list[Callable[[], None]] = []
         """Is done about once a second: looking whether a file has changed."""
 
@@ -75,7 +78,10 @@ class Scheduler:
             return 0
         stepped = 0
         while (job := self._next_due()) is not None:
+            began_s = self._clock.now()
             self._try(job.tick, f"job {job.name}")
+            for told in self.ticked:
+                told(job, began_s - self.late_s, began_s, self._clock.now())
             stepped += 1
         return stepped
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headgate._version import __version__
 from headgate.core.errors import InputError
-from headgate.runtime.exposition.families import FAMILIES
+from headgate.runtime.exposition.families import ALL_FAMILIES, FAMILIES
 from headgate.runtime.exposition.registry import Exposition
 from tests.runtime.exposition.told_job import INTERVAL_S, ToldJob
 
@@ -40,7 +40,7 @@ def value(found: Told, name: str, **labels: str) -> float:
     return found[name, tuple(sorted(labels.items()))]
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", ALL_FAMILIES, ids=lambda family: family.name)
 def test_names_follow_the_conventions(family: object) -> None:
     name, kind, text = family.name, family.kind, family.help  # type: ignore[attr-defined]
     assert re.fullmatch(r"headgate_[a-z0-9_]+", name)

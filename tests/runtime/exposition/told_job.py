@@ -26,7 +26,8 @@ class ToldJob:
         policy = policy_with_files("reactive", Context(OBJECTIVE, self.engine.topology(), 0))
         self.journal = SqliteJournal(folder / f"{name}.db")
         self.loop = wire(self.engine, policy, self.engine, engine_name="simulated", job=name, journal=self.journal)
-        self.figures = JobFigures(self.loop, INTERVAL_S, journal=self.journal.path)
+        self.figures = JobFigures(name, lambda: INTERVAL_S, journal=self.journal.path)
+        self.figures.attach(self.loop)
         self._due_s = 0.0
 
     def step(self, count: int = 1) -> None:

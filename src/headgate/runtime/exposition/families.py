@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 OPERATOR = ("job", "operator")
+_OF_QUOTA = ("group", "resource")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,17 @@ FAMILIES = (
     Family("headgate_journal_failed", "gauge", "1 once entries are missing from the journal", ("job",)),
     Family("headgate_journal_size_bytes", "gauge", "size of the journal's file", ("job",)),
 )
-"""Every metric, in the order in which they are told."""
+"""Every metric of a job, in the order in which they are told."""
 
-BY_NAME = {family.name: family for family in FAMILIES}
+SERVICE_FAMILIES = (
+    Family("headgate_agent_up", "gauge", "1 while the agent of an operator is heard of"),
+    Family("headgate_jobs", "gauge", "jobs that the service looks after", ()),
+    Family("headgate_jobs_short", "gauge", "operators that get less than they want, for want of quota", ()),
+    Family("headgate_jobs_waiting", "gauge", "operators that wait for their turn to change their size", ()),
+    Family("headgate_quota_limit", "gauge", "what a group may have; of the whole cluster: group empty", _OF_QUOTA),
+    Family("headgate_quota_used", "gauge", "what the jobs of a group have, leaving instances included", _OF_QUOTA),
+    Family("headgate_file_refused", "gauge", "1 while the newest form of the service's file is not in force", ()),
+)
+"""What a service tells beside the metrics of its jobs."""
+
+ALL_FAMILIES = (*FAMILIES, *SERVICE_FAMILIES)

@@ -26,13 +26,21 @@ def never_paused() -> Mapping[str, bool]:
 
 
 class JobFigures:
-    """Watches a loop; whoever drives the loop tells when it was due, began and ended (``ticked``)."""
+    """Watches the loop of a job; whoever drives the loop tells when it was due, began and ended (``ticked``).
+
+    A job that is given another loop goes on counting: ``attach`` is called again.
+    """
 
     def __init__(
-        self, loop: ControlLoop, interval_s: float, *, journal: Path | None = None, paused: Paused = never_paused
+        self,
+        job: str,
+        interval_s: Callable[[], float],
+        *,
+        journal: Path | None = None,
+        paused: Paused = never_paused,
     ) -> None:
-        self.job = loop.job
-        self._loop = loop
+        self.job = job
+        self._loop: ControlLoop | None = None
         self._interval_s = interval_s
         self._journal = journal
         self._paused = paused
@@ -45,6 +53,10 @@ class JobFigures:
         self._samples: dict[str, Sample] = {}
         self._of_objective: list[Reading] = []
         self._lock = threading.Lock()
+
+    def attach(self, loop: ControlLoop) -> None:
+        """Watch a loop from now on."""
+        self._loop = loop
         loop.watchers.append(self.saw)
         loop.event_watchers.append(self.noted)
 
@@ -107,12 +119,13 @@ class JobFigures:
         for operator, sample in samples.items():
             yield from self._of_sample(operator, sample)
         yield from of_objective
+        loop = self._loop
         of_loop: tuple[tuple[str, float | None], ...] = (
-            ("headgate_acting", float(self._loop.mode is Mode.ACT)),
+            ("headgate_acting", None if loop is None else float(loop.mode is Mode.ACT)),
             ("headgate_loop_lateness_seconds", lateness_s),
-            ("headgate_loop_interval_seconds", self._interval_s),
+            ("headgate_loop_interval_seconds", self._interval_s()),
             ("headgate_last_tick_timestamp_seconds", ended_s),
-            ("headgate_journal_failed", float(self._loop.journal_fault is not None)),
+            ("headgate_journal_failed", None if loop is None else float(loop.journal_fault is not None)),
             ("headgate_journal_size_bytes", _size_bytes(self._journal)),
         )
         yield from (Reading(name, (self.job,), value) for name, value in of_loop if value is not None)
@@ -140,6 +153,8 @@ class JobFigures:
                 yield Reading(name, (self.job, operator), float(value))
 
     def _objective_readings(self) -> Iterator[Reading]:
+        if self._loop is None:
+            return
         history = self._loop.history
         for operator in history.operators:
             budget = history.budget(operator)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from headgate._version import __version__
 from headgate.core.types import Decision
-from headgate.runtime.exposition.families import FAMILIES, Family, Reading
+from headgate.runtime.exposition.families import ALL_FAMILIES, Family, Reading
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions
@@ -54,7 +54,7 @@ class Telemetry:
         if self._metrics is None:
             return
         meter = self._metrics.get_meter("headgate", __version__)
-        for family in FAMILIES:
+        for family in ALL_FAMILIES:
             make = meter.create_observable_counter if family.kind == "counter" else meter.create_observable_gauge
             make(family.name, [_measured(family, readings)], family.unit, family.help)
 

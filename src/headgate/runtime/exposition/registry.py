@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from headgate._version import __version__
 from headgate.core.errors import InputError, cause_of
 from headgate.core.extras import needing
-from headgate.runtime.exposition.families import FAMILIES, Reading
+from headgate.runtime.exposition.families import ALL_FAMILIES, Reading
 from headgate.runtime.exposition.job_figures import JobFigures
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class Exposition:
-    """Gives the figures of jobs that may come and go; made once per process."""
+    """Gives the figures of jobs that may come and go, and ``further`` ones; made once per process."""
 
-    def __init__(self) -> None:
+    def __init__(self, further: Callable[[], Iterable[Reading]] = tuple) -> None:
         with needing("metrics for Prometheus"):
             from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
         self._jobs: dict[str, JobFigures] = {}
+        self._further = further
         self._registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
@@ -46,6 +47,7 @@ class Exposition:
         yield Reading("headgate_build_info", (__version__, platform.python_version()), 1.0)
         for figures in list(self._jobs.values()):
             yield from figures.readings()
+        yield from self._further()
 
     def collect(self) -> Iterable[Metric]:
         """What Prometheus' own library asks for."""
@@ -55,7 +57,7 @@ class Exposition:
             family.name: (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
                 family.name, family.help, labels=family.labels
             )
-            for family in FAMILIES
+            for family in ALL_FAMILIES
         }
         for reading in self.readings():
             made[reading.family].add_metric(reading.labels, reading.value)

@@ -26,7 +26,8 @@ class Telling:
         telemetry = open_telemetry()
         if port is None and telemetry is None:
             return
-        figures = self._figures = JobFigures(loop, interval_s, journal=journal)
+        figures = self._figures = JobFigures(loop.job, lambda: interval_s, journal=journal)
+        figures.attach(loop)
         if port is not None:
             from headgate.runtime.exposition.registry import Exposition
 
