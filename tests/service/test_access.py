@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+
 import pytest
 
 from headgate.service.access.callers import COOKIE, csrf_of
 from headgate.service.config.model import AccessRules
+from headgate.service.store.tokens import Scope
 from tests.service.services import Served, served
 
 PAUSE = "/v1/jobs/clicks/pause"
@@ -13,7 +16,7 @@ REPORTS = "/v1/jobs/clicks/operators/count/reports"
 
 
 @pytest.fixture(scope="module")
-def here() -> Served:
+def here() -> Iterator[Served]:
     with served() as found:
         yield found
 
@@ -69,7 +72,7 @@ def test_a_revoked_token_is_refused_within_seconds() -> None:
 def test_a_token_ends_when_its_time_is_over() -> None:
     with served() as here:
         here.service.store.tokens.revoke("reader")
-        here.tokens["reader"] = here.service.store.tokens.make("reader", {"read"}, 60.0)  # type: ignore[arg-type]
+        here.tokens["reader"] = here.service.store.tokens.make("reader", {Scope.READ}, 60.0)
         client = here.client("reader", address="10.0.0.7")
         assert client.get("/v1/jobs").status_code == 200
         here.clock.advance(61.0)
@@ -129,7 +132,7 @@ def test_who_asks_too_often_is_told_so_and_others_are_not() -> None:
 def test_what_is_too_long_is_refused_also_when_it_does_not_say_so(here: Served) -> None:
     assert here.client("agent").post(REPORTS, content="x" * 1_000_001).status_code == 413
 
-    async def parts():  # type: ignore[no-untyped-def]  # an endless stream of bytes
+    async def parts() -> AsyncIterator[bytes]:
         for _ in range(20):
             yield b"x" * 100_000
 

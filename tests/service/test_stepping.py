@@ -117,3 +117,17 @@ def test_a_changed_file_is_taken_up_and_a_wrong_one_is_told_of(tmp_path: Path) -
         assert service.fleet.job("clicks").operators == ("sum",)
         told = [entry.after for entry in service.store.audit.entries()]
         assert told[0] == {"added": ["words"], "changed": ["clicks"], "gone": []}
+
+
+def test_a_changed_file_of_rules_is_taken_up_too(tmp_path: Path) -> None:
+    path, rules, clock = tmp_path / "headgate.yaml", tmp_path / "rules.yaml", FakeClock(START_S)
+    rules.write_text("version: 1\nconstraints: [{name: few, at_most: 3}]\n")
+    path.write_text(FILE.replace("sqlite://", "sqlite:///headgate.db") + "    constraints: rules.yaml\n")
+    config = read_config(path)
+    with Service(config, open_store(config.store, now=clock.now), clock) as service:
+        watch = ConfigWatch(service)
+        rules.write_text("version: 1\nconstraints: [{name: none at all, forbid: any scaling}]\n")
+        watch()
+        assert [one.name for one in service.fleet.job("clicks").spec.constraints] == ["none at all"]
+        watch()
+        assert len(service.store.audit.entries()) == 1

@@ -11,6 +11,7 @@ import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
 from headgate.core.extras import require
+from headgate.core.types import JSON
 
 if TYPE_CHECKING:
     from headgate.service.store import Store
@@ -65,7 +66,7 @@ def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: JsonOpt
     check_target(json_file)
     with _store(config) as store:
         now_s = store.now()
-        found = [
+        found: list[dict[str, JSON]] = [
             {
                 "name": one.name,
                 "scopes": sorted(map(str, one.scopes)),

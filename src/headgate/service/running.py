@@ -17,9 +17,9 @@ from headgate.service.store import open_store
 def serving(config: ServiceConfig) -> Iterator[str]:
     """Runs a service inside the block; gives where it answers."""
     store = open_store(config.store, retention=config.retention)
-    with Service(config, store) as service:
-        service.scheduler.chores.append(ConfigWatch(service))
-        with Server(make_api(service), config.port, config.host, config.tls) as server:
-            service.run()
-            with service.figures.sent():
-                yield server.url
+    service = Service(config, store)
+    service.scheduler.chores.append(ConfigWatch(service))
+    # The server ends last: it waits for those who listen to events, whom the service lets go of.
+    with Server(make_api(service), config.port, config.host, config.tls) as server, service, service.figures.sent():
+        service.run()
+        yield server.url

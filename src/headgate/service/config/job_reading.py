@@ -51,6 +51,7 @@ class JobReading(FieldReader):
         self._path = path
         self._prometheus = ANY_QUERY
         """Where metrics of jobs come from."""
+        self._further_files: list[Path] = []
 
     def _by_name(self, fields: Fields, key: str, what: str, read: Callable[[str, Node], T | None]) -> dict[str, T]:
         """What stands under a key by name, each read by itself."""
@@ -76,6 +77,7 @@ class JobReading(FieldReader):
         path = self._path.parent / str(text)
         if not path.is_file():
             raise InputError(f"found {str(text)!r}, expected a file; there is none at {path}.")
+        self._further_files.append(path)
         return path
 
     def _job(self, name: str, node: Node, groups: list[str]) -> JobSpec | None:

@@ -139,11 +139,13 @@ class ServiceConfig:
     access: AccessRules = AccessRules()
     retention: Mapping[str, object] = field(default_factory=dict)
     groups: tuple[Quota, ...] = ()
+    file: Path | None = None
+    further_files: tuple[Path, ...] = ()
+    """What else was read for it: rules and constraints."""
     cluster: ClusterQuota = NO_LIMIT
     """What all jobs together may have."""
     pace: Pace | None = None
     """How many jobs may change their size at once."""
-    file: Path | None = None
 
     def job(self, name: str) -> JobSpec:
         return next(job for job in self.jobs if job.name == name)

@@ -70,7 +70,10 @@ class _Reader(JobReading):
             self._made(fields["retention"][1], lambda: make_settings(Retention, "retention", retention))
         if self._problems:
             raise RuleErrors(self._source, self._problems)
-        return ServiceConfig(jobs, store, host, port, tls, access, retention, groups, cluster, pace, self._path)
+        return ServiceConfig(
+            jobs, store, host, port, tls, access, retention, groups, self._path, tuple(self._further_files),
+            cluster=cluster, pace=pace,
+        )  # fmt: skip
 
     def _store(self, text: str) -> str:
         """A file of SQLite is seen from the folder of this one."""
