@@ -33,6 +33,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 LISTED = {
+    "docs/guides/quotas.md output 1": "tests/core/test_quotas.py and the doctest of core/quotas.py hold these sentences",
     "docs/guides/load.md output 1": "what a broker took on the machine where it was written",
     "docs/guides/load.md output 2": "the same",
     "docs/guides/own-policy.md output 1": "a list of files; the test of the package reads them",
@@ -153,6 +154,9 @@ def unchecked(arguments: list[str]) -> None:
 
 
 CHECKS: dict[str, Callable[[list[str]], None]] = {
+    "docker": unchecked,
+    "helm": unchecked,
+    "kubectl": unchecked,
     "headgate": check_headgate,
     "make": check_make,
     "npm": unchecked,
@@ -237,6 +241,10 @@ def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> Non
 
             (files / "steps.py").write_text("def parse(spark, plan): ...\n")
             assert len(read_pipeline(file, ["grep"]).jobs) == 2
+        case "docs/guides/quotas.md":
+            from headgate.service.config import read_config
+
+            assert [group.name for group in read_config(file).groups] == ["orders", "reports"]
         case "docs/guides/rules.md":
             if block.number == 1:
                 run(["rules", "check", str(file)])
