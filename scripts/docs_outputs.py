@@ -2,7 +2,8 @@
 
 ``<!-- output: COMMANDS -->`` asks for what the last of some commands prints, which are run one after the other in an
 empty folder; ``;`` stands between them, and ``headgate`` before each is left out. They must print the same each time.
-``<!-- metrics -->`` is the table of metrics, ``<!-- exposition -->`` that of Prometheus', ``<!-- scenarios: START -->`` that of the scenarios whose names begin so.
+``<!-- metrics -->`` is the table of metrics, ``<!-- exposition -->`` that of Prometheus' names, and
+``<!-- scenarios: START -->`` that of the scenarios whose names begin so.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 LISTED = {
-    "docs/guides/quotas.md output 1": "tests/core/test_quotas.py and the doctest of core/quotas.py hold these sentences",
+    "docs/guides/quotas.md output 1": "tests/core/test_quotas.py holds these sentences",
     "docs/guides/load.md output 1": "what a broker took on the machine where it was written",
     "docs/guides/load.md output 2": "the same",
     "docs/guides/own-policy.md output 1": "a list of files; the test of the package reads them",

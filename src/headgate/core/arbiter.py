@@ -34,6 +34,13 @@ class Limits:
     cluster: Quota = NO_LIMIT
     pace: Pace | None = None
 
+    @property
+    def is_set(self) -> bool:
+        """Whether anything is limited at all."""
+        return self.pace is not None or any(
+            one.is_set for one in (self.cluster, *(group.quota for group in self.groups))
+        )
+
     def ledger(self) -> Ledger:
         return Ledger({EVERYWHERE: self.cluster, **{group.name: group.quota for group in self.groups}})
 

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from headgate.core.errors import InputError
 
@@ -19,6 +20,8 @@ EVERYWHERE = ""
 """The name under which the quota of the whole cluster is kept."""
 ROUNDING = 1e-9
 """Sums of prices are not exact in binary; who asks for just what is left must get it."""
+Place: TypeAlias = tuple[str, int]
+"""A limit: whose it is, and of what."""
 _WORDS = ("instances", "cores", "GB of memory", "of money per hour")
 
 
@@ -84,40 +87,44 @@ class Ledger:
             if limit is not None
         }
         self._taken = dict.fromkeys(self._limits, 0.0)
+        self._counted: dict[tuple[str, Need], tuple[tuple[Place, float], ...]] = {}
+        """What an instance takes of which limits; asked for each of a thousand operators, and the same for most."""
 
     def emptied(self) -> Ledger:
         return Ledger(self._quotas)
 
-    def places(self, group: str, need: Need) -> Iterator[tuple[str, int]]:
-        """The limits that an instance of a group counts for."""
-        amounts = need.amounts
-        for scope in (EVERYWHERE, group) if group else (EVERYWHERE,):
-            for index, amount in enumerate(amounts):
-                if amount > 0 and (scope, index) in self._limits:
-                    yield scope, index
+    def counted(self, group: str, need: Need) -> tuple[tuple[Place, float], ...]:
+        """The limits that an instance of a group counts for, and what it takes of each."""
+        found = self._counted.get((group, need))
+        if found is None:
+            found = self._counted[group, need] = tuple(
+                ((scope, index), amount)
+                for scope in ((EVERYWHERE, group) if group else (EVERYWHERE,))
+                for index, amount in enumerate(need.amounts)
+                if amount > 0 and (scope, index) in self._limits
+            )
+        return found
 
-    def room(self, group: str, need: Need) -> tuple[float, tuple[str, int] | None]:
+    def room(self, group: str, need: Need) -> tuple[float, Place | None]:
         """For how many more instances there is room, and which limit leaves no more than that."""
         least, tightest = math.inf, None
-        amounts = need.amounts
-        for place in self.places(group, need):
+        for place, amount in self.counted(group, need):
             limit = self._limits[place]
-            left = limit - self._taken[place] + ROUNDING * max(1.0, limit)
-            if left / amounts[place[1]] < least:
-                least, tightest = left / amounts[place[1]], place
+            left = (limit - self._taken[place] + ROUNDING * max(1.0, limit)) / amount
+            if left < least:
+                least, tightest = left, place
         return max(0.0, least), tightest
 
     def take(self, group: str, need: Need, instances: int) -> None:
-        amounts = need.amounts
-        for place in self.places(group, need):
-            self._taken[place] += amounts[place[1]] * instances
+        for place, amount in self.counted(group, need):
+            self._taken[place] += amount * instances
 
     @property
     def is_exceeded(self) -> bool:
         """Whether more is taken than there is of anything."""
         return any(self._taken[place] > limit + ROUNDING * max(1.0, limit) for place, limit in self._limits.items())
 
-    def usage(self) -> dict[tuple[str, int], tuple[float, float]]:
+    def usage(self) -> dict[Place, tuple[float, float]]:
         """What is taken of every limit, and the limit."""
         return {place: (self._taken[place], limit) for place, limit in self._limits.items()}
 

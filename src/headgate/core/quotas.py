@@ -164,7 +164,7 @@ def arbitrate(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: 
             ahead = beneficiaries.get(share.limit, [])
             share.ahead, share.further = tuple(ahead[:NAMED]), max(0, len(ahead) - NAMED)
         if share.granted > share.demand.floor:
-            for place in ledger.places(share.demand.group, share.demand.need):
+            for place, _ in ledger.counted(share.demand.group, share.demand.need):
                 beneficiaries.setdefault(place, []).append(share.demand)
     return _phased(shares, ledger)
 
@@ -231,4 +231,5 @@ def _left(demand: Demand) -> str:
 
 def still_yielding(demand: Demand, grant: Grant | None) -> Demand:
     """The same demand, with whether it gave way the last time."""
-    return replace(demand, yielding=grant is not None and grant.code in ("gives-way", "below-minimum"))
+    yielding = grant is not None and grant.code in ("gives-way", "below-minimum")
+    return demand if yielding is demand.yielding else replace(demand, yielding=yielding)

@@ -57,6 +57,10 @@ class SharedArbiter:
                 self._arbiter.change(limits)
 
     @property
+    def is_limiting(self) -> bool:
+        return self._arbiter.limits.is_set
+
+    @property
     def waiting(self) -> int:
         with self._lock:
             return self._arbiter.waiting
@@ -83,7 +87,9 @@ class JobQuota:
     def __call__(self, window: Window, decision: Decision) -> Decision:
         spec = self._spec()
         asked = Arbitrated(self._arbiter, spec.name, spec.objective, spec.group or "", spec.priority, needs_of(spec))
-        return asked(window, decision)
+        decided = asked(window, decision)
+        # It is asked in any case: limits may come tomorrow. Where there are none, there is nothing to be said of them.
+        return decided if self._arbiter.is_limiting else decision
 
     def attach(self, loop: ControlLoop) -> None:
         """Have what a job asked for forgotten when it only recommends: others scale it then."""
