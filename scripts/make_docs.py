@@ -289,13 +289,19 @@ def draw_demeter(path: Path) -> None:
     figure, panels = _pyplot().subplots(
         len(apps), 1, sharex=True, squeeze=False, figsize=(8, 4.4), layout="constrained"
     )
-    styles = (("#94a3b8", "-"), ("#2563eb", "--"), ("#0f766e", "-"), ("#0f766e", ":"))
     for panel, app in zip(panels.flat, apps, strict=True):
-        own = [line for line in lines if line["app"] == app]
-        for line, (colour, style) in zip(own, styles, strict=False):
+        ours = iter(("-", ":", "-."))
+        for line in (line for line in lines if line["app"] == app):
+            colour, style = "#0f766e", "-"
+            if "measured" in line["who"]:
+                colour = "#94a3b8"
+            elif "HPA" in line["who"]:
+                colour, style = "#2563eb", "--"
+            else:
+                style = next(ours)
             panel.plot(*zip(*line["line"], strict=True), color=colour, linestyle=style, linewidth=1, label=line["who"])
         panel.set_ylabel(f"TaskManagers, {app}")
-    panels.flat[0].legend(frameon=False)
+        panel.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)
     panels.flat[-1].set_xlabel("hours")
     _save(figure, panels.flat, path)
 

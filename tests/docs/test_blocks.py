@@ -250,6 +250,12 @@ def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> Non
                 run(["rules", "check", str(file)])
             else:
                 assert YAML(typ="safe").load(block.text)["constraints"]
+        case "docs/guides/service.md":
+            from headgate.service.config import read_config
+
+            for name in ("service.pem", "service.key"):
+                (files / name).touch()
+            assert "words" in [job.name for job in read_config(file).jobs]
         case "docs/guides/tune.md":
             assert read_settings(file).policy == "threshold"
         case "docs/objectives.md":

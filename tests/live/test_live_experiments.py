@@ -1,7 +1,13 @@
-"""The documents' experiments on real Spark: a short one of their kind, and the applications' throughput."""
+"""The documents' experiments on real Spark: a short one of their kind, and the applications' throughput.
+
+Each has a process of its own: a process has one session at a time, and these end theirs.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,13 +23,22 @@ from tests.lab.watching import Watched
 RULES = """\
 version: 1
 rules:
-  - {name: busy, scale_out: job, by: 1, when: [{metric: input_rate, above: 100, for_at_least: 4s}]}
+  - {name: busy, scale_out: job, by: 1, never_above: 2, when: [{metric: input_rate, above: 100, for_at_least: 4s}]}
   - {name: idle, scale_in: job, by: 1, never_below: 1, when: [{metric: input_rate, below: 60, for_at_least: 4s}]}
 """
 
 
+def alone(work: Callable[[Path], None], folder: Path) -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pool.submit(work, folder).result()
+
+
 @pytest.mark.soak
 def test_an_application_follows_its_load_and_its_results_are_exact(tmp_path: Path) -> None:
+    alone(_follow, tmp_path)
+
+
+def _follow(folder: Path) -> None:
     live = Live(
         application="click-fraud",
         policy="rules",
@@ -42,13 +57,17 @@ def test_an_application_follows_its_load_and_its_results_are_exact(tmp_path: Pat
     assert row["changes"] >= 2
     assert told == sorted(told)
     assert told[-1] == 1.0
-    report = tmp_path / "live.html"
+    report = folder / "live.html"
     write_scenario_report(report, find_scenario("giannakopoulos-live"), found)
     assert "rules on click-fraud" in report.read_text()
 
 
 @pytest.mark.soak
-def test_applications_with_and_without_state_are_measured_on_one_cluster() -> None:
+def test_applications_with_and_without_state_are_measured_on_one_cluster(tmp_path: Path) -> None:
+    alone(_measure, tmp_path)
+
+
+def _measure(_: Path) -> None:
     watched = Watched()
     plans = [MstPlan((1, 2), app=name, partitions=4) for name in ("grep", "nexmark-11")]
     for found, plan in zip(measure_all(plans, lambda _: watched), plans, strict=True):

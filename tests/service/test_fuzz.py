@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import schemathesis
 from hypothesis import HealthCheck, settings
@@ -42,7 +43,7 @@ _schema = schemathesis.openapi.from_asgi("/openapi.json", make_api(_service, _cl
 
 @_schema.parametrize()
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_the_interface_keeps_to_its_documentation(case: Case) -> None:
+def test_the_interface_keeps_to_its_documentation(case: Case[Any]) -> None:
     # Most of what is made up names nothing that is there; then nothing further would be looked at.
     for name, known in (("job", "clicks"), ("operator", "count")):
         made_up = case.path_parameters.get(name)

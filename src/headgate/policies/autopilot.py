@@ -16,7 +16,15 @@ from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.pilot.choosing import Choice, cheapest, for_the_rise, is_worth_waking, there_and_back_s
+from headgate.policies.pilot.choosing import (
+    Choice,
+    cheapest,
+    for_the_rise,
+    is_worth_waking,
+    spacing_s,
+    there_and_back_s,
+    window_s,
+)
 from headgate.policies.pilot.compiling import compile_loops
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.learned import Learned
@@ -49,6 +57,8 @@ RECENT_BINS = 3
 """What arrives now is the mean of so many bins."""
 IDLE_BINS = 6
 """Without a record for so many bins a job is idle."""
+MOST_MORE = 0.25
+"""Of a job that stands still for a change, no larger share is taken beyond what is needed because more will be."""
 NO_HELP_GAMMA = 0.25
 """Instances that add up to so little do not help."""
 
@@ -111,13 +121,15 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             learned = self._learned[operator] = self._nothing_learned(operator)
         # A clock that went back hides no batches.
         since_s = learned.seen_s if learned.seen_s <= sample.at_s else -math.inf
+        at_most_s = window_s(learned.standstill.usual_s)
+        stays_late = learned.stays_late(sample, instances, self._bound_s(operator, sample), at_most_s)
         learned.take_in(sample, window.batches(operator, since_s), instances)
         if not learned.service.is_known or not len(learned.load.recent(1)):
             return self._cautious(learned, operator, instances, sample)
         ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator, sample))
         if self._shared is not None:
             ahead = self._shared.priced(operator, ahead)
-        return self._act(now, learned, operator, instances, sample, ahead)
+        return self._act(now, learned, operator, instances, sample, ahead, stays_late=stays_late)
 
     def _nothing_learned(self, operator: str) -> Learned:
         slo = self.objective.slo_of(operator)
@@ -204,33 +216,25 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         instances: Instances,
         sample: Sample,
         ahead: Prospect,
+        *,
+        stays_late: bool = False,
     ) -> Target:
         choice = self._choose(learned, operator, instances, sample, ahead)
         bound_s = self._bound_s(operator, sample)
-        # Less than what keeps up with the load would have to be taken back as soon as records are late.
-        keeps_up = math.ceil(learned.instances_for(ahead.peak_per_s(max(KEEPS_UP_S, ahead.paid_s)), bound_s / 2))
-        right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
-        change_s = _change_s(learned, ahead, right, instances.planned)
-        highest = learned.patience.highest(now, right, ahead.startup_s, planned=instances.planned, change_s=change_s)
+        highest = self._enough(now, learned, instances, ahead, choice, bound_s)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
         arriving_per_s = learned.load.recent_per_s(RECENT_BINS)
         # That the job stood still for the step down is no reason to take it back.
         is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.standstill_s
         # While what a standstill has left is worked off, another one would only add to it.
-        wanted = choice.size if is_late else max(choice.size, choice.due)
+        wanted = choice.size if is_late and not stays_late else max(choice.size, choice.due)
         if wanted > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
             target, code = planned, "steady"
             why = "the size was reduced just now, and the load is the same: holding"
         elif wanted > planned:
             learned.patience.grows(now, arriving_per_s)
-            target, code = wanted, "needed"
-            if ahead.standstill_s > 0:
-                # One step is to be enough for a while.
-                costs_s = _change_s(learned, ahead, wanted, wanted)
-                more = for_the_rise(costs_s, learned.rises_per_s(bound_s / 2))
-                target = min(max(wanted, choice.safe) + more, max(wanted, self._bounds(operator, sample)[1]))
-                learned.patience.begin_with(now, target)
+            target, code = self._grown(now, learned, operator, sample, ahead, choice, wanted), "needed"
             keep = "keeps" if target == 1 else "keep"
             why = f"{told}: {instances_in_words(target)} {keep} what is asked at the least cost"
         elif highest >= planned:
@@ -247,6 +251,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             learned.patience.shrinks(now, arriving_per_s)
             target, code = highest, "enough"
             lately = format_duration(learned.patience.watched_s)
+            if ahead.standstill_s > 0:  # Several small steps would each cost a standstill.
+                learned.patience.begin_with(now, target)
             why = f"{told}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
         expected_late, numbers = _numbers(now, learned, ahead, choice, target)
         if self._shared is not None:
@@ -254,6 +260,45 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         if is_late or expected_late > ahead.rate_per_s * ahead.paid_s / 2:
             why += self._why_no_more(learned, operator, sample, target)
         return Target(target, code, why, numbers)
+
+    def _enough(
+        self, now: Instant, learned: Learned, instances: Instances, ahead: Prospect, choice: Choice, bound_s: float
+    ) -> int:
+        """The smallest size that was right for long enough."""
+        # Less than what keeps up with the load would have to be taken back as soon as records are late.
+        peak_per_s = ahead.peak_per_s(max(KEEPS_UP_S, ahead.paid_s))
+        keeps_up = math.ceil(learned.instances_for(peak_per_s, bound_s / 2))
+        if ahead.standstill_s > 0:
+            keeps_up = max(keeps_up, learned.fewest_by(instances.planned, peak_per_s, bound_s / 2))
+        right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
+        return learned.patience.highest(
+            now,
+            right,
+            ahead.startup_s,
+            planned=instances.planned,
+            change_s=_change_s(learned, ahead, right, instances.planned),
+            least_s=_spacing_s(learned, ahead, right, instances.planned),
+        )
+
+    def _grown(
+        self,
+        now: Instant,
+        learned: Learned,
+        operator: str,
+        sample: Sample,
+        ahead: Prospect,
+        choice: Choice,
+        wanted: int,
+    ) -> int:
+        """The larger size to take: of a job that stands still for it, one that is to be enough for a while."""
+        if ahead.standstill_s <= 0:
+            return wanted
+        costs_s = _change_s(learned, ahead, wanted, wanted)
+        rises_per_s = learned.rises_per_s(self._bound_s(operator, sample) / 2)
+        more = min(for_the_rise(costs_s, rises_per_s), math.ceil(MOST_MORE * wanted))
+        target = min(max(wanted, choice.safe) + more, max(wanted, self._bounds(operator, sample)[1]))
+        learned.patience.begin_with(now, target)
+        return target
 
     def _why_no_more(self, learned: Learned, operator: str, sample: Sample, target: int) -> str:
         """Why it does not ask for more though records are late; nothing where it might."""
@@ -382,6 +427,14 @@ def _change_s(learned: Learned, ahead: Prospect, right: int, planned: int) -> fl
         standstill_s=ahead.standstill_s,
         planned=max(1, planned),
     )
+
+
+def _spacing_s(learned: Learned, ahead: Prospect, right: int, planned: int) -> float:
+    """How long a smaller size must have been enough, so that changes alone do not break what is asked."""
+    if ahead.standstill_s <= 0:
+        return 0.0
+    stood = float(ahead.rollout.of(max(1, min(right, planned))).stood[0] @ ahead.weights)
+    return spacing_s(stood / ahead.rate_per_s, learned.price.allowed_share, learned.price.used)
 
 
 def _is_no_help(learned: Learned) -> bool:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Instances, Sample
 from headgate.policies.pilot.choosing import there_and_back_s
+from headgate.policies.pilot.learned import Learned
 from headgate.policies.pilot.patience import PAYS_BACK_WITHIN_S, Patience
+from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
 from headgate.policies.pilot.standstill import KEPT, Standstill
 from headgate.runtime.simulate import SimulationResult, simulate
@@ -183,6 +185,56 @@ def test_a_step_down_comes_when_it_would_have_paid_for_itself(saved: int, change
     while patience.highest(at_s, 8 - saved, 30.0, planned=8, change_s=change_s) == 8:
         at_s += 10.0
     assert at_s == pytest.approx(after_s, abs=20.0)
+
+
+def test_a_step_down_takes_longer_the_more_of_what_may_be_late_is_used_up() -> None:
+    shrinks_s = []
+    for least_s in (0.0, 900.0, 1e9):
+        patience, now = Patience(), 0.0
+        while patience.highest(now, 4, 20.0, planned=8, change_s=400.0, least_s=least_s) == 8:
+            now += 10
+        shrinks_s.append(now)
+    assert shrinks_s == [310.0, 910.0, PAYS_BACK_WITHIN_S + 10], "what was planned at first counts as right"
+
+
+def stood_still(learned: Learned, seconds: float = 15.0) -> None:
+    learned.standstill.restore([seconds])
+
+
+def late_readings(learned: Learned, until_s: float, *, latency_s: float, ready: int = 8) -> list[float]:
+    """When a job is found to stay late, with a reading every ten seconds."""
+    found = []
+    for at_s in np.arange(0.0, until_s + 1, 10.0):
+        sample = Sample("job", at_s, latency_s=latency_s)
+        if learned.stays_late(sample, Instances(8, 8, ready), 10.0, 180.0):
+            found.append(float(at_s))
+        learned.seen = sample
+    return found
+
+
+def test_a_job_that_stays_late_has_more_work_than_was_foretold() -> None:
+    learned = Learned(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
+    stood_still(learned)
+    assert late_readings(learned, 600.0, latency_s=14.0) == [180.0, 360.0, 540.0]
+    assert 1.3 < learned.strain < 1.33
+    late_readings(learned, 4 * 3600.0, latency_s=4.0)
+    assert learned.strain < 1.03, "it fades"
+
+
+@pytest.mark.parametrize(("stands_s", "ready", "latency_s"), [(0.0, 8, 14.0), (15.0, 6, 14.0), (15.0, 8, 9.0)])
+def test_others_have_not(stands_s: float, ready: int, latency_s: float) -> None:
+    learned = Learned(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
+    stood_still(learned, stands_s)
+    assert late_readings(learned, 600.0, latency_s=latency_s, ready=ready) == []
+    assert learned.strain == 1.0
+
+
+def test_fewer_are_taken_to_be_missed_in_full() -> None:
+    learned = Learned(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
+    for size, took_s in ((16, 2.5), (20, 2.4), (26, 2.3)) * 20:
+        learned.service.learn(1500.0, size, took_s)
+    assert learned.instances_for(300.0, 5.0) < 4, "instances have hardly helped"
+    assert 8 <= learned.fewest_by(16, 300.0, 5.0) <= 9
 
 
 def test_a_change_costs_more_where_less_may_be_late() -> None:

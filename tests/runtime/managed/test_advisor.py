@@ -6,7 +6,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.query_plan import Plan
 from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Instances, Observation, Sample
-from headgate.runtime.managed.advisor import CAP_REST_S, Advisor, Wishes
+from headgate.runtime.managed.advisor import CAP_REST_S, PENDING_FOR_S, Advisor, Wishes
 from headgate.runtime.managed.batch_cap import BatchTimes
 from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses
@@ -139,9 +139,20 @@ def test_it_rests_after_a_change_of_state_partitions() -> None:
 
 def test_nothing_is_repartitioned_while_instances_come_or_go() -> None:
     watched = Watched(times=SLOW, caps=False)
-    watched.instances = Instances(6, 6, 4)
-    watched.run(40, [1000], latency_s=12.0)
+    for ready in (4, 3, 4, 5):
+        watched.instances = Instances(6, 6, ready)
+        watched.run(10, [1000], latency_s=12.0)
     assert watched.advised == []
+
+
+def test_instances_that_never_come_are_not_waited_for() -> None:
+    watched = Watched(times=SLOW, caps=False)
+    watched.instances = Instances(6, 6, 4)
+    began_s = watched.clock.now()
+    while not watched.advised:
+        watched.run(1, [1000], latency_s=12.0)
+    assert PENDING_FOR_S <= watched.clock.now() - began_s < PENDING_FOR_S + 20.0
+    assert watched.advised[0].plan.state_partitions == 8
 
 
 def test_nothing_is_repartitioned_that_keeps_no_state_or_may_not_be() -> None:

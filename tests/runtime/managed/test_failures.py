@@ -64,3 +64,20 @@ def test_only_the_line_that_tells_is_given_and_not_too_much_of_it() -> None:
     failure = told_failure(f"a first line\n  {'x' * 1000}\n")
     assert failure.said == "a first line"
     assert len(told_failure("x" * 1000).said) == LONGEST + 1
+
+
+CREATED = (
+    "AnalysisException: [PYTHON_DATA_SOURCE_ERROR] Failed to create instance: Traceback (most recent call last):\n"
+)
+
+
+def test_of_a_traceback_the_last_line_is_told() -> None:
+    failure = told_failure(CREATED + '  File "a.py", line 3, in make\nValueError: no such key\n')
+    assert str(failure) == "the query is not valid (ValueError: no such key)"
+
+
+def test_another_python_in_spark_is_told_with_what_to_do() -> None:
+    failure = told_failure(CREATED + "ModuleNotFoundError: No module named 'headgate'\n")
+    assert "PYSPARK_PYTHON" in str(failure)
+    assert "No module named 'headgate'" in str(failure)
+    assert not failure.can_heal

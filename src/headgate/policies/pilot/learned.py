@@ -19,6 +19,9 @@ from headgate.policies.pilot.standstill import Standstill
 YOUNG_BINS = 90
 """A quarter of an hour."""
 RISE_BINS = 60
+STRAINS, MOST_STRAIN = 1.1, 1.5
+"""Each time that a job stays late, work is taken to be so much more than was foretold, up to so much."""
+STRAIN_HALF_LIFE_S = 3600.0
 
 
 def _grades() -> dict[str, Grades]:
@@ -38,6 +41,10 @@ class Learned:
     patience: Patience = field(default_factory=Patience)
     standstill: Standstill = field(default_factory=Standstill)
     """What a change of size costs in time."""
+    strain: float = 1.0
+    """By how much more work there is taken to be than batches tell."""
+    late_since_s: Instant | None = None
+    """Since when records are late at the size there is; of a job that stands still for changes."""
     seen: Sample | None = None
     """The newest reading that was taken in."""
     seen_s: Instant = -math.inf
@@ -51,7 +58,8 @@ class Learned:
     @property
     def coefficients(self) -> tuple[float, float]:
         """What to reckon with for a batch: its fixed part in seconds, and the seconds per record, on one instance."""
-        return self.service.careful_coefficients if self.is_young else self.service.coefficients
+        fixed_s, each_s = self.service.careful_coefficients if self.is_young else self.service.coefficients
+        return fixed_s, self.strain * each_s
 
     def instances_for(self, rate_per_s: float, cycle_s: float) -> float:
         """The size at which a batch of one cycle's records takes just one cycle."""
@@ -60,6 +68,38 @@ class Learned:
         spare_s = max(0.1 * cycle_s, cycle_s - fixed_s * (1 - service.divided))
         work_s = each_s * rate_per_s * cycle_s + fixed_s * service.divided
         return math.pow(max(1e-9, work_s / spare_s), 1 / max(LEAST_GAMMA, service.gamma))
+
+    def fewest_by(self, size: int, rate_per_s: float, cycle_s: float) -> int:
+        """The fewest that keep up, by what is known of ``size`` alone: as if each that goes were missed in full.
+
+        Where more instances have hardly helped, it does not follow that fewer will do.
+        """
+        fixed_s, each_s = self.coefficients
+        service = self.service
+        power = math.pow(max(1, size), service.gamma)
+        took_s = fixed_s * (1 - service.divided + service.divided / power) + each_s * rate_per_s * cycle_s / power
+        return math.ceil(size * took_s / cycle_s)
+
+    def stays_late(self, sample: Sample, instances: Instances, bound_s: float, for_s: float) -> bool:
+        """Whether records have been late for ``for_s`` at the size there is, though it was taken to be enough.
+
+        Near what it can do, a little more work than was foretold makes records late for good. Where a change is cheap
+        the price of late records sees to that; a job that stands still for one would put it off for ever.
+        """
+        before_s = sample.at_s if self.seen is None else self.seen.at_s
+        if self.strain > 1:
+            self.strain = 1 + (self.strain - 1) * 0.5 ** (max(0.0, sample.at_s - before_s) / STRAIN_HALF_LIFE_S)
+        is_late = (sample.latency_s or 0.0) > bound_s
+        if not is_late or instances.pending or self.standstill.usual_s <= 0:
+            self.late_since_s = None
+            return False
+        if self.late_since_s is None or self.late_since_s > sample.at_s:
+            self.late_since_s = sample.at_s
+        if sample.at_s - self.late_since_s < for_s:
+            return False
+        self.late_since_s = sample.at_s
+        self.strain = min(MOST_STRAIN, STRAINS * self.strain)
+        return True
 
     def rises_per_s(self, cycle_s: float) -> float:
         """How many more instances were needed with each second of the last ten minutes."""
@@ -159,6 +199,7 @@ class Learned:
             "grades": {name: one.to_json() for name, one in self.grades.items()},
             "patience": self.patience.to_json(),
             "standstill": self.standstill.to_json(),
+            "strain": self.strain,
             "seen_s": None if math.isinf(self.seen_s) else self.seen_s,
             "counted": self._counted,
         }
@@ -170,6 +211,7 @@ class Learned:
         self.price.restore(saved["price"])
         self.patience.restore(saved["patience"])
         self.standstill.restore(saved.get("standstill", ()))
+        self.strain = float(saved.get("strain", 1.0))
         for name, one in self.grades.items():
             one.restore(saved["grades"][name])
         self.seen_s = -math.inf if saved["seen_s"] is None else float(saved["seen_s"])

@@ -60,11 +60,13 @@ class Patience:
         self._grown_at_rate_per_s = 0.0
         self._paused_until_s: Instant = -math.inf
 
-    def highest(self, now: Instant, right: int, startup_s: float, *, planned: int, change_s: float = 0.0) -> int:
+    def highest(
+        self, now: Instant, right: int, startup_s: float, *, planned: int, change_s: float = 0.0, least_s: float = 0.0
+    ) -> int:
         """Take in which size is right now; gives the largest that was within the window.
 
         What is ``planned`` at the beginning is taken to be right until a whole window has been seen. Where a change
-        costs as much as an instance for ``change_s``, the size must have been enough to save that.
+        costs as much as an instance for ``change_s``, the size must have been enough to save that, and for ``least_s``.
         """
         self._right.append((now, right if self._right else max(right, planned)))
         window_s = max(self.window_s, STARTUPS * startup_s)
@@ -76,7 +78,8 @@ class Patience:
             self.window_s = max(self._shortest_s, SHORTER * self.window_s)
         self.watched_s = self.window_s
         if change_s > 0:
-            return self._paid_back(now, max(window_s, STANDING_S), planned, change_s)
+            shortest_s = max(window_s, STANDING_S, min(least_s, PAYS_BACK_WITHIN_S))
+            return self._paid_back(now, shortest_s, planned, change_s)
         return max(size for _, size in self._right)
 
     def _paid_back(self, now: Instant, window_s: float, planned: int, change_s: float) -> int:

@@ -75,6 +75,11 @@ class LatePrice:
     def factor(self) -> float:
         return math.exp(PROPORTIONAL * self._error() + self._integral)
 
+    @property
+    def used(self) -> float:
+        """How much of what may be late is used up, lately: 1 is all of it."""
+        return 1 + self._error()
+
     def of_record(self, need: float, rate_per_s: float, *, is_young: bool) -> float:
         """What a late record is worth in seconds of an instance, where ``need`` instances serve a load."""
         begun = PRICE * (YOUNG_DEARER if is_young else 1.0)

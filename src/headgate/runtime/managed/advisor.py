@@ -27,6 +27,8 @@ CAP_REST_S = 5.0
 BOUND_WITHOUT_ONE_S = 10.0
 """The latency that batches are limited for where the objective does not speak of latency."""
 BUSY_OVER_S = 60.0
+PENDING_FOR_S = 30.0
+"""Instances that have not come or gone for so long are not waited for: a cluster that is full may never give them."""
 SETTLED_BATCHES = 3
 """So many batches must have ended since a start before the query is stopped again."""
 
@@ -77,6 +79,8 @@ class Advisor:
         self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
         self._sample: Sample | None = None
         self._instances: Instances | None = None
+        self._same_since_s = now()
+        """Since when as many instances are still to come, or to go, as now."""
         self._is_news = False
         self._seen_s = now()
         self._started_s = now()
@@ -93,7 +97,10 @@ class Advisor:
         with self._lock:
             self._batches.extend(sample.batches)
             self._sample, self._is_news = sample, True
-            self._instances = observation.instances[self._operator]
+            instances = observation.instances[self._operator]
+            if self._instances is None or instances.pending != self._instances.pending:
+                self._same_since_s = observation.at_s
+            self._instances = instances
             self._seen_s = observation.at_s
 
     def started(self, at_s: Instant) -> None:
@@ -145,7 +152,7 @@ class Advisor:
         wishes, partitions = self._wishes, plan.state_partitions
         if wishes.most_partitions is None or partitions is None or partitions >= wishes.most_partitions:
             return None
-        if self._rests() or instances.pending or self._settled_batches() < SETTLED_BATCHES:
+        if self._rests() or self._is_moving(instances) or self._settled_batches() < SETTLED_BATCHES:
             return None  # What comes or goes, or was started just now, tells nothing yet.
         work = self._work(partitions)
         if work is None or work.state_task_s <= 0:
@@ -153,13 +160,16 @@ class Advisor:
         slots = wishes.slots_per_instance
         strain = Strain(
             partitions,
-            slots=slots * instances.planned,
+            slots=slots * max(1, instances.ready),
             most_slots=slots * wishes.objective.max_instances,
             work=work,
             busy_share=self._busy_share(),
             pressure=wishes.objective.slo.pressure(sample),
         )
         return worthwhile(strain, wishes.most_partitions, self._pauses.expected_s(repartitions=True))
+
+    def _is_moving(self, instances: Instances) -> bool:
+        return instances.pending != 0 and self._seen_s - self._same_since_s < PENDING_FOR_S
 
     def _rests(self) -> bool:
         return self._restarted_s is not None and self._now() - self._restarted_s < self._wishes.rest_s

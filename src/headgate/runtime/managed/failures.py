@@ -72,6 +72,11 @@ _KNOWN = (
         False,
     ),
     _Known(
+        r"ModuleNotFoundError: No module named '(headgate|pandas|pyarrow)",
+        "Spark runs another Python than this one; set PYSPARK_PYTHON to the one that has headgate",
+        False,
+    ),
+    _Known(
         r"AnalysisException|ParseException|\[UNRESOLVED_|\[TABLE_OR_VIEW_NOT_FOUND", "the query is not valid", False
     ),
     _Known(r"headgate\.core\.errors\.InputError: ", "what it was given cannot be used", False),
@@ -90,15 +95,18 @@ _KNOWN = (
 
 _RAISED = r"^\s*(\w+\.)*\w*(Error|Exception|Interrupt|Exit)\b(?!.*\bat\b \w+\.)"
 """How the last line of a Python traceback begins, which names what was raised; the first lines tell nothing."""
+_TRACEBACK = "Traceback (most recent call last)"
 
 
 def told_failure(text: str) -> Failure:
     """What a failure is, by what Spark says of it; what tells most of it comes first."""
+    raised = list(re.finditer(_RAISED, text, re.MULTILINE))
+    last = _line_of(text, raised[-1].start() if raised else 0)
     for known in _KNOWN:
         if (found := re.search(known.words, text)) is not None:
-            return Failure(known.why, known.can_heal, _line_of(text, found.start()))
-    raised = list(re.finditer(_RAISED, text, re.MULTILINE))
-    return Failure("it failed", True, _line_of(text, raised[-1].start() if raised else 0))
+            line = _line_of(text, found.start())
+            return Failure(known.why, known.can_heal, last if _TRACEBACK in line else line)
+    return Failure("it failed", True, last)
 
 
 def _line_of(text: str, at: int) -> str:

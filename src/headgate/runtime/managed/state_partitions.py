@@ -37,7 +37,7 @@ class Strain:
     partitions: int
     """Of its state."""
     slots: int
-    """Tasks that its instances can run at once, those included that are planned."""
+    """Tasks that its instances can run at once."""
     most_slots: int
     """Tasks that they could run at once if there were as many instances as are allowed."""
     work: StageWork

@@ -37,7 +37,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What the documentation says of errors; those that the gate gives are always among them."""
     return {
         status: {"description": _TOLD[status], "content": _SENTENCE}
-        for status in sorted({401, 403, 413, 429, *statuses})
+        for status in sorted({400, 401, 403, 413, 429, *statuses})
     }
 
 
@@ -66,6 +66,22 @@ def tell_errors(api: FastAPI) -> None:
     api.add_exception_handler(HeadgateError, refused)
     api.add_exception_handler(RequestValidationError, misshapen)
     api.add_exception_handler(HTTPException, by_status)
+
+
+def document(api: FastAPI) -> None:
+    """Leave out of the documentation what is answered otherwise here: what is misshapen is a 400, and a sentence."""
+    usual = api.openapi
+
+    def described() -> dict[str, Any]:
+        found = usual()
+        for path in found["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+        for name in ("HTTPValidationError", "ValidationError"):
+            found["components"]["schemas"].pop(name, None)
+        return found
+
+    api.openapi = described  # type: ignore[method-assign]  # as FastAPI's own manual has it
 
 
 def _status_of(error: Exception) -> int:

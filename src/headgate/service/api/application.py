@@ -25,7 +25,7 @@ from headgate.service.api import (
     steering,
     targets,
 )
-from headgate.service.api.answers import tell_errors
+from headgate.service.api.answers import document, tell_errors
 from headgate.service.config.model import ServiceConfig
 from headgate.service.service import Service
 from headgate.service.store import open_store
@@ -58,6 +58,7 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> Fas
     tell_errors(api)
     for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health, metrics):
         api.include_router(part.router(service))
+    document(api)
     gate: Any = Gate
     api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)
     return api
