@@ -2,7 +2,8 @@
 
 ``<!-- output: COMMANDS -->`` asks for what the last of some commands prints, which are run one after the other in an
 empty folder; ``;`` stands between them, and ``headgate`` before each is left out. They must print the same each time.
-``<!-- metrics -->`` is the table of metrics, ``<!-- scenarios: START -->`` that of the scenarios whose names begin so.
+``<!-- metrics -->`` is the table of metrics, ``<!-- exposition -->`` that of Prometheus' names, and
+``<!-- scenarios: START -->`` that of the scenarios whose names begin so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ COLUMNS = 110
 """As wide as a page shows without a bar to scroll."""
 OUTPUT = re.compile(r"<!-- output: (?P<commands>[^>]+) -->\n(?:.*?<!-- /output -->\n)?", re.DOTALL)
 METRICS = re.compile(r"<!-- metrics -->\n(?:.*?<!-- /metrics -->\n)?", re.DOTALL)
+EXPOSITION = re.compile(r"<!-- exposition -->\n(?:.*?<!-- /exposition -->\n)?", re.DOTALL)
 SCENARIOS = re.compile(r"<!-- scenarios: (?P<start>[\w-]+) -->\n(?:.*?<!-- /scenarios -->\n)?", re.DOTALL)
 
 
@@ -24,6 +26,7 @@ def with_outputs(text: str) -> str:
     """A page with what commands print, and the tables, filled in anew."""
     text = OUTPUT.sub(lambda found: _output(found["commands"]), text)
     text = METRICS.sub(lambda _: _metrics(), text)
+    text = EXPOSITION.sub(lambda _: _exposition(), text)
     return SCENARIOS.sub(lambda found: _scenarios(found["start"]), text)
 
 
@@ -60,6 +63,16 @@ def _metrics() -> str:
         wanted = " (for each executor; read only while a rule asks for it)" if metric.per_instance else ""
         lines.append(f"| `{metric.name}` | {metric.dimension} | {metric.help}{wanted} |")
     return "<!-- metrics -->\n\n" + "\n".join(lines) + "\n\n<!-- /metrics -->\n"
+
+
+def _exposition() -> str:
+    from headgate.runtime.exposition.families import FAMILIES, SERVICE_FAMILIES
+
+    lines = ["| name | labels | what it is |", "| --- | --- | --- |"]
+    for family in (*FAMILIES, *SERVICE_FAMILIES):
+        of = " (of a service)" if family in SERVICE_FAMILIES else ""
+        lines.append(f"| `{family.name}` | {', '.join(family.labels)} | {family.help}{of} |")
+    return "<!-- exposition -->\n\n" + "\n".join(lines) + "\n\n<!-- /exposition -->\n"
 
 
 def _scenarios(start: str) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headgate.runtime.managed.backoff import Restarts
     from headgate.runtime.managed.managed_run import ManagedRun
     from headgate.runtime.managed.run import run
+    from headgate.runtime.prometheus import Prometheus
 
 __all__ = [
     "Autoscaler",
@@ -45,6 +46,7 @@ __all__ = [
     "ManagedRun",
     "Objective",
     "Plan",
+    "Prometheus",
     "Restarts",
     "SlowShareSlo",
     "ThroughputSlo",
@@ -69,6 +71,7 @@ _HOMES = {
     "ManagedRun": "headgate.runtime.managed.managed_run",
     "Objective": "headgate.core.objective",
     "Plan": "headgate.core.query_plan",
+    "Prometheus": "headgate.runtime.prometheus",
     "Restarts": "headgate.runtime.managed.backoff",
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",

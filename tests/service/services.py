@@ -11,6 +11,9 @@ import httpx
 from fastapi import FastAPI
 
 from headgate.core.objective import parse_objective
+from headgate.core.types import Instances, Sample
+from headgate.engines.agents import Report
+from headgate.engines.agents.wire import report_to_text
 from headgate.service.api import make_api
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.service import Service
@@ -87,6 +90,13 @@ class Served:
         """What an agent says, with the basics filled in."""
         body = {"version": 1, "agent": "a", "instances": HAS_ONE, **told}
         return self.client("agent").post(f"/v1/jobs/{job}/operators/{operator}/reports", json=body)
+
+    def read(self, sample: Sample, size: int = 1, job: str = "clicks") -> None:
+        """Have an agent report a reading, and the size that its operator has."""
+        report = Report("a", Instances(size, size, size), sample)
+        path = f"/v1/jobs/{job}/operators/{sample.operator}/reports"
+        answer = self.client("agent").post(path, content=report_to_text(report, self.clock.now()))
+        assert answer.status_code == 200, answer.text
 
     def tick(self, seconds: float = 0.0, job: str = "clicks") -> None:
         self.clock.advance(seconds)

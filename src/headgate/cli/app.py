@@ -13,6 +13,7 @@ from headgate.cli.brought import engines, forecasters
 from headgate.cli.cluster import cluster
 from headgate.cli.completion import completion
 from headgate.cli.demo import demo
+from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
 from headgate.cli.history import history
 from headgate.cli.interrupts import keep_interrupts
@@ -88,6 +89,7 @@ app.command()(resume)
 app.command("set")(set_job)
 app.command()(history)
 app.add_typer(lab, name="lab")
+app.command()(doctor)
 app.command()(completion)
 app.command("version")(print_version)
 

@@ -17,6 +17,7 @@ EXTRA_OF = {
     "pandas": "spark",
     "plotly": "reports",
     "psycopg": "postgres",
+    "prometheus_client": "metrics",
     "psutil": "spark",
     "py4j": "spark",
     "pyarrow": "spark",

@@ -32,6 +32,7 @@ from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints, require_rules
 from headgate.runtime.claim import Claim
 from headgate.runtime.clock import SystemClock
+from headgate.runtime.exposition.telling import Telling, tell_of
 from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop, Watcher
 from headgate.runtime.metrics import require_metrics
@@ -71,6 +72,9 @@ class Autoscaler:
         self._claim = claim
         if claim is not None:
             claim.holder = self
+        self._telling: list[Telling] = []
+        self.metrics_url: str | None = None
+        """Where Prometheus can read how the job fares; ``None``: nowhere."""
         self._stop = threading.Event()
         self._closing = threading.Lock()
         self._is_closed = False
@@ -84,6 +88,11 @@ class Autoscaler:
     @property
     def thread(self) -> threading.Thread:
         return self._thread
+
+    def tell(self, telling: Telling) -> None:
+        """Have somebody told of each cycle until this ends."""
+        self.metrics_url = telling.url
+        self._telling.append(telling)
 
     def watch(self, watcher: Watcher) -> None:
         """Be shown every observation and decision from now on."""
@@ -124,6 +133,8 @@ class Autoscaler:
             except EngineGoneError:
                 logger.info("the engine was gone before the autoscaler")
             finally:
+                for telling in self._telling:
+                    telling.close()
                 if self._claim is not None:
                     self._claim.release()
                 if self._journal is not None:
@@ -141,12 +152,15 @@ class Autoscaler:
         clock = self.loop.clock
         due_s = clock.now()
         while not self._stop.is_set():
+            began_s = clock.now()
             try:
                 self.loop.tick()
             except EngineGoneError as error:
                 logger.info("nothing left to scale: %s", error)
                 self._end("engine-gone", str(error))
                 return
+            for telling in self._telling:
+                telling.ticked(due_s, began_s, clock.now())
             # A tick that took too long is not made up for: the next one comes at its regular time.
             due_s += self.interval_s * max(1, -((due_s - clock.now()) // self.interval_s))
             clock.wait_until(due_s, self._stop)
@@ -172,6 +186,7 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     mode: str = Mode.ACT,
     take_over: bool = False,
     drain_timeout: str | float = 30.0,
+    metrics_port: int | None = None,
     seed: int = 0,
 ) -> Autoscaler:
     """Keep a streaming job at the size its objective needs: a session's streaming queries, or a ``StreamingContext``.
@@ -186,8 +201,9 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
       autopilot where nothing is said. ``settings`` are those of a policy by name, ``guards`` those of the stabilisers
     - ``settings`` may also be the path of a settings file, which ``headgate lab tune`` writes: it says which policy
     - ``constraints``: a rule file of constraints, which hold whatever the policy decides
-    - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name, or
-      ``headgate.rules.Observed("name", "column")`` of a ``df.observe``
+    - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name,
+      ``headgate.Prometheus("query", url=…)``, or ``headgate.rules.Observed("name", "column")`` of a ``df.observe``;
+      under the name of a metric that every engine reads, what counts instead of the engine's reading
     - ``executors``: fewest and most executors; where nothing is said, 1 to 10, or what the job has if that is more
     - ``job``: its name in the journal, by which it is known when it starts again; the application's name otherwise
     - ``queries``: the streaming queries that count, by name, where not all do; ``"!name"`` leaves one out
@@ -201,6 +217,8 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
       others may scale the job, Spark's own dynamic allocation too
     - ``take_over``: stop Spark's own dynamic allocation, or another autoscaler of this session, instead of refusing it
     - ``drain_timeout``: how long an executor may take to leave before it is killed
+    - ``metrics_port``: a port of the loopback interface at which Prometheus can read how the job fares, 0 for a free
+      one (``metrics_url`` of the autoscaler tells it); ``OTEL_…`` variables send the same to a collector
     """
     with needing("autoscale"):
         from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
@@ -263,7 +281,10 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
         switch = PolicySwitch(loop, Context(fitting, chosen.topology, seed), guards, limits)
         if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
             loop.chores.append(RuleFileWatch(switch, loop, Path(chosen.settings.file), sources))
+        telling = tell_of(loop, interval_s, opened, metrics_port)
+        undone.callback(telling.close)
         running = Autoscaler(loop, interval_s, opened if opened is not journal else None, switch, claim)
+        running.tell(telling)
         undone.pop_all()
     return running.start()
 

@@ -16,7 +16,7 @@ from functools import partial
 
 from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
-from headgate.core.guarded import Guards
+from headgate.core.guarded import Guards, guarded
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
@@ -53,6 +53,9 @@ Watcher = Callable[[Observation | None, Decision | None], None]
 ShadowWatcher = Callable[[Decision, Sequence[Decision]], None]
 """Is shown what was decided, and what each shadow would have."""
 
+EventWatcher = Callable[[Event], None]
+"""Is told what happened to the loop itself."""
+
 
 class ControlLoop:
     """Owns the history and makes one cycle at a time."""
@@ -85,8 +88,11 @@ class ControlLoop:
         """Decide on the same window, and are journalled."""
         self.watchers: list[Watcher] = []
         self.shadow_watchers: list[ShadowWatcher] = []
+        self.event_watchers: list[EventWatcher] = []
         self.chores: list[Callable[[], None]] = []
         """Is done before each tick: looking whether a rule file has changed."""
+        self.shared_guards: list[Guard] = []
+        """What jobs that share a cluster leave each other: asked last, whatever the policy, and never for shadows."""
         self._collector = MetricCollector(engine, metrics)
         self._subscribe(policy)
         self._next: tuple[AnyPolicy, Guards, str] | None = None
@@ -163,6 +169,8 @@ class ControlLoop:
 
     def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))
+        for watcher in self.event_watchers:
+            _tell(watcher, event)
 
     def _observe(self, now: Instant) -> Observation | None:
         try:
@@ -186,6 +194,8 @@ class ControlLoop:
     def _decide(self, now: Instant) -> Decision:
         try:
             decision = self._resumed(step(self.policy, self.guards, now, self.history))
+            if self.mode is Mode.ACT:
+                decision = guarded(self.shared_guards, self.history, decision)
             events = _take_events(self.policy)
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.

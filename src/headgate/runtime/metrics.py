@@ -9,7 +9,7 @@ from dataclasses import replace
 from headgate.core.contracts import Engine, Subscribable
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricCallable, MetricSource, Observed, aggregate, split_key
-from headgate.core.types import Observation, Sample
+from headgate.core.types import METRIC_FIELDS, Observation, Sample
 
 logger = logging.getLogger("headgate")
 
@@ -27,13 +27,19 @@ def require_metrics(keys: Collection[str], sources: Mapping[str, MetricSource], 
 class MetricCollector:
     """Sees to it that samples carry what was subscribed to, and nothing else is collected.
 
-    A callable is asked with each reading of an operator. One that fails gives no reading, and that is said once.
+    A callable is asked with each reading of an operator. One that fails gives no reading, and that is said once. One
+    under the name of a metric that every engine reads is asked in place of the engine.
     """
 
     def __init__(self, engine: Engine, sources: Mapping[str, MetricSource] | None = None) -> None:
         self._engine = engine
         self._sources = dict(sources or {})
         self._wanted: dict[str, MetricCallable] = {}
+        self._instead = {
+            name: source
+            for name, source in self._sources.items()
+            if name in METRIC_FIELDS and not isinstance(source, Observed)
+        }
         self._failing: set[str] = set()
 
     def subscribe(self, keys: Collection[str]) -> None:
@@ -55,14 +61,15 @@ class MetricCollector:
 
     def completed(self, observation: Observation) -> Observation:
         """The observation with the callables' metrics in its samples."""
-        if not self._wanted:
+        if not self._wanted and not self._instead:
             return observation
         samples = {name: self._with_metrics(sample) for name, sample in observation.samples.items()}
         return replace(observation, samples=samples)
 
     def _with_metrics(self, sample: Sample) -> Sample:
         found = {key: self._read(key, source, sample.operator) for key, source in self._wanted.items()}
-        return replace(sample, metrics={**sample.metrics, **found})
+        instead = {name: self._read(name, source, sample.operator) for name, source in self._instead.items()}
+        return replace(sample, metrics={**sample.metrics, **found}, **instead)  # type: ignore[arg-type]  # all gauges
 
     def _read(self, key: str, source: MetricCallable, operator: str) -> float | None:
         name, aggregation = split_key(key)

@@ -54,6 +54,7 @@ class Job:
     - ``over``: what the loop sees of it, where that is more than the mailbox tells
     - ``further``: what else is told of the job's state
     - ``guards``: have the last word on every decision, such as those of a group's quotas
+    - ``wired``: is given its loop, and each one that takes its place
     - ``hear``: is told of decisions and events
     - ``term``: in which the service leads that looks after it, where several share its journal: nothing is carried out
       then that could not be journalled
@@ -70,6 +71,7 @@ class Job:
         over: Callable[[AgentsEngine], Engine] = lambda engine: engine,
         further: Callable[[], Mapping[str, JSON]] = dict,
         guards: Sequence[Guard] = (),
+        wired: Callable[[ControlLoop], None] = lambda loop: None,
         hear: Heard = _nobody,
         term: int | None = None,
         changes: Sequence[Change] = (),
@@ -88,6 +90,7 @@ class Job:
         self._seen_engine = over(self.engine)
         self._further = further
         self._guards = tuple(guards)
+        self._on_wired = wired
         self._lock = threading.RLock()
         self._closed = False
         self.ticks = 0
@@ -116,14 +119,17 @@ class Job:
             job=spec.name,
             guards=spec.guards,
             constraints=spec.constraints,
+            metrics=spec.metrics,
             journal=self.journal,
             mode=spec.mode,
             shadows=spec.make_shadows(),
             requires_journal=self._is_shared,
         )
-        loop.guards = Guards((*loop.guards, self.steering, *self._guards))
+        loop.guards = Guards((*loop.guards, self.steering))
+        loop.shared_guards += self._guards
         loop.chores += [self._note_agents, self._end_changes]
         loop.watchers.append(self._watch)
+        self._on_wired(loop)
         return loop
 
     # ---------------------------------------------------------------------------------------------- for the scheduler
@@ -186,7 +192,7 @@ class Job:
             elif _decides_otherwise(before, wanted):
                 policy = wanted.make_policy()
                 guards = guards_around(policy, wanted.guards, wanted.constraints)
-                self.loop.change(policy, (*guards, self.steering, *self._guards), told)
+                self.loop.change(policy, (*guards, self.steering), told)
             if wanted.mode is not self.loop.mode or wanted.mode is not before.mode:
                 self._set_mode(wanted.mode)
 

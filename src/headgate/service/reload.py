@@ -11,6 +11,7 @@ from dataclasses import replace
 from headgate.core.errors import InputError
 from headgate.runtime.switch import signature
 from headgate.service.config import ServiceConfig, read_config
+from headgate.service.quotas import limits_of
 from headgate.service.service import Service
 
 logger = logging.getLogger("headgate")
@@ -65,6 +66,7 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
     if any(getattr(wanted, name) != value for name, value in kept.items()):
         logger.warning("store, listen and tls are taken up when the service is started again")
     service.config = replace(wanted, **kept)  # type: ignore[arg-type]  # these are the fields' own values
+    service.arbiter.change(limits_of(wanted))
     if not service.leads:
         return  # The jobs are taken on as the file says when it comes to lead.
     for name in gone:

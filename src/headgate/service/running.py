@@ -20,6 +20,6 @@ def serving(config: ServiceConfig) -> Iterator[str]:
     service = service_of(config, store)
     service.scheduler.chores.append(ConfigWatch(service))
     # The server ends last: it waits for those who listen to events, whom the service lets go of.
-    with Server(make_api(service), config.port, config.host, config.tls) as server, service:
+    with Server(make_api(service), config.port, config.host, config.tls) as server, service, service.figures.sent():
         service.run()
         yield server.url

@@ -23,6 +23,7 @@ logger = logging.getLogger("headgate")
 
 LONGEST_WAIT_S = 1.0
 """So often it looks whether it may decide."""
+Ticked = Callable[[Job, Instant, Instant, Instant], None]
 
 
 @dataclass(slots=True)
@@ -63,6 +64,8 @@ class Scheduler:
         self.late_s = 0.0
         """How late the newest step was."""
         self.rounds = 0
+        self.ticked: list[Ticked] = []
+        """Is told of each step when it was due, began and ended."""
         self.chores: list[Callable[[], None]] = []
         """Is done about once a second: looking whether a file has changed."""
 
@@ -87,7 +90,10 @@ class Scheduler:
             self._try(chore, "what is to be done between decisions")
         stepped = 0
         while self._may_decide() and (job := self._next_due()) is not None:
+            began_s = self._clock.now()
             self._try(job.tick, f"job {job.name}")
+            for told in self.ticked:
+                told(job, began_s - self.late_s, began_s, self._clock.now())
             stepped += 1
         return stepped
 

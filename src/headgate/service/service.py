@@ -10,13 +10,16 @@ from headgate.core.errors import InputError, JournalError
 from headgate.core.types import Decision, Event
 from headgate.journal.codec import decision_to_dict, event_to_dict
 from headgate.runtime.clock import Clock, SystemClock
+from headgate.runtime.loop import ControlLoop
 from headgate.service.changed import changed, require_usable
 from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
 from headgate.service.fleet import Fleet
 from headgate.service.hub import Hub
 from headgate.service.jobs import Job
 from headgate.service.lease import fence
+from headgate.service.metrics import ServiceFigures
 from headgate.service.operations import Operations
+from headgate.service.quotas import JobQuota, SharedArbiter, limits_of
 from headgate.service.scheduler import Scheduler, next_step_s
 from headgate.service.standby import Standby
 from headgate.service.store import Store
@@ -48,6 +51,9 @@ class Service:
         self.standby: Standby | None = None
         """Says who leads, where several services share a store."""
         self.scheduler = Scheduler(self.clock, lambda: self.leads)
+        self.arbiter = SharedArbiter(limits_of(config))
+        self.figures = ServiceFigures(self)
+        self.scheduler.ticked.append(self.figures.ticked)
         self.operations = Operations(self)
         self.started_s = self.clock.now()
         self._term: int | None = None
@@ -103,7 +109,17 @@ class Service:
             self.tell(spec.name, entry)
 
         changes = self._usable(spec, self.store.changes.of(spec.name))
-        return Job(spec, self.store.journal_of(spec.name), self.clock, hear=hear, changes=changes, term=self._term)
+        quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec)
+        figures = self.figures.of_job(spec.name)
+
+        def wired(loop: ControlLoop) -> None:
+            quota.attach(loop)
+            figures.attach(loop)
+
+        journal = self.store.journal_of(spec.name)
+        return Job(
+            spec, journal, self.clock, guards=(quota,), wired=wired, hear=hear, changes=changes, term=self._term
+        )
 
     @staticmethod
     def _usable(spec: JobSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -121,12 +137,15 @@ class Service:
     def take_on(self, job: Job) -> None:
         """Look after a job from now on."""
         self.fleet.add(job)
+        self.arbiter.expect(job)
         job.begin()
         self.scheduler.add(job)
 
     def let_go(self, name: str, why: str) -> None:
         """Look after a job no longer; it keeps its size."""
         self.scheduler.remove(name)
+        self.arbiter.forget(name)
+        self.figures.forget(name)
         if (job := self.fleet.remove(name)) is not None:
             job.close(why)
 

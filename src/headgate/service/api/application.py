@@ -13,7 +13,19 @@ from headgate.runtime.clock import Clock
 from headgate.service.access.callers import Callers
 from headgate.service.access.gate import Gate
 from headgate.service.access.leader_only import LeaderOnly
-from headgate.service.api import about, decisions, events, health, jobs, policies, readings, reports, steering, targets
+from headgate.service.api import (
+    about,
+    decisions,
+    events,
+    health,
+    jobs,
+    metrics,
+    policies,
+    readings,
+    reports,
+    steering,
+    targets,
+)
 from headgate.service.api.answers import document, tell_errors
 from headgate.service.config.model import ServiceConfig
 from headgate.service.service import Service
@@ -46,7 +58,7 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> Fas
     )
     api.state.service = service
     tell_errors(api)
-    for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health):
+    for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health, metrics):
         api.include_router(part.router(service))
     document(api)
     gate: Any = Gate

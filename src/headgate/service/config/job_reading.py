@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,12 +13,15 @@ from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES, parse_objective
 from headgate.core.slo_text import parse_slo
+from headgate.engines.agents.mailbox import PER_INSTANCE_METRICS
 from headgate.policies.frame.base import AnyPolicy, guards_for, policy_class
 from headgate.rules.fields import FieldReader, Fields, number_not_negative, whole_number
 from headgate.rules.model import Constraint
 from headgate.rules.nodes import Mapping, Node, Scalar, ScalarKind, Sequence, described
 from headgate.rules.rules_policy import load_constraints, read_text
+from headgate.runtime.metrics import require_metrics
 from headgate.runtime.mode import Mode, mode_named
+from headgate.runtime.prometheus import Prometheus
 from headgate.runtime.shadows import refuse_alike
 from headgate.service.config.keys import (
     ACCESS_KEYS,
@@ -27,12 +31,14 @@ from headgate.service.config.keys import (
     MEANT,
     NAME_PATTERN,
     OPERATOR_KEYS,
+    PROMETHEUS_KEYS,
     TLS_KEYS,
 )
 from headgate.service.config.model import DEFAULT_INTERVAL_S, JobSpec, OperatorSpec
 
 T = TypeVar("T")
 RULES = "rules"
+ANY_QUERY = Prometheus("vector(1)")
 _STREAM = re.compile(rf"({NAME_PATTERN})\s*->\s*({NAME_PATTERN})")
 
 
@@ -40,9 +46,11 @@ class JobReading(FieldReader):
     """Reads jobs; the file around them is read in ``reading.py``."""
 
     def __init__(self, path: Path) -> None:
-        known = (FILE_KEYS, TLS_KEYS, ACCESS_KEYS, GROUP_KEYS, JOB_KEYS, OPERATOR_KEYS)
+        known = (FILE_KEYS, TLS_KEYS, ACCESS_KEYS, GROUP_KEYS, PROMETHEUS_KEYS, JOB_KEYS, OPERATOR_KEYS)
         super().__init__(str(path), MEANT, known)
         self._path = path
+        self._prometheus = ANY_QUERY
+        """Where metrics of jobs come from."""
         self._further_files: list[Path] = []
 
     def _by_name(self, fields: Fields, key: str, what: str, read: Callable[[str, Node], T | None]) -> dict[str, T]:
@@ -93,9 +101,21 @@ class JobReading(FieldReader):
             return None
         spec = JobSpec(
             name, operators, asked, streams, policy, settings, guards, (), interval_s or DEFAULT_INTERVAL_S, every_s,
-            group, priority, mode, shadows, seed,
+            group, priority, mode, shadows, seed, self._metrics(fields),
         )  # fmt: skip
         return self._whole(spec, fields)
+
+    def _metrics(self, fields: Fields) -> dict[str, Prometheus]:
+        """A query of Prometheus for each metric of the user's own."""
+        if "metrics" not in fields:
+            return {}
+        queries = self._plain(fields, "metrics")
+        node = fields["metrics"][1]
+        made = {
+            name: self._made(node, partial(replace, self._prometheus, query=str(query)), f"metrics.{name}")
+            for name, query in queries.items()
+        }
+        return {name: source for name, source in made.items() if source is not None}
 
     def _whole(self, spec: JobSpec, fields: Fields) -> JobSpec | None:
         """What can only be seen with all parts together: the graph, constraints, and whether policies can be made."""
@@ -107,6 +127,8 @@ class JobReading(FieldReader):
         made = self._made(where, lambda: (spec.objective.prices(spec.topology), spec.make_policy()))
         if made is None or constraints is None:
             return None
+        where = fields["rules"][1] if "rules" in fields else where
+        self._made(where, lambda: require_metrics(made[1].subscriptions, spec.metrics, PER_INSTANCE_METRICS))
         if "guards" in fields:
             self._made(fields["guards"][1], lambda: guards_for(made[1], spec.guards))
         if spec.shadows:

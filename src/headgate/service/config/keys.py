@@ -27,6 +27,9 @@ FILE_KEYS = {
     "access": Key("Who may read without a token, and how much may be asked.", {"$ref": "#/$defs/access"}),
     "retention": Key("How long the journal keeps what, and how large it may get.", _SCALARS),
     "groups": Key("Jobs that share what there is, by name, with their quotas.", _named("group")),
+    "cluster": Key("What all jobs may have together, whatever their group.", {"$ref": "#/$defs/cluster"}),
+    "pace": Key("How many jobs may change their size at once, such as 20 per 10s; all where not given.", _TEXT),
+    "prometheus": Key("The Prometheus that metrics of jobs come from.", {"$ref": "#/$defs/prometheus"}),
     "jobs": Key("The jobs by name.", {"minProperties": 1, **_named("job")}, required=True),
 }
 TLS_KEYS = {
@@ -48,6 +51,11 @@ GROUP_KEYS = {
     "memory_gb": Key("The most memory, in GB.", _NOT_NEGATIVE),
     "money_per_hour": Key("The most that its jobs may cost per hour, in the unit of the prices.", _NOT_NEGATIVE),
     "priority": Key("A larger number comes first where quotas do not suffice; 0 where not given.", {"type": "integer"}),
+}
+CLUSTER_KEYS = {name: key for name, key in GROUP_KEYS.items() if name != "priority"}
+PROMETHEUS_KEYS = {
+    "url": Key("Where it answers, such as http://127.0.0.1:9090, which it is where not given.", _TEXT),
+    "token_file": Key("A file with a bearer token, seen from this one.", _TEXT),
 }
 JOB_KEYS = {
     "objective": Key("What is asked from end to end, such as latency p95 < 10s.", _TEXT, required=True),
@@ -76,6 +84,11 @@ JOB_KEYS = {
     "priority": Key("Of this job in its group; that of the group where not given.", {"type": "integer"}),
     "mode": Key("act, or recommend: everything is decided and nothing is changed.", {"enum": ["act", "recommend"]}),
     "shadows": Key("Policies that decide beside the acting one and never act.", {"type": "array", "items": _NAME}),
+    "metrics": Key(
+        "Metrics of your own by name, each a query of Prometheus; $operator stands for the operator's name. One under "
+        "the name of a reading, such as backlog, counts in place of what agents tell.",
+        {"type": "object", "minProperties": 1, "additionalProperties": _TEXT},
+    ),
     "seed": Key("Of the policy's randomness.", {"type": "integer", "minimum": 0}),
 }
 OPERATOR_KEYS = {
@@ -107,6 +120,7 @@ MEANT = {
     "cpus": "cores",
     "memory": "memory_gb",
     "money": "money_per_hour",
+    "rate_limit": "pace",
     "cost": "price",
     "edges": "streams",
     "params": "settings",

@@ -10,6 +10,9 @@ from pathlib import Path
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.division import divided
 from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective
+from headgate.core.pacing import Pace
+from headgate.core.quota_ledger import NO_LIMIT
+from headgate.core.quota_ledger import Quota as ClusterQuota
 from headgate.core.slo import Slo
 from headgate.core.topology import Sizing, Topology
 from headgate.local.machine import LOOPBACK
@@ -17,6 +20,7 @@ from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy
 from headgate.rules.model import Constraint
 from headgate.runtime.mode import Mode
 from headgate.runtime.model_file import policy_with_files
+from headgate.runtime.prometheus import Prometheus
 
 DEFAULT_INTERVAL_S = 10.0
 DEFAULT_PORT = 8420
@@ -64,6 +68,8 @@ class JobSpec:
     mode: Mode = Mode.ACT
     shadows: tuple[str, ...] = ()
     seed: int = 0
+    metrics: Mapping[str, Prometheus] = field(default_factory=dict)
+    """Metrics that Prometheus is asked for, by name."""
 
     @cached_property
     def topology(self) -> Topology:
@@ -136,6 +142,10 @@ class ServiceConfig:
     file: Path | None = None
     further_files: tuple[Path, ...] = ()
     """What else was read for it: rules and constraints."""
+    cluster: ClusterQuota = NO_LIMIT
+    """What all jobs together may have."""
+    pace: Pace | None = None
+    """How many jobs may change their size at once."""
 
     def job(self, name: str) -> JobSpec:
         return next(job for job in self.jobs if job.name == name)

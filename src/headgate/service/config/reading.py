@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from headgate.core.errors import InputError
+from headgate.core.pacing import Pace
+from headgate.core.quota_ledger import NO_LIMIT
+from headgate.core.quota_ledger import Quota as ClusterQuota
+from headgate.core.units import parse_duration_s
 from headgate.journal.retention import Retention
 from headgate.local.machine import LOOPBACK
 from headgate.policies.frame.settings import make_settings
 from headgate.rules.fields import Fields, number_not_negative, whole_number
 from headgate.rules.nodes import Node, RuleErrors, Scalar, ScalarKind, described
 from headgate.rules.yaml_form import yaml_nodes
-from headgate.service.config.job_reading import JobReading, integer
+from headgate.runtime.prometheus import Prometheus
+from headgate.service.config.job_reading import ANY_QUERY, JobReading, integer
 from headgate.service.config.keys import (
     ACCESS_KEYS,
+    CLUSTER_KEYS,
     FILE_KEYS,
     GROUP_KEYS,
+    PROMETHEUS_KEYS,
     TLS_KEYS,
     VERSION,
 )
@@ -51,18 +59,21 @@ class _Reader(JobReading):
         fields = self._fields(root, "a service's file", FILE_KEYS)
         self._version(fields, VERSION)
         groups = self._groups(fields)
+        self._prometheus = self._prometheus_of(fields)
         jobs = self._jobs(fields, [group.name for group in groups])
         host, port = self._value(fields, "listen", parse_address) or (LOOPBACK, DEFAULT_PORT)
         store = self._value(fields, "store", lambda text: self._store(str(text))) or self._store(DEFAULT_STORE)
         tls, access = self._tls(fields), self._access(fields)
+        cluster, pace = self._cluster(fields), self._value(fields, "pace", parse_pace)
         retention: dict[str, object] = {**self._plain(fields, "retention")}
         if "retention" in fields:
             self._made(fields["retention"][1], lambda: make_settings(Retention, "retention", retention))
         if self._problems:
             raise RuleErrors(self._source, self._problems)
         return ServiceConfig(
-            jobs, store, host, port, tls, access, retention, groups, self._path, tuple(self._further_files)
-        )
+            jobs, store, host, port, tls, access, retention, groups, self._path, tuple(self._further_files),
+            cluster=cluster, pace=pace,
+        )  # fmt: skip
 
     def _store(self, text: str) -> str:
         """A file of SQLite is seen from the folder of this one."""
@@ -113,8 +124,38 @@ class _Reader(JobReading):
             self._value(fields, "priority", integer) or 0,
         )
 
+    def _cluster(self, fields: Fields) -> ClusterQuota:
+        if "cluster" not in fields:
+            return NO_LIMIT
+        inner = self._fields(fields["cluster"][1], "cluster", CLUSTER_KEYS)
+        return ClusterQuota(
+            self._value(inner, "instances", lambda text: whole_number(text, 1)),
+            self._value(inner, "cores", number_not_negative),
+            self._value(inner, "memory_gb", number_not_negative),
+            self._value(inner, "money_per_hour", number_not_negative),
+        )
+
+    def _prometheus_of(self, fields: Fields) -> Prometheus:
+        """A query that stands for all of this Prometheus."""
+        if "prometheus" not in fields:
+            return ANY_QUERY
+        inner = self._fields(fields["prometheus"][1], "prometheus", PROMETHEUS_KEYS)
+        url = self._value(inner, "url", lambda text: replace(ANY_QUERY, url=str(text)).url)
+        return replace(ANY_QUERY, url=url or ANY_QUERY.url, token_file=self._value(inner, "token_file", self._readable))
+
     def _jobs(self, fields: Fields, groups: list[str]) -> tuple[JobSpec, ...]:
         return tuple(self._by_name(fields, "jobs", "a job", lambda name, node: self._job(name, node, groups)).values())
+
+
+def parse_pace(text: object) -> Pace:
+    """
+    >>> parse_pace("20 per 10s")
+    Pace(rescales=20, per_s=10.0)
+    """
+    match = re.fullmatch(r"(\d{1,6})\s+per\s+(\S+)", str(text).strip())
+    if match is None:
+        raise InputError(f"found {text!r}, expected a number of jobs per time, as 20 per 10s.")
+    return Pace(int(match[1]), parse_duration_s(match[2]))
 
 
 def parse_address(text: object, what: str = "") -> tuple[str, int]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from headgate.rules.schema import object_schema
-from headgate.service.config.keys import ACCESS_KEYS, FILE_KEYS, GROUP_KEYS, JOB_KEYS, OPERATOR_KEYS, TLS_KEYS
+from headgate.service.config.keys import (
+    ACCESS_KEYS,
+    CLUSTER_KEYS,
+    FILE_KEYS,
+    GROUP_KEYS,
+    JOB_KEYS,
+    OPERATOR_KEYS,
+    PROMETHEUS_KEYS,
+    TLS_KEYS,
+)
 
 
 def json_schema() -> dict[str, Any]:
@@ -14,7 +23,15 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["required"]
     ['version', 'jobs']
     """
-    parts = {"tls": TLS_KEYS, "access": ACCESS_KEYS, "group": GROUP_KEYS, "job": JOB_KEYS, "operator": OPERATOR_KEYS}
+    parts = {
+        "tls": TLS_KEYS,
+        "access": ACCESS_KEYS,
+        "group": GROUP_KEYS,
+        "cluster": CLUSTER_KEYS,
+        "prometheus": PROMETHEUS_KEYS,
+        "job": JOB_KEYS,
+        "operator": OPERATOR_KEYS,
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A service of Headgate",

@@ -1,0 +1,141 @@
+"""headgate doctor"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate import __version__
+from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
+from headgate.core.errors import HeadgateError, InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from headgate.local.checkup.finding import Finding
+    from headgate.service.config.model import ServiceConfig
+
+FORMAT_VERSION = 1
+SERVICE_PORT = 8420
+_SIGNS = {"ok": "[green]ok[/green]", "warning": "[yellow]note[/yellow]", "problem": "[red]wrong[/red]"}
+
+
+def doctor(
+    *,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHECK", help="Look at this only; may be given several times.", show_default="everything"),
+    ] = None,
+    kafka: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="A broker that should answer.", show_default=False)
+    ] = None,
+    service: Annotated[
+        str | None, typer.Option(metavar="URL", help="A service that should answer.", show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A service's file that should be right.", show_default=False)
+    ] = None,
+    port: Annotated[
+        list[int] | None,
+        typer.Option(metavar="PORT", help="A port that should be free; may be repeated.", show_default="8420"),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Say in plain words what is wrong with Java, Spark, Kafka, ports, clock, versions and permissions.
+
+    The exit code is 1 if something will not work; notes do not count.
+
+    [bold]Examples[/bold]
+      [cyan]headgate doctor[/cyan]
+      [cyan]headgate doctor --only java --only spark --json[/cyan]
+      [cyan]headgate doctor --kafka 127.0.0.1:9092 --service http://127.0.0.1:8420[/cyan]
+    """
+    from headgate.local.checkup.finding import Status
+
+    check_target(json_file)
+    checks = _checks(kafka, service, config, port)
+    for name in only or ():
+        if name not in checks:
+            raise UnknownNameError("check", name, checks)
+    findings = [found for name, check in checks.items() if not only or name in only for found in check()]
+    if json_file is not None:
+        told = [finding.to_json() for finding in findings]
+        write_json({"version": FORMAT_VERSION, "headgate": __version__, "findings": told}, json_file)
+    if json_file != "-":
+        _print(findings)
+    if any(finding.status is Status.PROBLEM for finding in findings):
+        raise typer.Exit(1)
+
+
+def _checks(
+    kafka: str | None, service: str | None, config: Path | None, ports: list[int] | None
+) -> dict[str, Callable[[], Iterator[Finding]]]:
+    from headgate.local.checkup.clock import check_clock
+    from headgate.local.checkup.java import check_java
+    from headgate.local.checkup.kafka import check_kafka
+    from headgate.local.checkup.permissions import check_permissions
+    from headgate.local.checkup.ports import check_ports
+    from headgate.local.checkup.service import ServiceAnswer
+    from headgate.local.checkup.spark import check_spark
+    from headgate.local.checkup.versions import check_versions
+
+    answer = None if service is None else ServiceAnswer.of(service)
+    for one in ports or ():
+        if not 1 <= one <= 65535:
+            raise InputError(f"--port {one} is not allowed; it must lie between 1 and 65535.")
+    return {
+        "versions": check_versions,
+        "java": check_java,
+        "spark": check_spark,
+        "kafka": lambda: check_kafka(kafka),
+        "ports": lambda: check_ports(ports or [SERVICE_PORT]),
+        "clock": lambda: check_clock(service_date=None if answer is None else answer.date),
+        "permissions": lambda: check_permissions(secrets=_secrets(config)),
+        "config": lambda: _config(config),
+        "service": lambda: iter(()) if answer is None else answer.findings(),
+    }
+
+
+def _read(config: Path) -> ServiceConfig:
+    from headgate.service.config import read_config
+
+    return read_config(config)
+
+
+def _secrets(config: Path | None) -> list[Path]:
+    if config is None:
+        return []
+    try:
+        read = _read(config)
+    except HeadgateError:
+        return []  # What is wrong with the file is told by the check of the file.
+    return [] if read.tls is None else [read.tls.key]
+
+
+def _config(config: Path | None) -> Iterator[Finding]:
+    from headgate.local.checkup.finding import fine, wrong
+
+    if config is None:
+        return
+    try:
+        read = _read(config)
+    except HeadgateError as error:
+        yield wrong("config", str(error), "correct the file; headgate serve refuses it, too")
+        return
+    yield fine("config", f"{config} describes {len(read.jobs)} job(s), to be looked after at {read.host}:{read.port}.")
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for one in findings:
+        text = Text(one.told)
+        if one.remedy:
+            text.append(f"\n→ {one.remedy}", style="dim")
+        table.add_row(Text.from_markup(_SIGNS[one.status]), Text(one.check, style="cyan"), text)
+    make_console().print(table)
+    wrong = sum(one.status == "problem" for one in findings)
+    say("nothing is wrong." if not wrong else f"{wrong} thing(s) will not work.")

@@ -1,0 +1,157 @@
+"""Keeps what all jobs want, and tells each at its decision what it may have: quotas first, then the pace.
+
+Jobs decide one after the other. As long as everything fits, one is told at once that it gets what it wants; when it
+does not, all are weighed against each other (``quotas.py``) whenever one has changed its mind, and now and then.
+
+>>> arbiter = Arbiter([Group("shop", Quota(instances=10))])
+>>> arbiter.ask(0.0, Demand("search", current=6, wanted=6, group="shop")).instances
+6
+>>> grant = arbiter.ask(1.0, Demand("orders", current=2, wanted=8, budget_left=0.2, group="shop"))
+>>> grant.instances, grant.code
+(4, 'waits')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from headgate.core.pacing import Pace, Pacer, Urgency
+from headgate.core.quota_ledger import EVERYWHERE, NO_LIMIT, Ledger
+from headgate.core.quotas import Demand, Grant, Group, Key, Quota, arbitrate, still_yielding
+from headgate.core.types import Instant
+
+NEWS_S = 1.0
+"""While there is not enough for all, they are weighed against each other at least so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What many jobs share."""
+
+    groups: tuple[Group, ...] = ()
+    cluster: Quota = NO_LIMIT
+    pace: Pace | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether anything is limited at all."""
+        return self.pace is not None or any(
+            one.is_set for one in (self.cluster, *(group.quota for group in self.groups))
+        )
+
+    def ledger(self) -> Ledger:
+        return Ledger({EVERYWHERE: self.cluster, **{group.name: group.quota for group in self.groups}})
+
+
+class Arbitration(Protocol):
+    """Whoever says what a job may have."""
+
+    def ask(self, now: Instant, demand: Demand) -> Grant: ...
+
+
+class Arbiter:
+    """Arbitrates between jobs that decide one after the other."""
+
+    def __init__(self, groups: Sequence[Group] = (), cluster: Quota = NO_LIMIT, pace: Pace | None = None) -> None:
+        self._demands: dict[Key, Demand] = {}
+        self._grants: dict[Key, Grant] = {}
+        self._weighed_s: Instant = float("-inf")
+        self.change(Limits(tuple(groups), cluster, pace))
+
+    def change(self, limits: Limits) -> None:
+        """Go on with other limits; what jobs want is kept."""
+        self.limits = limits
+        self._priorities = {group.name: group.priority for group in limits.groups}
+        self._pacer = None if limits.pace is None else Pacer(limits.pace)
+        self._recount()
+
+    def expect(self, demand: Demand) -> None:
+        """Count an operator that has not asked yet: others must not grow into what it has."""
+        self._put(self._demands.get(demand.key), demand)
+
+    def forget(self, job: str) -> None:
+        """A job that is no longer there takes nothing."""
+        for key in [key for key in self._demands if key.job == job]:
+            del self._demands[key]
+            self._grants.pop(key, None)
+            if self._pacer is not None:
+                self._pacer.forget(key)
+        self._recount()
+
+    def ask(self, now: Instant, demand: Demand) -> Grant:
+        """What an operator may have now."""
+        grant = self._shared(now, demand)
+        if self._pacer is not None:
+            grant = self._paced(now, demand, grant, self._pacer)
+        # What it was promised is no longer free, though it may be a while until it tells that it has it.
+        self._demands[demand.key] = replace(demand, held=max(demand.in_use, grant.instances))
+        return grant
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn to change their size."""
+        return 0 if self._pacer is None else self._pacer.waiting
+
+    @property
+    def short(self) -> dict[Key, Grant]:
+        """Who got less than it wants, and why."""
+        return {key: grant for key, grant in self._grants.items() if grant.is_short}
+
+    def usage(self) -> dict[tuple[str, int], tuple[float, float]]:
+        """What runs, of every limit, and the limit."""
+        ledger = self.limits.ledger()
+        for one in self._demands.values():
+            ledger.take(one.group, one.need, one.in_use)
+        return ledger.usage()
+
+    # ---------------------------------------------------------------------------------------------------- inside
+
+    def _shared(self, now: Instant, demand: Demand) -> Grant:
+        key = demand.key
+        before = self._demands.get(key)
+        self._put(before, demand)
+        if not self._wished.is_exceeded:
+            self._grants.clear()
+            return Grant(demand.wanted)
+        if _mind(before) != _mind(demand) or key not in self._grants or now - self._weighed_s >= NEWS_S:
+            self._weighed_s = now
+            asked = [still_yielding(one, self._grants.get(one.key)) for one in self._demands.values()]
+            self._grants = arbitrate(asked, self.limits.groups, self.limits.cluster)
+        return self._grants[key]
+
+    def _put(self, before: Demand | None, demand: Demand) -> None:
+        """Count what would be taken if everybody got what it wants, and nobody had left yet."""
+        if before is not None:
+            self._wished.take(before.group, before.need, -_most(before))
+        self._wished.take(demand.group, demand.need, _most(demand))
+        self._demands[demand.key] = demand
+
+    def _recount(self) -> None:
+        self._wished = self.limits.ledger()
+        for one in self._demands.values():
+            self._wished.take(one.group, one.need, _most(one))
+
+    def _paced(self, now: Instant, demand: Demand, grant: Grant, pacer: Pacer) -> Grant:
+        if grant.instances == demand.current:
+            pacer.forget(demand.key)
+            return grant
+        urgency = Urgency(
+            demand.priority_in(self._priorities),
+            grows=grant.instances > demand.current or grant.is_short,
+            budget_left=demand.budget_left,
+        )
+        if pacer.ask(now, demand.key, urgency):
+            return grant
+        told = f"{pacer.waiting} jobs wait for their turn to change their size, {pacer.pace} are allowed"
+        return Grant(demand.current, "paced", f"{told}; {grant.why}" if grant.why else told, grant.gives_way_to)
+
+
+def _most(demand: Demand) -> int:
+    return max(demand.wanted, demand.in_use)
+
+
+def _mind(demand: Demand | None) -> Demand | None:
+    """What of a demand matters at once; all else changes all the time, and matters when they are weighed next."""
+    return None if demand is None else replace(demand, budget_left=None, held=None, current=0)

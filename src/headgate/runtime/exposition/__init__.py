@@ -1,0 +1,1 @@
+"""What a job tells of itself to Prometheus and OpenTelemetry, declared once."""

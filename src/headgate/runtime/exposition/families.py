@@ -1,0 +1,113 @@
+"""The names under which figures of jobs are told, by the conventions of Prometheus: base units, counters ``_total``.
+
+Declared once: the exposition, OpenTelemetry and the table of the documentation are made of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+OPERATOR = ("job", "operator")
+_OF_QUOTA = ("group", "resource")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric with its labels."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    labels: tuple[str, ...] = OPERATOR
+
+    @property
+    def unit(self) -> str:
+        """As OpenTelemetry names it."""
+        stem = self.name.removesuffix("_total")
+        return {"seconds": "s", "bytes": "By", "ratio": "1"}.get(stem.rpartition("_")[2], "")
+
+
+class Reading(NamedTuple):
+    """The value of one metric for one set of labels."""
+
+    family: str
+    labels: tuple[str, ...]
+    value: float
+
+
+FAMILIES = (
+    Family("headgate_build_info", "gauge", "1, with what is running in its labels", ("version", "python")),
+    Family(
+        "headgate_decisions_total",
+        "counter",
+        "decisions, one per operator: out, in or hold",
+        ("job", "operator", "policy", "direction"),
+    ),
+    Family(
+        "headgate_guard_changes_total",
+        "counter",
+        "decisions in which a guard altered what the policy wanted",
+        ("job", "operator", "guard"),
+    ),
+    Family(
+        "headgate_events_total",
+        "counter",
+        "events of the loop by kind, such as policy-failed or agent-lost",
+        ("job", "kind"),
+    ),
+    Family(
+        "headgate_instances",
+        "gauge",
+        "instances: planned, requested of the cluster, ready",
+        ("job", "operator", "state"),
+    ),
+    Family("headgate_size_is_stale", "gauge", "1 while the size is the last known one and nobody confirms it"),
+    Family("headgate_records_arrived_total", "counter", "records that were offered, as the engine counts them"),
+    Family("headgate_records_done_total", "counter", "records that the operator is through with"),
+    Family("headgate_records_late_total", "counter", "records whose result came later than the objective allows"),
+    Family("headgate_backlog_records", "gauge", "records that have arrived and are not done yet"),
+    Family("headgate_latency_seconds", "gauge", "the longest that any record waited since the reading before"),
+    Family("headgate_processing_time_seconds", "gauge", "how long the newest batch took"),
+    Family("headgate_utilization_ratio", "gauge", "busy share of the instances, 0 to 1"),
+    Family("headgate_reading_timestamp_seconds", "gauge", "when the newest reading was taken, since the Unix epoch"),
+    Family(
+        "headgate_missing_readings_total",
+        "counter",
+        "decisions that had to do without a reading; sample: without any of the operator",
+        ("job", "operator", "metric"),
+    ),
+    Family("headgate_error_budget_left_ratio", "gauge", "share of the error budget that is left; below 0 it is broken"),
+    Family(
+        "headgate_error_budget_burn_rate",
+        "gauge",
+        "how many times faster than allowed the budget is spent, over a 24th and a 288th of the period",
+        ("job", "operator", "window"),
+    ),
+    Family("headgate_cost_per_hour", "gauge", "what an hour costs at the present size, in the price's unit", ("job",)),
+    Family("headgate_cost_spent", "gauge", "what was spent in the last period, in the price's unit", ("job",)),
+    Family("headgate_paused", "gauge", "1 while changes of size this way are held back", ("job", "direction")),
+    Family("headgate_acting", "gauge", "1 while decisions are applied, 0 while they are only recommended", ("job",)),
+    Family("headgate_ticks_total", "counter", "cycles of the loop", ("job",)),
+    Family("headgate_observe_failures_total", "counter", "cycles in which the engine could not be observed", ("job",)),
+    Family("headgate_tick_seconds_total", "counter", "time that cycles took, from reading to journal", ("job",)),
+    Family("headgate_loop_lateness_seconds", "gauge", "how long after its time the newest cycle began", ("job",)),
+    Family("headgate_loop_interval_seconds", "gauge", "time between two decisions as configured", ("job",)),
+    Family("headgate_last_tick_timestamp_seconds", "gauge", "when the newest cycle ended, since the epoch", ("job",)),
+    Family("headgate_journal_failed", "gauge", "1 once entries are missing from the journal", ("job",)),
+    Family("headgate_journal_size_bytes", "gauge", "size of the journal's file", ("job",)),
+)
+"""Every metric of a job, in the order in which they are told."""
+
+SERVICE_FAMILIES = (
+    Family("headgate_agent_up", "gauge", "1 while the agent of an operator is heard of"),
+    Family("headgate_jobs", "gauge", "jobs that the service looks after", ()),
+    Family("headgate_jobs_short", "gauge", "operators that get less than they want, for want of quota", ()),
+    Family("headgate_jobs_waiting", "gauge", "operators that wait for their turn to change their size", ()),
+    Family("headgate_quota_limit", "gauge", "what a group may have; of the whole cluster: group empty", _OF_QUOTA),
+    Family("headgate_quota_used", "gauge", "what the jobs of a group have, leaving instances included", _OF_QUOTA),
+    Family("headgate_file_refused", "gauge", "1 while the newest form of the service's file is not in force", ()),
+)
+"""What a service tells beside the metrics of its jobs."""
+
+ALL_FAMILIES = (*FAMILIES, *SERVICE_FAMILIES)

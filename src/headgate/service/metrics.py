@@ -1,0 +1,98 @@
+"""The figures of a service and of all its jobs, for Prometheus and OpenTelemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from headgate.core.types import Instant
+from headgate.rules.model import ALL_OPERATORS
+from headgate.runtime.exposition.families import Reading
+from headgate.runtime.exposition.job_figures import JobFigures
+from headgate.runtime.exposition.open_telemetry import Telemetry, open_telemetry
+from headgate.runtime.exposition.registry import Exposition
+from headgate.service.jobs import Job
+from headgate.service.steering import BOTH, IN, OUT
+
+if TYPE_CHECKING:
+    from headgate.service.service import Service
+
+
+class ServiceFigures:
+    """Counts what all jobs of a service see and decide."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._jobs: dict[str, JobFigures] = {}
+        self._telemetry: Telemetry | None = None
+
+    @cached_property
+    def exposition(self) -> Exposition:
+        """Made when it is first asked for: only then Prometheus' library is needed."""
+        made = Exposition(self.readings)
+        for figures in tuple(self._jobs.values()):
+            made.add(figures)
+        return made
+
+    def of_job(self, name: str) -> JobFigures:
+        """The figures of a job; one that comes back under its name goes on counting."""
+        if name not in self._jobs:
+            figures = JobFigures(name, lambda: self._interval_s(name), paused=lambda: self._paused(name))
+            self._jobs[name] = figures
+            if "exposition" in self.__dict__:
+                self.exposition.add(figures)
+        return self._jobs[name]
+
+    def forget(self, name: str) -> None:
+        self._jobs.pop(name, None)
+        if "exposition" in self.__dict__:
+            self.exposition.remove(name)
+
+    def ticked(self, job: Job, due_s: Instant, began_s: Instant, ended_s: Instant) -> None:
+        figures = self._jobs.get(job.name)
+        if figures is None:
+            return
+        figures.ticked(due_s, began_s, ended_s)
+        if self._telemetry is not None:
+            self._telemetry.ticked(job.name, began_s, ended_s, figures.decision)
+
+    @contextmanager
+    def sent(self) -> Iterator[None]:
+        """Inside the block, what is told is sent to where the variables of OpenTelemetry say."""
+        telemetry = open_telemetry()
+        if telemetry is None:
+            yield
+            return
+        telemetry.begin(lambda: self.exposition.readings())  # noqa: PLW0108 - made when it is first asked for
+        self._telemetry = telemetry
+        try:
+            yield
+        finally:
+            self._telemetry = None
+            telemetry.close()
+
+    def readings(self) -> Iterator[Reading]:
+        """What is told of the service itself."""
+        service = self._service
+        for job in service.fleet:
+            joined = job.engine.joined
+            for operator in job.operators:
+                yield Reading("headgate_agent_up", (job.name, operator), float(operator in joined))
+        yield Reading("headgate_jobs", (), float(len(service.fleet)))
+        yield Reading("headgate_jobs_short", (), float(len(service.arbiter.short())))
+        yield Reading("headgate_jobs_waiting", (), float(service.arbiter.waiting))
+        for labels, (used, limit) in service.arbiter.usage().items():
+            yield Reading("headgate_quota_used", labels, used)
+            yield Reading("headgate_quota_limit", labels, limit)
+        yield Reading("headgate_file_refused", (), float(bool(service.config_problem)))
+
+    def _interval_s(self, name: str) -> float:
+        return self._service.fleet.job(name).spec.interval_s
+
+    def _paused(self, name: str) -> Mapping[str, bool]:
+        """Which ways a whole job is held back; pauses of single operators do not count."""
+        pause = self._service.fleet.job(name).steering.paused(ALL_OPERATORS, self._service.clock.now())
+        way = None if pause is None else pause.body["direction"]
+        return {direction: way in (direction, BOTH) for direction in (OUT, IN)}

@@ -1,0 +1,121 @@
+"""What the jobs of a service share: quotas of groups and of the cluster, and the pace of their rescales."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from headgate.core.arbiter import Arbiter, Limits
+from headgate.core.quota_ledger import Need
+from headgate.core.quotas import Demand, Grant, Group, Key, Quota
+from headgate.core.types import Decision, Instant, Observation, Role
+from headgate.core.window import Window
+from headgate.runtime.arbitration import Arbitrated
+from headgate.runtime.loop import ControlLoop
+from headgate.service.config.model import JobSpec, ServiceConfig
+from headgate.service.jobs import Job
+
+RESOURCES = ("instances", "cores", "memory_gb", "money_per_hour")
+
+
+def limits_of(config: ServiceConfig) -> Limits:
+    """What a configuration lets its jobs have."""
+    groups = tuple(
+        Group(one.name, Quota(one.instances, one.cores, one.memory_gb, one.money_per_hour), one.priority)
+        for one in config.groups
+    )
+    return Limits(groups, config.cluster, config.pace)
+
+
+class SharedArbiter:
+    """Arbitrates between the jobs of a service; safe to use from any thread."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._arbiter = Arbiter(limits.groups, limits.cluster, limits.pace)
+        self._lock = threading.Lock()
+
+    def ask(self, now: Instant, demand: Demand) -> Grant:
+        with self._lock:
+            return self._arbiter.ask(now, demand)
+
+    def expect(self, job: Job) -> None:
+        """Count what a job has before it asks for the first time: others must not grow into it."""
+        sizes = job.journal.last_sizes(job.name)
+        for operator in job.spec.operators:
+            size = sizes.get(operator.name, operator.starts or max(1, operator.min_instances))
+            with self._lock:
+                self._arbiter.expect(demand_of(job.spec, operator.name, size))
+
+    def forget(self, job: str) -> None:
+        with self._lock:
+            self._arbiter.forget(job)
+
+    def change(self, limits: Limits) -> None:
+        """Go on with other limits; where they are the same, who waits for its turn goes on waiting."""
+        with self._lock:
+            if limits != self._arbiter.limits:
+                self._arbiter.change(limits)
+
+    @property
+    def is_limiting(self) -> bool:
+        return self._arbiter.limits.is_set
+
+    @property
+    def waiting(self) -> int:
+        with self._lock:
+            return self._arbiter.waiting
+
+    def short(self) -> dict[Key, Grant]:
+        """Who got less than it wants, and why."""
+        with self._lock:
+            return self._arbiter.short
+
+    def usage(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """By group, empty for the cluster, and resource: what is used, and the limit."""
+        with self._lock:
+            found = self._arbiter.usage()
+        return {(group, RESOURCES[index]): counted for (group, index), counted in found.items()}
+
+
+class JobQuota:
+    """The guard of one job; its file may say something else tomorrow."""
+
+    def __init__(self, arbiter: SharedArbiter, spec: Callable[[], JobSpec]) -> None:
+        self._arbiter = arbiter
+        self._spec = spec
+
+    def __call__(self, window: Window, decision: Decision) -> Decision:
+        spec = self._spec()
+        asked = Arbitrated(self._arbiter, spec.name, spec.objective, spec.group or "", spec.priority, needs_of(spec))
+        decided = asked(window, decision)
+        # It is asked in any case: limits may come tomorrow. Where there are none, there is nothing to be said of them.
+        return decided if self._arbiter.is_limiting else decision
+
+    def attach(self, loop: ControlLoop) -> None:
+        """Have what a job asked for forgotten when it only recommends: others scale it then."""
+        loop.watchers.append(self._watch)
+
+    def _watch(self, observation: Observation | None, decision: Decision | None) -> None:
+        if decision is not None and decision.role is Role.RECOMMENDED:
+            self._arbiter.forget(self._spec().name)
+
+
+def needs_of(spec: JobSpec) -> Mapping[str, Need]:
+    """What an instance of each operator takes beside its price."""
+    return {one.name: Need(one.cores or 0.0, one.memory_gb or 0.0) for one in spec.operators}
+
+
+def demand_of(spec: JobSpec, operator: str, size: int) -> Demand:
+    """The demand of an operator that stays as it is."""
+    need = needs_of(spec)[operator]
+    price = spec.objective.prices(spec.topology).get(operator, 0.0)
+    return Demand(
+        spec.name,
+        operator,
+        current=size,
+        wanted=size,
+        minimum=spec.operator(operator).min_instances,
+        need=Need(need.cores, need.memory_gb, price),
+        group=spec.group or "",
+        priority=spec.priority,
+    )

@@ -1,0 +1,206 @@
+"""Arbitration between jobs: quotas hold, minima are kept, and whoever gives way is told for whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from headgate.core.errors import InputError
+from headgate.core.quotas import Demand, Group, Key, Need, Quota, arbitrate, still_yielding
+
+NEEDS = (Need(), Need(cores=1, memory_gb=4), Need(cores=2.5, memory_gb=2, money_per_hour=0.1))
+SAME = Need(cores=2, memory_gb=4, money_per_hour=0.25)
+GROUPS = ("a", "b", "")
+
+
+@st.composite
+def demand(draw: st.DrawFn, number: int, needs: tuple[Need, ...] = NEEDS) -> Demand:
+    minimum = draw(st.integers(0, 3))
+    held = draw(st.none() | st.integers(0, 12))
+    return Demand(
+        f"job-{number}",
+        current=draw(st.integers(0, 12)),
+        wanted=draw(st.integers(minimum, 12)),
+        minimum=minimum,
+        held=held,
+        need=draw(st.sampled_from(needs)),
+        budget_left=draw(st.none() | st.floats(-2, 1)),
+        group=draw(st.sampled_from(GROUPS)),
+        yielding=draw(st.booleans()),
+    )
+
+
+@st.composite
+def fleet(draw: st.DrawFn, needs: tuple[Need, ...] = NEEDS) -> list[Demand]:
+    return [draw(demand(number, needs)) for number in range(draw(st.integers(1, 5)))]
+
+
+limit = st.none() | st.floats(0, 60)
+quota = st.builds(Quota, st.none() | st.integers(0, 40), limit, limit, limit)
+groups = st.tuples(quota, quota, st.integers(0, 2), st.integers(0, 2)).map(
+    lambda drawn: (Group("a", drawn[0], drawn[2]), Group("b", drawn[1], drawn[3]))
+)
+
+
+def taken(demands: list[Demand], sizes: dict[Key, int], group: str | None) -> list[float]:
+    """What these sizes take, of one group or of all."""
+    counted = [one for one in demands if group is None or one.group == group]
+    return [
+        sum(amount * sizes[one.key] for one, amount in zip(counted, amounts, strict=True))
+        for amounts in zip(*(one.need.amounts for one in counted), strict=True)
+    ] or [0.0] * 4
+
+
+def exceeds(used: list[float], allowed: Quota) -> bool:
+    return any(most is not None and one > most + 1e-6 for one, most in zip(used, allowed.limits, strict=True))
+
+
+def sizes(demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota) -> dict[Key, int]:
+    return {key: grant.instances for key, grant in arbitrate(demands, grouped, cluster).items()}
+
+
+def floors_fit(demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota) -> bool:
+    floors = {one.key: one.floor for one in demands}
+    scopes = ((None, cluster), *((one.name, one.quota) for one in grouped))
+    return not any(exceeds(taken(demands, floors, name), allowed) for name, allowed in scopes)
+
+
+@settings(max_examples=60)
+@given(fleet(), groups, quota)
+def test_what_is_granted_never_exceeds_a_quota(
+    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota
+) -> None:
+    granted = sizes(demands, grouped, cluster)
+    # What somebody holds already and may keep counts as well; it cannot be more than is held.
+    for name, allowed in ((None, cluster), *((one.name, one.quota) for one in grouped)):
+        assert not exceeds(taken(demands, granted, name), allowed)
+
+
+@settings(max_examples=60)
+@given(fleet(), groups, quota)
+def test_what_runs_never_exceeds_a_quota_by_a_grant(
+    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota
+) -> None:
+    granted = sizes(demands, grouped, cluster)
+    before = {one.key: one.in_use for one in demands}
+    after = {one.key: max(one.in_use, granted[one.key]) for one in demands}
+    for name, allowed in ((None, cluster), *((one.name, one.quota) for one in grouped)):
+        used, will_use = taken(demands, before, name), taken(demands, after, name)
+        for was, will, most in zip(used, will_use, allowed.limits, strict=True):
+            assert most is None or will <= max(was, most) + 1e-6
+
+
+@settings(max_examples=60)
+@given(fleet(), groups, quota)
+def test_nobody_falls_below_its_minimum_unless_it_cannot_be_helped_and_then_it_is_told(
+    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota
+) -> None:
+    grants = arbitrate(demands, grouped, cluster)
+    for one in demands:
+        grant = grants[one.key]
+        assert 0 <= grant.instances <= max(one.wanted, 0)
+        assert grant.is_short == (grant.instances < one.wanted)
+        assert grant.is_short == bool(grant.why)
+        if grant.instances < one.floor:
+            assert grant.code in ("below-minimum", "waits")
+            assert grant.code == "waits" or not floors_fit(demands, grouped, cluster)
+
+
+@settings(max_examples=60)
+@given(fleet(), groups, quota, st.randoms(use_true_random=False))
+def test_the_order_in_which_jobs_ask_does_not_matter(
+    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota, random: st.DataObject
+) -> None:
+    shuffled = list(demands)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]  # it is a random.Random
+    assert arbitrate(shuffled, grouped, cluster) == arbitrate(demands, grouped, cluster)
+
+
+@settings(max_examples=60)
+@given(fleet(), groups, quota, st.integers(1, 5), st.floats(0, 1))
+def test_who_wants_more_or_has_less_budget_left_never_gets_less_for_it(
+    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota, more: int, spent: float
+) -> None:
+    first, *others = demands
+    worse_off = replace(first, budget_left=(1.0 if first.budget_left is None else first.budget_left) - spent)
+    assume(floors_fit(demands, grouped, cluster))
+    before = sizes(demands, grouped, cluster)[first.key]
+    assert sizes([worse_off, *others], grouped, cluster)[first.key] >= before
+    assert sizes([replace(first, wanted=first.wanted + more), *others], grouped, cluster)[first.key] >= before
+
+
+@settings(max_examples=60)
+@given(fleet((SAME,)), st.integers(0, 40), st.integers(0, 10))
+def test_a_larger_quota_gives_nobody_less(demands: list[Demand], instances: int, more: int) -> None:
+    settled = [replace(one, held=0) for one in demands]
+    before = sizes(settled, (), Quota(instances=instances))
+    after = sizes(settled, (), Quota(instances=instances + more))
+    assert all(after[key] >= size for key, size in before.items())
+
+
+@settings(max_examples=60)
+@given(fleet(), groups)
+def test_without_a_limit_everybody_gets_what_it_wants(demands: list[Demand], grouped: tuple[Group, ...]) -> None:
+    unlimited = tuple(replace(one, quota=Quota()) for one in grouped)
+    assert sizes(demands, unlimited, Quota()) == {one.key: one.wanted for one in demands}
+
+
+def test_a_higher_priority_comes_before_a_smaller_budget() -> None:
+    asked = [
+        Demand("batch", wanted=5, held=0, budget_left=-1.0, group="low"),
+        Demand("orders", wanted=5, held=0, budget_left=0.9, group="high"),
+    ]
+    grants = arbitrate(asked, [Group("low"), Group("high", priority=1)], Quota(instances=6))
+    assert [grants[one.key].instances for one in asked] == [1, 5]
+    assert grants[asked[0].key].gives_way_to == (asked[1].key,)
+
+
+def test_who_gave_way_goes_on_until_it_is_clearly_worse_off() -> None:
+    asked = [Demand("one", wanted=4, held=0, budget_left=0.50), Demand("two", wanted=4, held=0, budget_left=0.52)]
+    first = arbitrate(asked, cluster=Quota(instances=4))
+    assert [grant.instances for grant in first.values()] == [4, 0]
+    # Having got nothing, it is a little worse off now; that alone does not turn the tables, a tenth does.
+    for left, expected in ((0.45, [4, 0]), (0.39, [0, 4])):
+        again = [still_yielding(replace(asked[1], budget_left=left), first[asked[1].key]), asked[0]]
+        assert [grant.instances for grant in arbitrate(again, cluster=Quota(instances=4)).values()] == expected
+
+
+@pytest.mark.parametrize(
+    ("allowed", "room", "expected"), [((1, 2, 4, 8), 7, 4), ((1, 2, 4, 8), 8, 8), ((3, 6), 2, 0), (None, 7, 7)]
+)
+def test_only_sizes_that_are_possible_are_granted(allowed: tuple[int, ...] | None, room: int, expected: int) -> None:
+    asked = [Demand("one", wanted=8, held=0, allowed=allowed)]
+    assert sizes(asked, (), Quota(instances=room)) == {asked[0].key: expected}
+
+
+def test_the_sentence_names_the_quota_and_whom_it_is_for() -> None:
+    asked = [
+        *(Demand(f"web-{n}", wanted=2, held=0, budget_left=0.1, group="g") for n in range(5)),
+        Demand("etl", "load", wanted=3, held=0, minimum=1, group="g", need=Need(money_per_hour=0.5)),
+    ]
+    grant = arbitrate(asked, [Group("g", Quota(instances=11))])[Key("etl", "load")]
+    assert grant.why == (
+        "1 of 3: it gives way to web-0 (10 % of its budget left), web-1 (10 % of its budget left), "
+        "web-2 (10 % of its budget left) and 2 more: group g may have 11 instances"
+    )
+    alone = arbitrate([replace(asked[-1], minimum=2)], [Group("g", Quota(money_per_hour=0.5))])[Key("etl", "load")]
+    assert (alone.code, alone.why) == (
+        "below-minimum",
+        "1 of 3, below its minimum of 2: group g may have 0.5 of money per hour",
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Quota(cores=-1), "quota cores -1 is not allowed; it must be finite and not negative."),
+        (lambda: Need(memory_gb=float("inf")), "memory_gb inf of an instance is not allowed"),
+        (lambda: Group(""), "group name '' is not allowed"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(make: object, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        make()  # type: ignore[operator]

@@ -1,0 +1,103 @@
+"""A query of Prometheus as a metric: fresh answers count, and nobody waits for one but the first time."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from headgate.core.errors import EngineError, InputError
+from headgate.core.types import Instances, Observation, Sample
+from headgate.runtime.metrics import MetricCollector
+from headgate.runtime.prometheus import Prometheus
+from headgate.simulation.engine import SimulatedEngine
+from headgate.simulation.queue import QueueNetwork
+from headgate.testing.clock import FakeClock
+from headgate.workloads import parse_workload
+from tests.http_receiver import HttpReceiver
+
+
+def vector(*values: float) -> bytes:
+    series = [{"metric": {}, "value": [0, str(value)]} for value in values]
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": series}}).encode()
+
+
+def until(done: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+
+
+def test_the_operator_and_the_token_go_with_the_query(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n", encoding="utf-8")
+    with HttpReceiver(lambda *_: (200, vector(0.25, 0.75))) as server:
+        cpu = Prometheus('cpu{pod=~"$operator.*"}', url=f"{server.url}/prom", token_file=token)
+        assert cpu("enrich") == [0.25, 0.75]
+    path, _, headers = server.received[0]
+    assert urlsplit(path).path == "/prom/api/v1/query"
+    assert parse_qs(urlsplit(path).query)["query"] == ['cpu{pod=~"enrich.*"}']
+    assert headers["Authorization"] == "Bearer secret"
+    assert "secret" not in repr(cpu)
+
+
+def test_it_is_asked_no_more_often_than_said_and_an_old_answer_does_not_count() -> None:
+    clock, answers = FakeClock(), [(200, vector(1.0)), (200, vector(2.0))]
+    with HttpReceiver(lambda *_: answers.pop(0) if answers else (503, b"gone")) as server:
+        source = Prometheus("x", url=server.url, every=5.0, stale_after=60.0, now=clock.now)
+        assert source("job") == [1.0]
+        clock.advance(4.0)
+        assert source("job") == [1.0]
+        assert len(server.received) == 1
+        clock.advance(1.0)
+        until(lambda: source("job") == [2.0])
+        clock.advance(61.0)
+        assert source("job") is None
+        with pytest.raises(EngineError, match="refused 'x': gone"):
+            until(lambda: source("job") is not None)
+
+
+def test_a_prometheus_that_is_away_costs_the_reading_and_no_more() -> None:
+    with HttpReceiver() as server:
+        url = server.url
+    with pytest.raises(EngineError, match=r"Prometheus at http://127\.0\.0\.1:\d+ cannot be asked: connection refused"):
+        Prometheus("x", url=url)("job")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [(b"<html>", "is not Prometheus"), (b'{"data": {"resultType": "matrix", "result": [{}]}}', "not a number")],
+)
+def test_what_is_no_answer_is_told(body: bytes, told: str) -> None:
+    with HttpReceiver(lambda *_: (200, body)) as server, pytest.raises(EngineError, match=told):
+        Prometheus("x", url=server.url)("job")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"query": " "}, "query of Prometheus is empty"),
+        ({"query": "x", "url": "ftp://a"}, "url 'ftp://a' of Prometheus is not usable"),
+        ({"query": "x", "url": "http://a/?b=c"}, "is not usable"),
+        ({"query": "x", "every": "0s"}, "every '0s' is not allowed; it must be above 0"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        Prometheus(**arguments)
+
+
+def test_under_the_name_of_a_reading_it_counts_instead_of_the_engines() -> None:
+    engine = SimulatedEngine(QueueNetwork(parse_workload("constant:10"), 10.0))
+    with HttpReceiver(lambda *_: (200, vector(7.0))) as server:
+        collector = MetricCollector(engine, {"backlog": Prometheus("lag", url=server.url)})
+        seen = Observation(0.0, {"job": Sample("job", 0.0, backlog=1.0)}, {"job": Instances(1, 1, 1)})
+        assert collector.completed(seen).samples["job"].backlog == 7.0
+    gone = MetricCollector(engine, {"backlog": lambda operator: None})
+    assert gone.completed(seen).samples["job"].backlog is None
