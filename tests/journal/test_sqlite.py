@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -199,9 +200,9 @@ def test_many_threads_can_write_and_read_at_once(journal: SqliteJournal) -> None
 
 def limit_pages(journal: SqliteJournal, spare: int) -> None:
     """Leave room for only so many pages more, as on a disk that is nearly full."""
-    pages = journal._writer.exec_driver_sql("PRAGMA page_count").scalar_one()
-    journal._writer.exec_driver_sql(f"PRAGMA max_page_count = {pages + spare}")
-    journal._writer.rollback()
+    pages = journal._file.connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    journal._file.connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + spare}")
+    journal._file.connection.rollback()
 
 
 def write_until_it_fails(journal: SqliteJournal) -> tuple[int, str]:
@@ -296,3 +297,19 @@ def test_a_format_that_nobody_writes_is_refused(journal: SqliteJournal, version:
         connection.execute(f"PRAGMA user_version = {version}")
     with pytest.raises(InputError, match=f"has format {version}, which no Headgate writes"):
         SqliteJournal.read(journal.path)
+
+
+def test_writers_that_share_a_connection_keep_to_their_own_runs_until_the_last_is_closed(path: Path) -> None:
+    first = SqliteJournal(path)
+    second = first.another()
+    assert (first.begin(RUN), second.begin(replace(RUN, job="other"))) == (1, 2)
+    first.noted(event(1.0))
+    second.noted(replace(event(1.0), detail="of the second"))
+    first.close()
+    with pytest.raises(JournalError, match="closed"):
+        first.noted(event(2.0))
+    second.noted(replace(event(2.0), detail="after the first was closed"))
+    assert second.events(run=1) == [event(1.0)]
+    assert [one.detail for one in second.events(run=2)] == ["of the second", "after the first was closed"]
+    second.close()
+    assert [found.name for found in path.parent.iterdir()] == [path.name]

@@ -10,7 +10,7 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision
 from headgate.journal.memory import MemoryJournal
-from headgate.pipelines.controller import wire_pipeline
+from headgate.pipelines.controller import pipeline_job
 from headgate.pipelines.meter import Meter
 from headgate.pipelines.model import Job, Pipeline
 from headgate.runtime.loop import ControlLoop
@@ -25,7 +25,7 @@ CHAIN = Pipeline("chain", Path("chain.yaml"), JOBS, {}, parse_objective("latency
 
 
 def controlled(pipeline: Pipeline, cluster: Cluster, journal: MemoryJournal) -> ControlLoop:
-    return wire_pipeline(pipeline, cluster.mailbox, Meter(30.0), cluster.clock, journal)
+    return pipeline_job(pipeline, Meter(30.0), cluster.clock, journal, cluster.mailbox).loop
 
 
 @pytest.mark.parametrize("policy", ["autopilot", "mdp-path", "rl-centralized", "hpa"])

@@ -10,10 +10,11 @@ import pytest
 from ruamel.yaml import YAML
 
 import headgate.apps.payloads  # noqa: F401 - registers the payloads of all applications
+from headgate.core.division import equal_shares
 from headgate.core.errors import InputError
 from headgate.core.topology import Topology
 from headgate.pipelines.keys import JOB_KEYS
-from headgate.pipelines.model import Pipeline, equal_shares
+from headgate.pipelines.model import Pipeline
 from headgate.pipelines.reading import read_pipeline
 from headgate.pipelines.schema import json_schema
 from headgate.rules.nodes import RuleErrors

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
+from urllib.parse import quote
 
 from headgate.core.errors import ControllerAwayError, InputError, SupersededError
 from headgate.core.extras import needing
@@ -17,20 +18,24 @@ SUPERSEDED = 409
 
 
 class HttpController:
-    """Reports to the service at ``url``, such as ``http://127.0.0.1:8420``; ``token`` is its proof that it may."""
+    """Reports for operators of ``job`` to the service at ``url``, such as ``http://127.0.0.1:8420``.
 
-    def __init__(self, url: str, token: str, *, now: Callable[[], Instant] = time.time) -> None:
+    ``token`` is its proof that it may.
+    """
+
+    def __init__(self, url: str, token: str, job: str, *, now: Callable[[], Instant] = time.time) -> None:
         with needing("an agent"):
             import httpx
         self._errors = httpx.HTTPError
         self._url = url.rstrip("/")
+        self._operators = f"{self._url}/v1/jobs/{quote(job, safe='')}/operators"
         self._now = now
         self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers={"Authorization": f"Bearer {token}"})
 
     def report(self, operator: str, report: Report) -> Reply:
         try:
             answer = self._client.post(
-                f"{self._url}/v1/operators/{operator}/reports", content=report_to_text(report, self._now())
+                f"{self._operators}/{quote(operator, safe='')}/reports", content=report_to_text(report, self._now())
             )
         except self._errors as error:
             told = str(error) or type(error).__name__

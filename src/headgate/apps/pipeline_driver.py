@@ -114,6 +114,7 @@ def run(plan: DriverPlan, stop: threading.Event) -> int:
     agent = join(
         spark,
         service=plan.service,
+        job=plan.pipeline,
         operator=plan.job,
         token=plan.token,
         late_after_s=plan.late_after_s,

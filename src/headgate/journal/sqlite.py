@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-import threading
+import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ from headgate.journal.packing import packed
 from headgate.journal.reader import JournalReader
 from headgate.journal.repeats import Entry, gist_of
 from headgate.journal.retention import Detail, Retention, retention_from
-from headgate.journal.thinning import LOOK_EVERY, Thinning
+from headgate.journal.writing import FileWriter
 
 _BEGIN = insert(database.runs).returning(database.runs.c.number)
 _INSERT = {table: insert(table) for table in database.ENTRIES}
@@ -61,17 +61,23 @@ class SqliteJournal(JournalReader):
         now: Callable[[], float] = time.time,
     ) -> None:
         self.retention = retention_from(retention)
-        self._now = now
-        self._lock = threading.Lock()
+        # The file is made by the writer, so it comes first.
+        self._file = FileWriter(Path(path), self.retention, now)
+        super().__init__(path)
         self._run: int | None = None
         self._said: dict[tuple[Table, str], object] = {}
         """What the last entry of each series said."""
-        self._thinning = Thinning(self.retention)
-        self._appended = 0
-        # The file is made by the writer, so it comes first.
-        self._writing = database.open_writer(Path(path))
-        super().__init__(path)
-        self._writer = self._writing.connect()
+
+    def another(self) -> SqliteJournal:
+        """A second writer with a run of its own, over the same connections: a thousand jobs need no thousand of them.
+
+        Each is to be closed; the file is let go of with the last.
+        """
+        self._open()
+        self._file.share()
+        other = copy.copy(self)
+        vars(other).update(_run=None, _said={})
+        return other
 
     @staticmethod
     def read(path: Path | str) -> JournalReader:
@@ -79,7 +85,7 @@ class SqliteJournal(JournalReader):
         return JournalReader(path)
 
     def begin(self, run: Run) -> int:
-        values = {"job": run.job, "written_s": self._now(), "body": _body(codec.run_to_dict(run))}
+        values = {"job": run.job, "written_s": self._file.now(), "body": _body(codec.run_to_dict(run))}
         with self._write() as connection:
             number: int = connection.execute(_BEGIN, values).scalar_one()
         self._run = number
@@ -99,15 +105,15 @@ class SqliteJournal(JournalReader):
         self._append(database.events, event, codec.event_to_dict(event))
 
     def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
-        values = {"key": key, "written_s": self._now(), "body": _body(state)}
+        values = {"key": key, "written_s": self._file.now(), "body": _body(state)}
         with self._write() as connection:
             connection.execute(_SAVE_STATE, values)
 
     def close(self) -> None:
-        with self._lock, database.translated(self.path, "closed"):
-            super().close()
-            self._writer.close()
-            self._writing.dispose()
+        if self._closed:
+            return
+        self._closed = True
+        self._file.close(super().close)
 
     def _append(self, table: Table, entry: Entry, data: Mapping[str, JSON]) -> None:
         gist, body = gist_of(entry), _body(data)
@@ -115,7 +121,7 @@ class SqliteJournal(JournalReader):
         with self._write() as connection:
             if self._run is None:
                 raise JournalError(f"nothing can be written to journal {self.path} before a run has begun.")
-            now_s = self._now()
+            now_s = self._file.now()
             is_new = gist.is_new or series not in self._said or self._said[series] != gist.says
             values = {
                 "run": self._run,
@@ -126,20 +132,14 @@ class SqliteJournal(JournalReader):
                 "body": body,
             }
             connection.execute(_INSERT[table], values)
-            self._thinning.step(connection, now_s)
+            self._file.thinning.step(connection, now_s)
         self._said[series] = gist.says
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
-        """One transaction, committed at its end: what was acknowledged outlives the process."""
-        with self._lock:
-            self._open()
-            with database.translated(self.path, "written"):
-                with self._writer.begin():
-                    yield self._writer
-                self._appended += 1
-                if self._appended % LOOK_EVERY == 0:
-                    database.cut_log_back(self.path, self._writing)
+        self._open()
+        with self._file.transaction() as connection:
+            yield connection
 
 
 def _body(data: Mapping[str, JSON]) -> bytes:

@@ -13,15 +13,12 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
 from headgate.core.objective import LatencySlo
-from headgate.core.types import JSON, Decision, Observation
 from headgate.engines.agents import AgentsEngine
-from headgate.journal.codec import decision_to_dict, observation_to_dict
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.local.ending import ended_by_parent
@@ -29,14 +26,15 @@ from headgate.pipelines.meter import Meter, TopicMeter
 from headgate.pipelines.metered import MeteredEngine
 from headgate.pipelines.model import Pipeline
 from headgate.pipelines.reading import read_pipeline
-from headgate.runtime.autoscaler import Autoscaler
 from headgate.runtime.clock import Clock, SystemClock
-from headgate.runtime.loop import ControlLoop
-from headgate.runtime.wiring import wire
 from headgate.service.api import make_api
+from headgate.service.config.model import AccessRules, JobSpec, OperatorSpec, ServiceConfig
+from headgate.service.jobs import Job as HostedJob
 from headgate.service.server import LoopbackServer
+from headgate.service.service import Service
+from headgate.service.store.opening import IN_MEMORY, open_store
+from headgate.service.store.tokens import Scope
 
-ENGINE = "agents"
 REPORT_EVERY_S = 1.0
 LOOK_EVERY_S = 0.5
 
@@ -58,49 +56,45 @@ class ControllerPlan:
     """A file; as long as it is not there, jobs are warming up, and nothing is decided."""
 
 
-class Newest:
-    """What the loop saw and decided last, for those who ask; a watcher."""
-
-    def __init__(self, engine: AgentsEngine, meter: Meter, now: Callable[[], float]) -> None:
-        self._engine, self._meter, self._now = engine, meter, now
-        self._observation: Observation | None = None
-        self._decision: Decision | None = None
-        self.ticks = 0
-
-    def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
-        before = self._observation
-        if observation is not None and before is not None:
-            # A job without a new reading is told of as it was read last.
-            observation = replace(observation, samples={**before.samples, **observation.samples})
-        self._observation, self._decision = observation or before, decision or self._decision
-        self.ticks += 1
-
-    def told(self) -> JSON:
-        seen, decided = self._observation, self._decision
-        return {
-            "ticks": self.ticks,
-            "joined": sorted(self._engine.joined),
-            "observation": None if seen is None else observation_to_dict(seen),
-            "decision": None if decided is None else decision_to_dict(decided),
-            "end_to_end": self._meter.told(self._now()).to_json(),
-        }
-
-
-def wire_pipeline(
-    pipeline: Pipeline, engine: AgentsEngine, meter: Meter, clock: Clock, journal: Journal
-) -> ControlLoop:
-    """The one loop over all jobs of a pipeline."""
+def pipeline_job(
+    pipeline: Pipeline, meter: Meter, clock: Clock, journal: Journal, engine: AgentsEngine | None = None
+) -> HostedJob:
+    """The jobs of a pipeline as operators of one job, with what was measured where results come out."""
     # A job with a bound of its own counts by that what is late.
     ends = {job.name: job.writes for job in pipeline.ends if pipeline.own_bound_s(job.name) is None}
-    metered = MeteredEngine(engine, meter, ends)
-    loop = wire(metered, pipeline.make_policy(), clock, engine_name=ENGINE, job=pipeline.name, journal=journal)
+    return HostedJob(
+        pipeline_spec(pipeline),
+        journal,
+        clock,
+        engine=engine,
+        over=lambda mailbox: MeteredEngine(mailbox, meter, ends),
+        further=lambda: {"end_to_end": meter.told(clock.now()).to_json()},
+    )
 
-    def journal_agents() -> None:
-        for event in engine.take_events():
-            loop.note(event.kind, event.detail, at_s=event.at_s)
 
-    loop.chores.append(journal_agents)
-    return loop
+def pipeline_spec(pipeline: Pipeline) -> JobSpec:
+    operators = tuple(
+        OperatorSpec(
+            job.name,
+            job.min_executors,
+            job.max_executors,
+            job.price,
+            slo=job.slo,
+            starts=job.min_executors,
+        )
+        for job in pipeline.jobs
+    )
+    return JobSpec(
+        pipeline.name,
+        operators,
+        pipeline.asked,
+        pipeline.topology.streams,
+        pipeline.policy,
+        pipeline.settings,
+        interval_s=pipeline.interval_s,
+        report_every_s=REPORT_EVERY_S,
+        seed=pipeline.seed,
+    )
 
 
 def run(plan: ControllerPlan, stop: threading.Event) -> None:
@@ -109,22 +103,18 @@ def run(plan: ControllerPlan, stop: threading.Event) -> None:
     clock = SystemClock()
     slo = pipeline.asked.slo
     meter = Meter(slo.bound_s if isinstance(slo, LatencySlo) else None, plan.counts_from_ms)
-    engine = AgentsEngine(
-        pipeline.topology,
-        starts={job.name: job.min_executors for job in pipeline.jobs},
-        now=clock.now,
-        report_every_s=REPORT_EVERY_S,
-    )
-    newest = Newest(engine, meter, clock.now)
-    journal = SqliteJournal(plan.journal)
-    loop = wire_pipeline(pipeline, engine, meter, clock, journal)
-    loop.watchers.append(newest)
-    api = make_api(engine, plan.token, clock.now, newest.told)
-    with TopicMeter(plan.bootstrap, pipeline.end_topics, meter), LoopbackServer(api, plan.port):
+    store = open_store(IN_MEMORY)
+    store.tokens.add(plan.token, "pipeline", {Scope.READ, Scope.AGENT})
+    # Only those that this run has started are to be answered.
+    service = Service(ServiceConfig((), access=AccessRules(open_reading=False)), store, clock)
+    job = pipeline_job(pipeline, meter, clock, SqliteJournal(plan.journal))
+    service.fleet.add(job)
+    with TopicMeter(plan.bootstrap, pipeline.end_topics, meter), LoopbackServer(make_api(service), plan.port), service:
         while not Path(plan.begun).exists() and not stop.wait(LOOK_EVERY_S):
-            newest(engine.observe(), None)
-        with Autoscaler(loop, pipeline.interval_s, journal).start():
-            stop.wait()
+            job.look()
+        service.take_on(job)
+        service.run()
+        stop.wait()
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from headgate.core.division import divided, equal_shares
 from headgate.core.objective import LatencySlo, Objective, Slo
 from headgate.core.topology import Sizing, Topology
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
@@ -79,20 +80,9 @@ class Pipeline:
 
     @cached_property
     def objective(self) -> Objective:
-        """What is asked, with the jobs' own objectives.
-
-        A policy that does not look at the whole graph gets the bound divided: each job as large a part as the others on
-        the longest path through it. So does any policy where a job has an objective of its own, for the others.
-        """
+        """What is asked, with the jobs' own objectives; see ``core/division.py``."""
         own = {job.name: job.slo for job in self.jobs if job.slo is not None}
-        slo = self.asked.slo
-        if len(self.jobs) > 1 and (own or not self.sees_graph) and isinstance(slo, LatencySlo):
-            shares = equal_shares(self.topology)
-            divided = {name: replace(slo, bound_s=slo.bound_s * share) for name, share in shares.items()}
-            own = divided | own
-        fewest = min(job.min_executors for job in self.jobs)
-        most = max(job.max_executors for job in self.jobs)
-        return replace(self.asked, operators=own).within(fewest, most)
+        return divided(self.asked, self.topology, own, sees_graph=self.sees_graph)
 
     def own_bound_s(self, name: str) -> float | None:
         """The bound that a job is held to for itself; ``None`` where it is held to what is asked of all."""
@@ -130,18 +120,3 @@ class Pipeline:
 
     def make_policy(self) -> AnyPolicy:
         return make_policy(self.policy, Context(self.objective, self.topology, self.seed), self.settings)
-
-
-def equal_shares(topology: Topology) -> dict[str, float]:
-    """What part of a bound from end to end each operator gets if all on the longest path through it get the same.
-
-    >>> equal_shares(Topology.of(("a", "b"), ("b", "d"), ("a", "d")))
-    {'a': 0.3333333333333333, 'b': 0.3333333333333333, 'd': 0.3333333333333333}
-    """
-    before: dict[str, int] = {}
-    for name in topology.order:
-        before[name] = 1 + max((before[source] for source in topology.upstream(name)), default=0)
-    after: dict[str, int] = {}
-    for name in reversed(topology.order):
-        after[name] = 1 + max((after[target] for target in topology.downstream(name)), default=0)
-    return {name: 1 / (before[name] + after[name] - 1) for name in topology.operators}

@@ -274,7 +274,7 @@ class _Run:
 
         try:
             headers = {"Authorization": f"Bearer {self._token}"}
-            answer = httpx.get(f"{self._url}/v1/state", headers=headers, timeout=2.0)
+            answer = httpx.get(f"{self._url}/v1/jobs/{self._pipeline.name}/state", headers=headers, timeout=2.0)
             answer.raise_for_status()
         except httpx.HTTPError:
             return

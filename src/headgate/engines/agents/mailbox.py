@@ -76,6 +76,12 @@ class AgentsEngine:
             now = self._now()
             return frozenset(name for name, member in self._members.items() if not self._is_silent(member, now))
 
+    @property
+    def heard(self) -> dict[str, Instant | None]:
+        """When each operator's agent was heard of last; ``None`` before it was."""
+        with self._lock:
+            return {name: member.heard_s for name, member in self._members.items()}
+
     def observe(self) -> Observation:
         with self._lock:
             self._refuse_if_closed()

@@ -1,4 +1,4 @@
-"""The HTTP interface: agents over a real socket, tokens, and what is refused."""
+"""Agents over a real socket: what goes up and comes down, and what is refused."""
 
 from __future__ import annotations
 
@@ -10,29 +10,52 @@ import pytest
 
 from headgate.agent import HttpController
 from headgate.core.errors import ControllerAwayError, InputError, SupersededError
-from headgate.core.topology import Topology
+from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Instances, Sample, Verdict
 from headgate.engines.agents import AgentsEngine, Report
 from headgate.service.api import make_api
+from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
+from headgate.service.config.model import AccessRules
 from headgate.service.server import LoopbackServer
+from headgate.service.service import Service
+from headgate.service.store import open_store
+from headgate.service.store.tokens import Scope
 
-TOKEN = "a-token-of-the-test"
 HAS_ONE = Instances(1, 1, 1)
+SPEC = JobSpec(
+    "sums",
+    (OperatorSpec("parse"), OperatorSpec("sum")),
+    parse_objective("latency p95 < 10s"),
+    (("parse", "sum"),),
+    report_every_s=0.5,
+)
+AT = "/v1/jobs/sums/operators/parse/reports"
 
 
 @pytest.fixture
-def mailbox() -> AgentsEngine:
-    return AgentsEngine(Topology.of(("parse", "sum")), report_every_s=0.5)
+def service() -> Iterator[Service]:
+    with Service(ServiceConfig((SPEC,), access=AccessRules(open_reading=False)), open_store("sqlite://")) as service:
+        yield service
 
 
 @pytest.fixture
-def url(mailbox: AgentsEngine) -> Iterator[str]:
-    with LoopbackServer(make_api(mailbox, TOKEN, time.time, lambda: {"sizes": {"parse": 1}})) as server:
+def mailbox(service: Service) -> AgentsEngine:
+    return service.fleet.job("sums").engine
+
+
+@pytest.fixture
+def token(service: Service) -> str:
+    return service.store.tokens.make("agents", {Scope.AGENT, Scope.READ})
+
+
+@pytest.fixture
+def url(service: Service) -> Iterator[str]:
+    with LoopbackServer(make_api(service)) as server:
         yield server.url
 
 
-def test_a_report_goes_up_and_the_size_comes_down_in_the_answer(mailbox: AgentsEngine, url: str) -> None:
-    with HttpController(url, TOKEN) as controller:
+def test_a_report_goes_up_and_the_size_comes_down_in_the_answer(mailbox: AgentsEngine, url: str, token: str) -> None:
+    with HttpController(url, token, "sums") as controller:
         taken_s = time.time() - 0.25
         first = controller.report("parse", Report("a", HAS_ONE, Sample("job", taken_s, arrived=7)))
         assert first.size is None
@@ -44,17 +67,19 @@ def test_a_report_goes_up_and_the_size_comes_down_in_the_answer(mailbox: AgentsE
         assert controller.report("parse", Report("a", HAS_ONE)).size == 3
 
 
-def test_a_wrong_token_is_refused_and_nothing_is_taken_in(mailbox: AgentsEngine, url: str) -> None:
-    with HttpController(url, "another") as controller, pytest.raises(InputError, match="a valid token is needed"):
+def test_a_wrong_token_is_refused_and_nothing_is_taken_in(mailbox: AgentsEngine, url: str, token: str) -> None:
+    with (
+        HttpController(url, "another", "sums") as controller,
+        pytest.raises(InputError, match="a valid token is needed"),
+    ):
         controller.report("parse", Report("a", HAS_ONE))
     assert not mailbox.joined
-    assert httpx.get(f"{url}/v1/state").status_code == 401
-    assert httpx.get(f"{url}/healthz").text == "ok"
+    assert httpx.get(f"{url}/v1/jobs/sums/state").status_code == 401
 
 
-def test_the_state_is_told_to_those_who_may_know(url: str) -> None:
-    answer = httpx.get(f"{url}/v1/state", headers={"Authorization": f"Bearer {TOKEN}"})
-    assert answer.json() == {"sizes": {"parse": 1}}
+def test_the_state_is_told_to_those_who_may_know(url: str, token: str) -> None:
+    answer = httpx.get(f"{url}/v1/jobs/sums/state", headers={"Authorization": f"Bearer {token}"})
+    assert answer.json() == {"ticks": 0, "joined": [], "observation": None, "decision": None}
 
 
 @pytest.mark.parametrize(
@@ -69,17 +94,19 @@ def test_the_state_is_told_to_those_who_may_know(url: str) -> None:
     ],
     ids=["syntax", "not an object", "another version", "nothing in it", "no sizes", "too long"],
 )
-def test_what_is_not_a_report_is_answered_with_a_sentence(url: str, text: str, status: int, told: str) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    answer = httpx.post(f"{url}/v1/operators/parse/reports", content=text, headers=headers)
+def test_what_is_not_a_report_is_answered_with_a_sentence(
+    url: str, token: str, text: str, status: int, told: str
+) -> None:
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = httpx.post(f"{url}{AT}", content=text, headers=headers)
     assert answer.status_code == status
     assert answer.text.startswith(told), answer.text
 
 
 def test_a_strange_operator_a_superseded_agent_and_a_closed_controller_are_told_apart(
-    mailbox: AgentsEngine, url: str
+    mailbox: AgentsEngine, url: str, token: str
 ) -> None:
-    with HttpController(url, TOKEN) as controller:
+    with HttpController(url, token, "sums") as controller:
         with pytest.raises(InputError, match="did you mean 'parse'"):
             controller.report("prase", Report("a", HAS_ONE))
         controller.report("parse", Report("a", HAS_ONE))
@@ -93,7 +120,7 @@ def test_a_strange_operator_a_superseded_agent_and_a_closed_controller_are_told_
 
 def test_a_controller_that_is_not_there_is_away() -> None:
     with (
-        HttpController("http://127.0.0.1:9", TOKEN) as controller,
+        HttpController("http://127.0.0.1:9", "any", "sums") as controller,
         pytest.raises(ControllerAwayError, match="does not answer"),
     ):
         controller.report("parse", Report("a", HAS_ONE))

@@ -1,0 +1,1 @@
+"""Who may do what: tokens, limits, and what keeps other sites out."""

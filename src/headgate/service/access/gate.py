@@ -1,0 +1,182 @@
+"""Stands before everything: who asks, whether they may, how much, and that no other site asks in their name.
+
+- Reports need a token of scope ``agent``, changes one of ``operate``, and reading one of ``read`` or ``operate``.
+  Without a token, who asks from this machine may read where that is open, and only by a name of this machine: a page of
+  another site whose name was made to point here is not answered.
+- Where the token comes in a cookie, a change must come from a page of this service and carry what only such a page
+  knows (``Caller.csrf``), in the header ``X-CSRF-Token`` or in the field ``csrf`` of a form.
+- What is refused is told in one sentence, as plain text; nothing of what was sent is repeated.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs, urlsplit
+
+from headgate.engines.agents.wire import LONGEST_TEXT
+from headgate.service.access.callers import NOBODY, READER, Caller, Callers
+from headgate.service.access.limits import RateLimit
+from headgate.service.config.model import AccessRules, is_loopback
+from headgate.service.store.tokens import Scope
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login"})
+"""For everybody: those who look whether it lives have no token, and who has none yet must be able to show one."""
+OPEN_FOLDERS = ("/static/",)
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+CALLER = "headgate.caller"
+"""Where the caller is found in the scope of a request."""
+_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
+_FORM = b"application/x-www-form-urlencoded"
+
+
+class Refused(Exception):
+    """A request that is not let through."""
+
+    def __init__(self, status: int, told: str) -> None:
+        super().__init__(told)
+        self.status = status
+
+
+class Gate:
+    """The application behind it is asked only what its caller may ask."""
+
+    def __init__(self, app: App, callers: Callers, rules: Callable[[], AccessRules], now: Callable[[], float]) -> None:
+        self._app = app
+        self._callers = callers
+        self._rules = rules
+        self._now = now
+        self._limit: tuple[int, RateLimit] | None = None
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        body = _Body(receive)
+        try:
+            scope[CALLER] = await self._admitted(scope, headers, body)
+            _refuse_long(headers)
+        except Refused as refused:
+            await _answer(send, refused)
+            return
+        try:
+            await self._app(scope, body.receive, send)
+        except _TooLong:
+            await _answer(send, Refused(413, _LONG))
+
+    async def _admitted(self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes], body: _Body) -> Caller:
+        path, method = scope["path"], scope["method"]
+        caller = self._callers.of_headers(headers)
+        is_report = path.endswith("/reports")
+        self._limit_rate(caller, scope, path if is_report else "")
+        if path in OPEN_PATHS or path.startswith(OPEN_FOLDERS):
+            return caller or NOBODY
+        if caller is None:
+            raise Refused(401, "a valid token is needed.")
+        needed = Scope.AGENT if is_report else Scope.READ if method in SAFE else Scope.OPERATE
+        if caller is NOBODY and needed is Scope.READ and self._is_open_to(scope, headers):
+            caller = READER
+        if not caller.may(needed):
+            if not caller.name:
+                raise Refused(401, f"a valid token of scope {needed} is needed.")
+            raise Refused(403, f"token {caller.name!r} may not do this: it needs the scope {needed}.")
+        if caller.csrf is not None and method not in SAFE:
+            await self._require_own_page(scope, headers, caller.csrf, body)
+        return caller
+
+    def _limit_rate(self, caller: Caller | None, scope: MutableMapping[str, Any], of: str) -> None:
+        per_s = self._rules().requests_per_s
+        if self._limit is None or self._limit[0] != per_s:
+            self._limit = (per_s, RateLimit(per_s, self._now))
+        # Agents may share a token, so each operator counts for itself.
+        known = caller.name if caller is not None and caller.name else f"from {_address(scope)}"
+        if not self._limit[1].admits(f"{known} {of}"):
+            raise Refused(429, f"more than {per_s} requests per second are not answered; ask again in a moment.")
+
+    def _is_open_to(self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes]) -> bool:
+        if not self._rules().open_reading or any(name in headers for name in _FORWARDED):
+            return False
+        host = urlsplit(f"//{headers.get(b'host', b'').decode('latin-1')}").hostname or ""
+        return is_loopback(_address(scope)) and (is_loopback(host) or host in self._rules().hosts)
+
+    async def _require_own_page(
+        self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes], csrf: str, body: _Body
+    ) -> None:
+        came_from = headers.get(b"origin") or headers.get(b"referer") or b""
+        origin = urlsplit(came_from.decode("latin-1"))
+        if (origin.scheme, origin.netloc) != (scope["scheme"], headers.get(b"host", b"").decode("latin-1")):
+            raise Refused(403, "a change by a browser must come from a page of this service.")
+        told = headers.get(b"x-csrf-token", b"").decode("latin-1")
+        if not told and headers.get(b"content-type", b"").startswith(_FORM):
+            _refuse_long(headers)
+            fields = parse_qs((await body.whole()).decode("utf-8", errors="replace"))
+            told = fields.get("csrf", [""])[0]
+        if not hmac.compare_digest(told.encode(), csrf.encode()):
+            raise Refused(403, "this form is not one of this service, or of another sign-in; load its page again.")
+
+
+_LONG = f"a message may have {LONGEST_TEXT} bytes at most."
+
+
+class _TooLong(Exception):
+    pass
+
+
+class _Body:
+    """What is sent, counted; once it was read whole it is given again."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._length = 0
+        self._read: bytes | None = None
+
+    async def receive(self) -> Message:
+        if self._read is not None:
+            text, self._read = self._read, None
+            return {"type": "http.request", "body": text, "more_body": False}
+        message = await self._receive()
+        self._length += len(message.get("body", b""))
+        if self._length > LONGEST_TEXT:
+            raise _TooLong
+        return message
+
+    async def whole(self) -> bytes:
+        parts = []
+        while True:
+            try:
+                message = await self.receive()
+            except _TooLong:
+                raise Refused(413, _LONG) from None
+            parts.append(message.get("body", b""))
+            if message["type"] != "http.request" or not message.get("more_body"):
+                break
+        self._read = b"".join(parts)
+        return self._read
+
+
+def _refuse_long(headers: dict[bytes, bytes]) -> None:
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > LONGEST_TEXT:
+        raise Refused(413, _LONG)
+
+
+def _address(scope: MutableMapping[str, Any]) -> str:
+    return str(scope["client"][0]) if scope.get("client") else ""
+
+
+async def _answer(send: Send, refused: Refused) -> None:
+    text = str(refused).encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
+    if refused.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if refused.status == 429:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": text})

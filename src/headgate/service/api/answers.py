@@ -1,0 +1,74 @@
+"""How things are answered: JSON that can say everything, and errors in one sentence of plain text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from headgate.core.errors import EngineError, HeadgateError, InputError, JournalError, SupersededError, UnknownNameError
+from headgate.core.types import JSON
+from headgate.journal.codec import to_json
+
+NOT_FOUND = frozenset({"job", "operator", "period", "change"})
+"""What a path names; of other names it is the body that is wrong."""
+_STATUS: tuple[tuple[type[HeadgateError], int], ...] = (
+    (InputError, 400),
+    (SupersededError, 409),
+    (EngineError, 503),
+    (JournalError, 503),
+)
+_SENTENCE = {"text/plain": {"schema": {"type": "string"}, "example": "unknown job 'clicsk', did you mean 'clicks'?"}}
+_TOLD = {
+    400: "What was sent cannot be used; the sentence says why.",
+    401: "A valid token is needed.",
+    403: "The token may not do this.",
+    404: "There is nothing of that name.",
+    409: "Another agent has taken the place of this one.",
+    413: "What was sent is too long.",
+    429: "Too many requests.",
+    503: "It cannot be done just now.",
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What the documentation says of errors; those that the gate gives are always among them."""
+    return {
+        status: {"description": _TOLD[status], "content": _SENTENCE}
+        for status in sorted({401, 403, 413, 429, *statuses})
+    }
+
+
+def told(value: JSON, status: int = 200) -> Response:
+    """A value as JSON; numbers that are not finite are told as ``{"$float": "inf"}``."""
+    return Response(to_json(value), status, media_type="application/json")
+
+
+def tell_errors(api: FastAPI) -> None:
+    """Have whatever is raised on purpose told in one sentence."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return Response(str(error), _status_of(error), media_type="text/plain")
+
+    async def misshapen(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
+        sentence = f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}."
+        return Response(sentence, 400, media_type="text/plain")
+
+    async def by_status(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return Response(f"{error.detail}.", error.status_code, error.headers, media_type="text/plain")
+
+    api.add_exception_handler(HeadgateError, refused)
+    api.add_exception_handler(RequestValidationError, misshapen)
+    api.add_exception_handler(HTTPException, by_status)
+
+
+def _status_of(error: Exception) -> int:
+    if isinstance(error, UnknownNameError) and error.kind in NOT_FOUND:
+        return 404
+    return next((code for kind, code in _STATUS if isinstance(error, kind)), 500)

@@ -1,0 +1,51 @@
+"""Puts the interface together: what is asked of a service, behind its gate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+
+from headgate._version import __version__
+from headgate.runtime.clock import Clock
+from headgate.service.access.callers import Callers
+from headgate.service.access.gate import Gate
+from headgate.service.api import decisions, events, health, jobs, policies, readings, reports
+from headgate.service.api.answers import tell_errors
+from headgate.service.config.model import ServiceConfig
+from headgate.service.service import Service
+from headgate.service.store import open_store
+
+ABOUT = """Looks after the sizes of streaming jobs: agents report here and are told what is wanted of them; people and
+programs see what was decided and why, and change it while jobs run. Times (`_s`) are seconds, moments (`at_s`) seconds
+since the epoch. A number that is not finite is told as `{"$float": "inf"}`."""
+
+
+def make_service(config: ServiceConfig, *, clock: Clock | None = None) -> FastAPI:
+    """An application for a configuration, with its store; the service itself is ``app.state.service``.
+
+    Nothing is stepped before ``service.run()``, and the service is to be closed.
+    """
+    return make_api(Service(config, open_store(config.store, retention=config.retention), clock))
+
+
+def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> FastAPI:
+    """The interface to a service; ``now`` is what rates and remembered tokens are counted by."""
+    api = FastAPI(
+        title="Headgate",
+        version="1",
+        summary=f"Headgate {__version__}",
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    api.state.service = service
+    tell_errors(api)
+    for part in (reports, jobs, readings, decisions, policies, events, health):
+        api.include_router(part.router(service))
+    gate: Any = Gate
+    api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)
+    return api

@@ -1,0 +1,152 @@
+"""What the interface answers with, for its documentation: names, types and what each of them means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_SIZES = {"planned": 3, "requested": 3, "ready": 2, "stale": False}
+_READING = {"operator": "count", "at_s": 1700000000.0, "arrived": 12000.0, "done": 11900.0, "backlog": 100.0}
+_DECIDED = {"at_s": 1700000000.0, "target": 3, "code": "slo-violated", "reason": "latency 14 s is above the 10s bound"}
+_OPERATOR = {
+    "name": "count",
+    "joined": True,
+    "heard_s": 1700000000.0,
+    "instances": _SIZES,
+    "bounds": [1, 8],
+    "price": 0.25,
+    "reading": _READING,
+    "decided": _DECIDED,
+}
+
+
+class NotFinite(BaseModel):
+    """A number that is not finite."""
+
+    model_config = ConfigDict(populate_by_name=True)
+    text: str = Field(alias="$float", examples=["inf"])
+
+
+Amount = float | NotFinite
+
+
+class View(BaseModel):
+    model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid")
+
+
+class Sizes(View):
+    planned: int
+    """What the last decision asked for."""
+    requested: int
+    ready: int
+    """What can take work now."""
+    stale: bool
+    """Nothing newer is known."""
+
+
+class Decided(View):
+    at_s: float
+    target: int
+    code: str
+    reason: str
+
+
+class OperatorView(View):
+    model_config = ConfigDict(json_schema_extra={"examples": [_OPERATOR]})
+    name: str
+    joined: bool
+    """Whether its agent is heard of."""
+    heard_s: float | None
+    """When its agent was heard of last."""
+    instances: Sizes | None
+    bounds: list[int]
+    """The fewest and the most instances."""
+    price: float | None
+    reading: dict[str, Any] | None
+    """The newest reading, in the form of the journal; what is not known is not there."""
+    decided: Decided | None
+    """What was decided last."""
+
+
+class JobView(View):
+    name: str
+    state: str
+    """waiting, running, partial or lost."""
+    group: str | None
+    mode: str
+    policy: str
+    objective: str
+    interval_s: float
+    ticks: int
+    ticked_s: float | None
+    """When it was decided on last."""
+    operators: list[OperatorView]
+    streams: list[list[str]]
+    shadows: list[str]
+
+
+class StateView(BaseModel):
+    """What was seen and decided last, in the form of the journal."""
+
+    model_config = ConfigDict(extra="allow")
+    ticks: int
+    joined: list[str]
+    observation: dict[str, Any] | None
+    decision: dict[str, Any] | None
+
+
+class ObjectiveView(View):
+    objective: str = Field(examples=["latency p95 < 10s"])
+    operators: dict[str, str]
+    """What is asked of each operator."""
+    bounds: dict[str, list[int]]
+    prices: dict[str, float]
+
+
+class BudgetView(View):
+    operators: dict[str, dict[str, Any] | None]
+    """The error budget of each operator, as headgate explain tells it; null while nothing is known."""
+    spending: dict[str, Any] | None
+
+
+class ReadingsView(View):
+    operator: str | None
+    readings: list[dict[str, Any]]
+    """Observations in the form of the journal, oldest first."""
+
+
+class DecisionsView(View):
+    decisions: list[dict[str, Any]]
+    """In the form of the journal, oldest first: the policy's reason, its numbers, and what each guard did."""
+
+
+class EventsView(View):
+    events: list[dict[str, Any]]
+    """What happened to the job, oldest first: agents that came and went, policies that changed, failures."""
+
+
+class SettingView(View):
+    name: str
+    type: str
+    default: Any
+    allowed: str
+    help: str
+
+
+class PolicyView(View):
+    name: str
+    summary: str
+    settings: list[SettingView]
+
+
+class JobPolicyView(View):
+    policy: str
+    settings: dict[str, Any]
+    guards: dict[str, Any]
+    shadows: list[str]
+
+
+class HealthView(View):
+    healthy: bool
+    told: str

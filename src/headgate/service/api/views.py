@@ -1,0 +1,94 @@
+"""What is told of jobs, as plain data; ``models.py`` says what each of it means."""
+
+from __future__ import annotations
+
+from headgate.core.types import JSON, Instances
+from headgate.journal.codec import decision_to_dict, observation_to_dict, sample_to_dict
+from headgate.service.jobs import Job
+
+
+def job_view(job: Job) -> dict[str, JSON]:
+    """A job in short, with its operators."""
+    loop, spec = job.loop, job.spec
+    return {
+        "name": job.name,
+        "state": state_of(job),
+        "group": spec.group,
+        "mode": str(loop.mode),
+        "policy": loop.policy.name,
+        "objective": str(spec.asked),
+        "interval_s": spec.interval_s,
+        "ticks": job.ticks,
+        "ticked_s": job.ticked_s,
+        "operators": [operator_view(job, name) for name in job.operators],
+        "streams": [list(stream) for stream in spec.streams],
+        "shadows": list(spec.shadows),
+    }
+
+
+def state_of(job: Job) -> str:
+    """``waiting`` for a first agent, ``running``, ``partial`` where an agent is missing, ``lost`` where all are."""
+    joined, heard = job.engine.joined, job.engine.heard
+    if len(joined) == len(job.operators):
+        return "running"
+    if joined:
+        return "partial"
+    return "lost" if any(at_s is not None for at_s in heard.values()) else "waiting"
+
+
+def operator_view(job: Job, name: str) -> dict[str, JSON]:
+    sizing = job.spec.operator(name)
+    seen, decided = job.observation, job.decision
+    sample = None if seen is None else seen.samples.get(name)
+    verdict = None if decided is None else decided.verdicts.get(name)
+    return {
+        "name": name,
+        "joined": name in job.engine.joined,
+        "heard_s": job.engine.heard[name],
+        "instances": _sizes(None if seen is None else seen.instances.get(name)),
+        "bounds": [sizing.min_instances, sizing.max_instances],
+        "price": sizing.price,
+        "reading": None if sample is None else sample_to_dict(sample),
+        "decided": None
+        if verdict is None or decided is None
+        else {"at_s": decided.at_s, "target": verdict.target, "code": verdict.code, "reason": verdict.reason},
+    }
+
+
+def _sizes(known: Instances | None) -> JSON:
+    if known is None:
+        return None
+    return {"planned": known.planned, "requested": known.requested, "ready": known.ready, "stale": known.stale}
+
+
+def state_view(job: Job) -> dict[str, JSON]:
+    """What was seen and decided last, in the form of the journal."""
+    seen, decided = job.observation, job.decision
+    return {
+        "ticks": job.ticks,
+        "joined": sorted(job.engine.joined),
+        "observation": None if seen is None else observation_to_dict(seen),
+        "decision": None if decided is None else decision_to_dict(decided),
+        **job.further_state(),
+    }
+
+
+def objective_view(job: Job) -> dict[str, JSON]:
+    asked = job.spec.objective
+    return {
+        "objective": str(job.spec.asked),
+        "operators": {name: str(asked.slo_of(name)) for name in job.operators},
+        "bounds": {name: list(asked.bounds_of(name, job.spec.topology)) for name in job.operators},
+        "prices": asked.prices(job.spec.topology),
+    }
+
+
+def budget_view(job: Job) -> dict[str, JSON]:
+    """How the error budget of each operator stands, and what was spent."""
+    with job.at_rest() as loop:
+        budgets = {name: loop.history.budget(name) for name in job.operators}
+        spending = loop.history.spending()
+    return {
+        "operators": {name: None if one is None else one.to_json() for name, one in budgets.items()},
+        "spending": None if spending is None else spending.to_json(),
+    }

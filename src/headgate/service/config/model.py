@@ -1,0 +1,158 @@
+"""A service as it is asked for: where it keeps things, where it listens, its groups and its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from headgate.core.defaults import DEFAULT_POLICY
+from headgate.core.division import divided
+from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective
+from headgate.core.slo import Slo
+from headgate.core.topology import Sizing, Topology
+from headgate.local.machine import LOOPBACK
+from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
+from headgate.rules.model import Constraint
+from headgate.runtime.mode import Mode
+
+DEFAULT_INTERVAL_S = 10.0
+DEFAULT_PORT = 8420
+DEFAULT_STORE = "sqlite:///headgate.db"
+DEFAULT_REQUESTS_PER_S = 100
+SHORTEST_REPORT_S = 1.0
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """One operator of a job."""
+
+    name: str
+    min_instances: int = 1
+    max_instances: int = DEFAULT_MAX_INSTANCES
+    price: float | None = None
+    cores: float | None = None
+    memory_gb: float | None = None
+    slo: Slo | None = None
+    """An objective of its own."""
+    starts: int | None = None
+
+    @property
+    def sizing(self) -> Sizing:
+        return Sizing(self.min_instances, self.max_instances, self.price)
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """One job: what is asked of it, and how it is decided."""
+
+    name: str
+    operators: tuple[OperatorSpec, ...]
+    asked: Objective
+    """From end to end."""
+    streams: tuple[tuple[str, str], ...] = ()
+    policy: str = DEFAULT_POLICY
+    settings: Mapping[str, object] = field(default_factory=dict)
+    guards: Mapping[str, object] = field(default_factory=dict)
+    constraints: tuple[Constraint, ...] = ()
+    interval_s: float = DEFAULT_INTERVAL_S
+    report_every_s: float | None = None
+    group: str | None = None
+    priority: int | None = None
+    mode: Mode = Mode.ACT
+    shadows: tuple[str, ...] = ()
+    seed: int = 0
+
+    @cached_property
+    def topology(self) -> Topology:
+        names = tuple(one.name for one in self.operators)
+        return Topology(names, self.streams, {one.name: one.sizing for one in self.operators})
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What is asked, with the operators' own objectives, as the policy needs it."""
+        return self.objective_for(self.policy)
+
+    def objective_for(self, policy: str) -> Objective:
+        own = {one.name: one.slo for one in self.operators if one.slo is not None}
+        return divided(self.asked, self.topology, own, sees_graph=policy_class(policy).sees_graph)
+
+    @property
+    def reported_every_s(self) -> float:
+        """How often agents are asked to report."""
+        return self.report_every_s or max(SHORTEST_REPORT_S, self.interval_s / 2)
+
+    def operator(self, name: str) -> OperatorSpec:
+        return next(one for one in self.operators if one.name == name)
+
+    def make_policy(self) -> AnyPolicy:
+        return make_policy(self.policy, Context(self.objective, self.topology, self.seed), self.settings)
+
+    def make_shadows(self) -> list[AnyPolicy]:
+        return [make_policy(name, Context(self.objective_for(name), self.topology, self.seed)) for name in self.shadows]
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What the jobs of a group may have together; ``None``: as much as there is."""
+
+    name: str
+    instances: int | None = None
+    cores: float | None = None
+    memory_gb: float | None = None
+    money_per_hour: float | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class Tls:
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True)
+class AccessRules:
+    """Who may read without a token, and how much may be asked."""
+
+    open_reading: bool = True
+    requests_per_s: int = DEFAULT_REQUESTS_PER_S
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServiceConfig:
+    """What a service's file says."""
+
+    jobs: tuple[JobSpec, ...]
+    store: str = DEFAULT_STORE
+    host: str = LOOPBACK
+    port: int = DEFAULT_PORT
+    tls: Tls | None = None
+    access: AccessRules = AccessRules()
+    retention: Mapping[str, object] = field(default_factory=dict)
+    groups: tuple[Quota, ...] = ()
+    file: Path | None = None
+
+    def job(self, name: str) -> JobSpec:
+        return next(job for job in self.jobs if job.name == name)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    import ipaddress
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,171 @@
+"""One job that a service looks after: the mailbox of its agents, its control loop, and what was seen last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from headgate.core.contracts import Engine, Guard
+from headgate.core.errors import UnknownNameError
+from headgate.core.guarded import Guards
+from headgate.core.types import JSON, Decision, Event, Observation
+from headgate.engines.agents import AgentsEngine, Reply, Report
+from headgate.engines.agents.mailbox import LOST_AFTER_S
+from headgate.journal.contract import Journal
+from headgate.runtime.clock import Clock
+from headgate.runtime.loop import ControlLoop
+from headgate.runtime.mode import Mode
+from headgate.runtime.wiring import wire
+from headgate.service.config.model import JobSpec
+from headgate.service.heard import Heard, HeardJournal
+
+ENGINE = "agents"
+MISSED_REPORTS = 3
+"""An agent that missed so many reports is lost."""
+
+
+def _nobody(entry: Decision | Event) -> None:
+    return None
+
+
+def mailbox_of(spec: JobSpec, clock: Clock) -> AgentsEngine:
+    """Where the agents of a job report, and are told their sizes."""
+    every_s = spec.reported_every_s
+    return AgentsEngine(
+        spec.topology,
+        starts={one.name: max(1, one.min_instances) if one.starts is None else one.starts for one in spec.operators},
+        now=clock.now,
+        report_every_s=every_s,
+        lost_after_s=max(LOST_AFTER_S, MISSED_REPORTS * every_s),
+    )
+
+
+class Job:
+    """A job as it is asked for, stepped by somebody else; safe to use from any thread.
+
+    - ``engine``: the mailbox of its agents; one is made where none is given
+    - ``over``: what the loop sees of it, where that is more than the mailbox tells
+    - ``further``: what else is told of the job's state
+    - ``guards``: have the last word on every decision, such as those of a group's quotas
+    - ``hear``: is told of decisions and events
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        journal: Journal,
+        clock: Clock,
+        *,
+        engine: AgentsEngine | None = None,
+        over: Callable[[AgentsEngine], Engine] = lambda engine: engine,
+        further: Callable[[], Mapping[str, JSON]] = dict,
+        guards: Sequence[Guard] = (),
+        hear: Heard = _nobody,
+    ) -> None:
+        self.spec = spec
+        self.clock = clock
+        self.journal = HeardJournal(journal, hear)
+        self.engine = engine or mailbox_of(spec, clock)
+        self._seen_engine = over(self.engine)
+        self._further = further
+        self._guards = tuple(guards)
+        self._lock = threading.RLock()
+        self._closed = False
+        self.ticks = 0
+        self.ticked_s: float | None = None
+        """When it was last stepped."""
+        self.observation: Observation | None = None
+        """What was seen last; an operator without a new reading is told of as it was read last."""
+        self.decision: Decision | None = None
+        self.loop = self._wired()
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        return self.spec.topology.operators
+
+    def _wired(self) -> ControlLoop:
+        spec = self.spec
+        loop = wire(
+            self._seen_engine,
+            spec.make_policy(),
+            self.clock,
+            engine_name=ENGINE,
+            job=spec.name,
+            guards=spec.guards,
+            constraints=spec.constraints,
+            journal=self.journal,
+            mode=spec.mode,
+            shadows=spec.make_shadows(),
+        )
+        loop.guards = Guards((*loop.guards, *self._guards))
+        loop.chores.append(self._note_agents)
+        loop.watchers.append(self._watch)
+        return loop
+
+    # ---------------------------------------------------------------------------------------------- for the scheduler
+
+    def tick(self) -> Decision | None:
+        """One cycle of its loop; nothing once it is closed."""
+        with self._lock:
+            if self._closed:
+                return None
+            self.ticks += 1
+            self.ticked_s = self.clock.now()
+            return self.loop.tick()
+
+    def begin(self) -> None:
+        """Note that it is looked after from now on."""
+        only = ", recommending only" if self.loop.mode is Mode.RECOMMEND else ""
+        self.loop.note("started", f"policy {self.spec.policy}, every {self.spec.interval_s:g} s{only}")
+
+    def look(self) -> None:
+        """See what agents report, and neither decide on it nor learn from it."""
+        with self._lock:
+            self.ticks += 1
+            self._watch(self._seen_engine.observe(), None)
+
+    def _note_agents(self) -> None:
+        for event in self.engine.take_events():
+            self.loop.note(event.kind, event.detail, at_s=event.at_s)
+
+    def _watch(self, observation: Observation | None, decision: Decision | None) -> None:
+        before = self.observation
+        if observation is not None and before is not None:
+            observation = replace(observation, samples={**before.samples, **observation.samples})
+        self.observation, self.decision = observation or before, decision or self.decision
+
+    # ------------------------------------------------------------------------------------------------ for those who ask
+
+    def report(self, operator: str, report: Report) -> Reply:
+        """Take in what an agent says, and tell it what is wanted of it."""
+        return self.engine.report(operator, report)
+
+    @contextmanager
+    def at_rest(self) -> Iterator[ControlLoop]:
+        """Its loop, between two steps: what is looked at together belongs together."""
+        with self._lock:
+            yield self.loop
+
+    def further_state(self) -> Mapping[str, JSON]:
+        return self._further()
+
+    def require_operator(self, name: str) -> None:
+        if name not in self.operators:
+            raise UnknownNameError("operator", name, self.operators)
+
+    def close(self, why: str = "the service ends") -> None:
+        """Save what was learned and let go of the agents, whose jobs keep their sizes. Twice is fine."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.loop.note("stopped", f"{why}; the job keeps its size")
+            self.loop.save_state()
+            self.engine.close()
+            self.journal.close()

@@ -1,0 +1,129 @@
+"""Steps all jobs, each at its time, on one thread: a thousand jobs need no thousand threads.
+
+A step that took too long is not made up for: the next one of the job comes at its regular time. New jobs are spread
+over their interval, so that not all of them decide at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headgate.core.types import Instant
+from headgate.runtime.clock import Clock
+from headgate.service.jobs import Job
+
+logger = logging.getLogger("headgate")
+
+LONGEST_WAIT_S = 1.0
+"""So often it looks whether it may decide."""
+_GOLDEN = 0.6180339887498949
+"""Multiples of it fill an interval evenly, however many there are."""
+
+
+@dataclass(slots=True)
+class _Due:
+    job: Job
+    at_s: Instant
+
+
+class Scheduler:
+    """``may_decide`` is asked before each round: a service that is not the leader keeps still."""
+
+    def __init__(self, clock: Clock, may_decide: Callable[[], bool] = lambda: True) -> None:
+        self._clock = clock
+        self._may_decide = may_decide
+        self._lock = threading.Lock()
+        self._due: dict[str, _Due] = {}
+        self._heap: list[tuple[Instant, int, str]] = []
+        self._added = 0
+        self._count = 0
+        """Tells those apart that are due at the same moment."""
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.late_s = 0.0
+        """How late the newest step was."""
+        self.rounds = 0
+
+    def add(self, job: Job) -> None:
+        """Step a job from now on; one of the same name is stepped no more."""
+        with self._lock:
+            first_s = self._clock.now() + job.spec.interval_s * (self._added * _GOLDEN % 1.0)
+            self._added += 1
+            self._put(job, first_s)
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            self._due.pop(name, None)
+
+    def _put(self, job: Job, at_s: Instant) -> None:
+        self._due[job.name] = _Due(job, at_s)
+        self._count += 1
+        heapq.heappush(self._heap, (at_s, self._count, job.name))
+
+    def step(self) -> int:
+        """Step every job that is due; gives how many there were."""
+        self.rounds += 1
+        if not self._may_decide():
+            return 0
+        stepped = 0
+        while (job := self._next_due()) is not None:
+            self._tick(job)
+            stepped += 1
+        return stepped
+
+    def _next_due(self) -> Job | None:
+        with self._lock:
+            now = self._clock.now()
+            while self._heap and self._heap[0][0] <= now:
+                at_s, _, name = heapq.heappop(self._heap)
+                due = self._due.get(name)
+                if due is None or due.at_s != at_s:
+                    continue  # It was removed, or replaced by another.
+                interval_s = due.job.spec.interval_s
+                self.late_s = now - at_s
+                self._put(due.job, at_s + interval_s * max(1, -((at_s - now) // interval_s)))
+                return due.job
+            return None
+
+    @staticmethod
+    def _tick(job: Job) -> None:
+        try:
+            job.tick()
+        except Exception:
+            # Whatever one job raises must not cost the others their controller.
+            logger.exception("job %s could not be stepped", job.name)
+
+    # -------------------------------------------------------------------------------------------------------- its life
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def overdue_s(self) -> float:
+        """By how much the job that waits longest is late; 0 where none is, or nothing may be decided."""
+        with self._lock:
+            if not self._due or not self._may_decide():
+                return 0.0
+            return max(0.0, self._clock.now() - min(due.at_s for due in self._due.values()))
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="headgate-scheduler", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the step that is going on, and step no more. Twice is fine."""
+        self._stop.set()
+        if self._thread is not None and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.step()
+            now = self._clock.now()
+            with self._lock:
+                next_s = self._heap[0][0] if self._heap else now + LONGEST_WAIT_S
+            self._clock.wait_until(min(max(next_s, now), now + LONGEST_WAIT_S), self._stop)

@@ -1,0 +1,95 @@
+"""The changes in force: what was asked for while jobs run, in place of what the file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import Connection, and_, delete, insert, or_, select
+
+from headgate.core.types import JSON, Instant
+from headgate.journal.codec import from_json, to_json
+from headgate.service.store.tables import changes
+
+
+class ChangeKind(StrEnum):
+    """What can be changed while a job runs. Beside each: what its name stands for, where there may be several."""
+
+    PAUSE = "pause"
+    """An operator, or all of them (``*``)."""
+    SIZE = "size"
+    """An operator whose size is forced."""
+    MODE = "mode"
+    PERIOD = "period"
+    """A period of the week, by a name of its own."""
+    POLICY = "policy"
+    BOUNDS = "bounds"
+    """An operator."""
+    OBJECTIVE = "objective"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change in force."""
+
+    job: str
+    kind: ChangeKind
+    name: str
+    body: JSON
+    at_s: Instant
+    who: str
+    why: str
+    until_s: Instant | None = None
+
+    def holds_at(self, at_s: Instant) -> bool:
+        return self.until_s is None or at_s < self.until_s
+
+
+class Changes:
+    def __init__(self, transaction: Callable[[], AbstractContextManager[Connection]], now: Callable[[], float]) -> None:
+        self._transaction = transaction
+        self._now = now
+
+    def put_with(self, connection: Connection, change: Change) -> None:
+        """Keep a change in place of the one of the same kind and name."""
+        connection.execute(delete(changes).where(_same(change.job, change.kind, change.name)))
+        connection.execute(
+            insert(changes).values(
+                job=change.job,
+                kind=str(change.kind),
+                name=change.name,
+                body=to_json(change.body),
+                at_s=change.at_s,
+                until_s=change.until_s,
+                who=change.who,
+                why=change.why,
+            )
+        )
+
+    def remove_with(self, connection: Connection, job: str, kind: ChangeKind, name: str) -> None:
+        connection.execute(delete(changes).where(_same(job, kind, name)))
+
+    def of(self, job: str) -> tuple[Change, ...]:
+        """Those that hold now, oldest first."""
+        holds = or_(changes.c.until_s.is_(None), changes.c.until_s > self._now())
+        query = select(changes).where(changes.c.job == job, holds).order_by(changes.c.at_s)
+        with self._transaction() as connection:
+            return tuple(
+                Change(
+                    row.job,
+                    ChangeKind(row.kind),
+                    row.name,
+                    from_json(row.body),
+                    row.at_s,
+                    row.who,
+                    row.why,
+                    row.until_s,
+                )
+                for row in connection.execute(query)
+            )
+
+
+def _same(job: str, kind: ChangeKind, name: str) -> object:
+    return and_(changes.c.job == job, changes.c.kind == str(kind), changes.c.name == name)

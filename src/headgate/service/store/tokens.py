@@ -1,0 +1,117 @@
+"""Tokens: what each may do, kept as digests."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import Connection, Row, delete, insert, select
+
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.service.store.tables import tokens
+
+PREFIX = "hg_"
+"""By it a token is known where it should not be, such as in a repository."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
+
+
+class Scope(StrEnum):
+    """What a token is good for."""
+
+    READ = "read"
+    OPERATE = "operate"
+    """Change what jobs are to do, and read."""
+    AGENT = "agent"
+    """Report for operators, and be told their sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Somebody who is known; the secret itself is kept by nobody but its holder."""
+
+    name: str
+    scopes: frozenset[Scope]
+    made_s: float
+    until_s: float | None = None
+
+    def may(self, scope: Scope) -> bool:
+        """Who may operate may read."""
+        return scope in self.scopes or (scope is Scope.READ and Scope.OPERATE in self.scopes)
+
+
+def scope_named(name: str) -> Scope:
+    try:
+        return Scope(name)
+    except ValueError:
+        raise UnknownNameError("scope", name, map(str, Scope)) from None
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a token. It is 256 random bits, so that a fast digest cannot be tried through."""
+    return hashlib.sha256(secret.encode("utf-8", errors="surrogatepass")).hexdigest()
+
+
+def new_secret() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+class Tokens:
+    """The tokens that are known."""
+
+    def __init__(self, transaction: Callable[[], AbstractContextManager[Connection]], now: Callable[[], float]) -> None:
+        self._transaction = transaction
+        self._now = now
+
+    def make(self, name: str, scopes: Collection[Scope], lasts_s: float | None = None) -> str:
+        """Make a token known and give its secret, which is not kept."""
+        secret = new_secret()
+        self.add(secret, name, scopes, lasts_s)
+        return secret
+
+    def add(self, secret: str, name: str, scopes: Collection[Scope], lasts_s: float | None = None) -> None:
+        """Make a secret that exists already known as a token."""
+        if not _NAME.fullmatch(name):
+            raise InputError(f"name {name!r} of a token is not usable; letters, digits, '.', '_', '@' and '-' are.")
+        if not scopes:
+            raise InputError(f"token {name!r} has no scope; one or more of {', '.join(Scope)} are needed.")
+        now_s = self._now()
+        values = {
+            "digest": digest_of(secret),
+            "name": name,
+            "scopes": " ".join(sorted(scopes)),
+            "made_s": now_s,
+            "until_s": None if lasts_s is None else now_s + lasts_s,
+        }
+        with self._transaction() as connection:
+            if connection.execute(select(tokens.c.name).where(tokens.c.name == name)).first() is not None:
+                raise InputError(f"there is a token {name!r} already; revoke it first, or use another name.")
+            connection.execute(insert(tokens).values(**values))
+
+    def revoke(self, name: str) -> None:
+        with self._transaction() as connection:
+            known = [row.name for row in connection.execute(select(tokens.c.name))]
+            if name not in known:
+                raise UnknownNameError("token", name, known)
+            connection.execute(delete(tokens).where(tokens.c.name == name))
+
+    def all(self) -> list[Token]:
+        with self._transaction() as connection:
+            return [_token(row) for row in connection.execute(select(tokens).order_by(tokens.c.made_s))]
+
+    def of_secret(self, secret: str) -> Token | None:
+        """Who holds a secret; ``None`` where nobody does, or not any more."""
+        with self._transaction() as connection:
+            row = connection.execute(select(tokens).where(tokens.c.digest == digest_of(secret))).first()
+        if row is None or (row.until_s is not None and row.until_s <= self._now()):
+            return None
+        return _token(row)
+
+
+def _token(row: Row[tuple[object, ...]]) -> Token:
+    scopes = frozenset(Scope(one) for one in row.scopes.split())
+    return Token(row.name, scopes, row.made_s, row.until_s)

@@ -1,0 +1,68 @@
+"""Services for tests: a job or two, a store in memory, a clock that is told, and a client without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+from starlette.testclient import TestClient
+
+from headgate.core.objective import parse_objective
+from headgate.service.api import make_api
+from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
+from headgate.service.service import Service
+from headgate.service.store import open_store
+from headgate.service.store.tokens import Scope
+from headgate.testing.clock import FakeClock
+
+START_S = 1_700_000_000.0
+CLICKS = JobSpec(
+    "clicks",
+    (OperatorSpec("parse", 1, 8, 0.25), OperatorSpec("count", 1, 4, 0.5)),
+    parse_objective("latency p95 < 10s"),
+    (("parse", "count"),),
+    policy="reactive",
+)
+HAS_ONE = {"planned": 1, "requested": 1, "ready": 1}
+
+
+class Served:
+    """A service on a clock that is told, and clients of every kind."""
+
+    def __init__(self, service: Service, clock: FakeClock) -> None:
+        self.service = service
+        self.clock = clock
+        self.app = make_api(service, clock.now)
+        tokens = service.store.tokens
+        self.tokens = {
+            "reader": tokens.make("reader", {Scope.READ}),
+            "operator": tokens.make("operator", {Scope.OPERATE}),
+            "agent": tokens.make("agent", {Scope.AGENT}),
+        }
+
+    def client(self, who: str | None = None, **options: Any) -> TestClient:
+        headers = {} if who is None else {"Authorization": f"Bearer {self.tokens[who]}"}
+        address = options.pop("address", "127.0.0.1")
+        return TestClient(
+            self.app, base_url="http://127.0.0.1", headers=headers, client=(address, 50000), follow_redirects=False,
+            **options,
+        )  # fmt: skip
+
+    def report(self, job: str = "clicks", operator: str = "count", **told: Any) -> httpx.Response:
+        """What an agent says, with the basics filled in."""
+        body = {"version": 1, "agent": "a", "instances": HAS_ONE, **told}
+        return self.client("agent").post(f"/v1/jobs/{job}/operators/{operator}/reports", json=body)
+
+    def tick(self, seconds: float = 0.0, job: str = "clicks") -> None:
+        self.clock.advance(seconds)
+        self.service.fleet.job(job).tick()
+
+
+@contextmanager
+def served(*jobs: JobSpec, store: str = "sqlite://", **options: Any) -> Iterator[Served]:
+    clock = FakeClock(START_S)
+    config = ServiceConfig(jobs or (CLICKS,), store, **options)
+    with Service(config, open_store(store, now=clock.now), clock) as service:
+        yield Served(service, clock)
