@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headgate._version import __version__
 
 if TYPE_CHECKING:
+    from headgate.client.client import Client
     from headgate.core.errors import HeadgateError
     from headgate.core.objective import (
         By,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Autoscaler",
     "By",
+    "Client",
     "CostLimit",
     "HeadgateError",
     "LatencySlo",
@@ -54,6 +56,7 @@ __all__ = [
 _HOMES = {
     "Autoscaler": "headgate.runtime.autoscaler",
     "By": "headgate.core.objective",
+    "Client": "headgate.client.client",
     "CostLimit": "headgate.core.objective",
     "HeadgateError": "headgate.core.errors",
     "LatencySlo": "headgate.core.objective",

@@ -14,7 +14,7 @@ from headgate.cli.pipeline_view import PipelineView, print_result
 from headgate.core.types import JSON
 from headgate.journal.codec import decision_to_dict, observation_to_dict, to_json
 from headgate.journal.sqlite import SqliteJournal
-from headgate.pipelines.controller import wire_pipeline
+from headgate.pipelines.controller import pipeline_job
 from headgate.pipelines.meter import Meter
 from headgate.pipelines.report import PipelineRun, write_pipeline_report
 from headgate.pipelines.run import Outcome, RunPlan
@@ -32,7 +32,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[PipelineRun, list[Map
     # The controller was started again half-way: two runs of one job in one journal.
     for _ in range(2):
         journal = SqliteJournal(plan.journal)
-        loop = wire_pipeline(CHAIN, cluster.mailbox, Meter(30.0), cluster.clock, journal)
+        loop = pipeline_job(CHAIN, Meter(30.0), cluster.clock, journal, cluster.mailbox).loop
         for _ in range(30):
             decision = loop.tick()
             assert decision is not None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
-from starlette.testclient import TestClient
+from fastapi import FastAPI
 
 from headgate.core.objective import parse_objective
 from headgate.service.api import make_api
@@ -28,6 +29,35 @@ CLICKS = JobSpec(
 HAS_ONE = {"planned": 1, "requested": 1, "ready": 1}
 
 
+class Asking:
+    """Asks an application without a socket, one request at a time."""
+
+    def __init__(self, app: FastAPI, headers: dict[str, str], address: str, base_url: str) -> None:
+        self._app, self._headers, self._address, self._base_url = app, headers, address, base_url
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(self._app, client=(self._address, 50000))
+            async with httpx.AsyncClient(
+                transport=transport, base_url=self._base_url, headers=self._headers, timeout=60.0
+            ) as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(ask())
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def put(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("PUT", path, **options)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("POST", path, **options)
+
+    def patch(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("PATCH", path, **options)
+
+
 class Served:
     """A service on a clock that is told, and clients of every kind."""
 
@@ -42,13 +72,16 @@ class Served:
             "agent": tokens.make("agent", {Scope.AGENT}),
         }
 
-    def client(self, who: str | None = None, **options: Any) -> TestClient:
-        headers = {} if who is None else {"Authorization": f"Bearer {self.tokens[who]}"}
-        address = options.pop("address", "127.0.0.1")
-        return TestClient(
-            self.app, base_url="http://127.0.0.1", headers=headers, client=(address, 50000), follow_redirects=False,
-            **options,
-        )  # fmt: skip
+    def client(
+        self,
+        who: str | None = None,
+        *,
+        headers: dict[str, str] | None = None,
+        address: str = "127.0.0.1",
+        base_url: str = "http://127.0.0.1",
+    ) -> Asking:
+        known = {} if who is None else {"Authorization": f"Bearer {self.tokens[who]}"}
+        return Asking(self.app, {**known, **(headers or {})}, address, base_url)
 
     def report(self, job: str = "clicks", operator: str = "count", **told: Any) -> httpx.Response:
         """What an agent says, with the basics filled in."""

@@ -11,6 +11,7 @@
     │   ├── UnsupportedEngineError   this session or version cannot be scaled, and what to change
     │   ├── ControllerAwayError      the controller of an agent does not answer just now
     │   └── SupersededError          another agent has taken the place of this one
+    ├── ServiceAwayError      a service does not answer who asks or changes things
     ├── FetchError            what is fetched when it is first needed cannot be had
     ├── OutputError           a result cannot be written, for want of space or leave: the CLI exits with 3
     │   └── UnwritableJournalError   the same of a journal
@@ -73,6 +74,10 @@ class ControllerAwayError(EngineError):
 
 class SupersededError(EngineError):
     """Another agent has joined as the same operator; this one has nothing to say any more."""
+
+
+class ServiceAwayError(HeadgateError):
+    """A service does not answer just now; nothing was changed as far as is known."""
 
 
 class FetchError(HeadgateError):

@@ -30,7 +30,7 @@ from headgate.runtime.clock import Clock, SystemClock
 from headgate.service.api import make_api
 from headgate.service.config.model import AccessRules, JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.jobs import Job as HostedJob
-from headgate.service.server import LoopbackServer
+from headgate.service.server import Server
 from headgate.service.service import Service
 from headgate.service.store.opening import IN_MEMORY, open_store
 from headgate.service.store.tokens import Scope
@@ -109,7 +109,7 @@ def run(plan: ControllerPlan, stop: threading.Event) -> None:
     service = Service(ServiceConfig((), access=AccessRules(open_reading=False)), store, clock)
     job = pipeline_job(pipeline, meter, clock, SqliteJournal(plan.journal))
     service.fleet.add(job)
-    with TopicMeter(plan.bootstrap, pipeline.end_topics, meter), LoopbackServer(make_api(service), plan.port), service:
+    with TopicMeter(plan.bootstrap, pipeline.end_topics, meter), Server(make_api(service), plan.port), service:
         while not Path(plan.begun).exists() and not stop.wait(LOOK_EVERY_S):
             job.look()
         service.take_on(job)

@@ -56,10 +56,10 @@ class RuleFileWatch:
         self._loop = loop
         self._path = path
         self._metrics = dict(metrics)
-        self._seen = _signature(path)
+        self._seen = signature(path)
 
     def __call__(self) -> None:
-        found = _signature(self._path)
+        found = signature(self._path)
         if found == self._seen:
             return
         self._seen = found
@@ -79,7 +79,7 @@ class RuleFileWatch:
             logger.warning("changed rules are refused: %s", error)
 
 
-def _signature(path: Path) -> tuple[int, int, int] | None:
+def signature(path: Path) -> tuple[int, int, int] | None:
     """What tells one content of a file from another; ``None`` when there is no file."""
     try:
         found = path.stat()

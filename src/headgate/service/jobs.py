@@ -17,9 +17,12 @@ from headgate.journal.contract import Journal
 from headgate.runtime.clock import Clock
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.mode import Mode
-from headgate.runtime.wiring import wire
+from headgate.runtime.wiring import guards_around, wire
+from headgate.service.changed import changed, require_usable
 from headgate.service.config.model import JobSpec
 from headgate.service.heard import Heard, HeardJournal
+from headgate.service.steering import Steering
+from headgate.service.store.changes import Change
 
 ENGINE = "agents"
 MISSED_REPORTS = 3
@@ -50,9 +53,10 @@ class Job:
     - ``further``: what else is told of the job's state
     - ``guards``: have the last word on every decision, such as those of a group's quotas
     - ``hear``: is told of decisions and events
+    - ``changes``: what was asked for while it ran before
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per part of a job
         self,
         spec: JobSpec,
         journal: Journal,
@@ -63,11 +67,18 @@ class Job:
         further: Callable[[], Mapping[str, JSON]] = dict,
         guards: Sequence[Guard] = (),
         hear: Heard = _nobody,
+        changes: Sequence[Change] = (),
     ) -> None:
-        self.spec = spec
+        self.asked = spec
+        """As the file says; ``spec`` is what holds now."""
+        self.changes = tuple(changes)
+        """What was asked for since, and holds."""
+        self.spec = changed(spec, changes)
+        self.steering = Steering()
+        self.steering.take(changes)
         self.clock = clock
         self.journal = HeardJournal(journal, hear)
-        self.engine = engine or mailbox_of(spec, clock)
+        self.engine = engine or mailbox_of(self.spec, clock)
         self._seen_engine = over(self.engine)
         self._further = further
         self._guards = tuple(guards)
@@ -103,8 +114,8 @@ class Job:
             mode=spec.mode,
             shadows=spec.make_shadows(),
         )
-        loop.guards = Guards((*loop.guards, *self._guards))
-        loop.chores.append(self._note_agents)
+        loop.guards = Guards((*loop.guards, self.steering, *self._guards))
+        loop.chores += [self._note_agents, self._end_changes]
         loop.watchers.append(self._watch)
         return loop
 
@@ -140,6 +151,52 @@ class Job:
             observation = replace(observation, samples={**before.samples, **observation.samples})
         self.observation, self.decision = observation or before, decision or self.decision
 
+    # -------------------------------------------------------------------------------------------- for those who operate
+
+    def steer(self, changes: Sequence[Change], told: str) -> None:
+        """Have these changes in force from the next decision on, in place of those before; ``told`` is for the journal.
+
+        One that cannot be used is an ``InputError``, and everything stays as it was.
+        """
+        self._become(self.asked, changes, told)
+
+    def ask(self, spec: JobSpec, told: str) -> None:
+        """Go on as the file says now, for the same operators."""
+        self._become(spec, self.changes, told)
+
+    def _become(self, asked: JobSpec, changes: Sequence[Change], told: str) -> None:
+        with self._lock:
+            before, wanted = self.spec, changed(asked, changes)
+            require_usable(wanted)
+            self.asked, self.changes, self.spec = asked, tuple(changes), wanted
+            self.steering.take(changes)
+            self.loop.note("changed", told)
+            if _needs_new_loop(before, wanted):
+                # Budgets, bounds and shadows belong to a loop; what was seen and learned the new one finds again.
+                self.engine.size_by(wanted.topology)
+                self.loop.save_state()
+                self.loop = self._wired()
+            elif _decides_otherwise(before, wanted):
+                policy = wanted.make_policy()
+                guards = guards_around(policy, wanted.guards, wanted.constraints)
+                self.loop.change(policy, (*guards, self.steering, *self._guards), told)
+            if wanted.mode is not self.loop.mode or wanted.mode is not before.mode:
+                self._set_mode(wanted.mode)
+
+    def _set_mode(self, mode: Mode) -> None:
+        self.loop.mode = mode
+        if mode is Mode.RECOMMEND:
+            # Whoever scales the job now must not be worked against by agents that still go by the last decision.
+            self.engine.want_nothing()
+
+    def _end_changes(self) -> None:
+        """Take back what was asked for a time only, when that is over."""
+        now = self.clock.now()
+        over = [one for one in self.changes if not one.holds_at(now)]
+        if over:
+            named = ", ".join(f"{one.kind} {one.name}".strip() for one in over)
+            self.steer([one for one in self.changes if one.holds_at(now)], f"the time of {named} is over")
+
     # ------------------------------------------------------------------------------------------------ for those who ask
 
     def report(self, operator: str, report: Report) -> Reply:
@@ -169,3 +226,14 @@ class Job:
             self.loop.save_state()
             self.engine.close()
             self.journal.close()
+
+
+def _needs_new_loop(before: JobSpec, wanted: JobSpec) -> bool:
+    return (before.topology, before.objective, before.shadows) != (wanted.topology, wanted.objective, wanted.shadows)
+
+
+def _decides_otherwise(before: JobSpec, wanted: JobSpec) -> bool:
+    def decides(spec: JobSpec) -> tuple[object, ...]:
+        return spec.policy, dict(spec.settings), dict(spec.guards), spec.constraints, spec.seed
+
+    return decides(before) != decides(wanted)

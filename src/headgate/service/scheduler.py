@@ -47,6 +47,8 @@ class Scheduler:
         self.late_s = 0.0
         """How late the newest step was."""
         self.rounds = 0
+        self.chores: list[Callable[[], None]] = []
+        """Is done about once a second: looking whether a file has changed."""
 
     def add(self, job: Job) -> None:
         """Step a job from now on; one of the same name is stepped no more."""
@@ -67,11 +69,13 @@ class Scheduler:
     def step(self) -> int:
         """Step every job that is due; gives how many there were."""
         self.rounds += 1
+        for chore in self.chores:
+            self._try(chore, "what is to be done between decisions")
         if not self._may_decide():
             return 0
         stepped = 0
         while (job := self._next_due()) is not None:
-            self._tick(job)
+            self._try(job.tick, f"job {job.name}")
             stepped += 1
         return stepped
 
@@ -90,12 +94,12 @@ class Scheduler:
             return None
 
     @staticmethod
-    def _tick(job: Job) -> None:
+    def _try(step: Callable[[], object], what: str) -> None:
         try:
-            job.tick()
+            step()
         except Exception:
             # Whatever one job raises must not cost the others their controller.
-            logger.exception("job %s could not be stepped", job.name)
+            logger.exception("%s could not be stepped", what)
 
     # -------------------------------------------------------------------------------------------------------- its life
 

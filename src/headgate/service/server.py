@@ -1,4 +1,4 @@
-"""Runs an ASGI application on loopback, on a thread of its own, until it is stopped."""
+"""Runs an ASGI application on a thread of its own, until it is stopped: on loopback unless told otherwise."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from headgate.core.errors import EngineError, InputError
+from headgate.core.errors import EngineError, InputError, cause_of
 from headgate.core.extras import needing
-from headgate.local.machine import LOOPBACK, problem_with_port
+from headgate.local.machine import LOOPBACK
+from headgate.service.config.model import Tls
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -18,34 +19,50 @@ if TYPE_CHECKING:
 START_WITHIN_S = 10.0
 
 
-class LoopbackServer:
-    """Serves at ``url`` inside its block; a free port is taken where none is given."""
+class Server:
+    """Serves at ``url`` inside its block; a free port is taken where none is given, and TLS spoken with ``tls``."""
 
-    def __init__(self, api: FastAPI, port: int = 0) -> None:
-        with needing("a controller"):
+    def __init__(self, api: FastAPI, port: int = 0, host: str = LOOPBACK, tls: Tls | None = None) -> None:
+        with needing("a service"):
             import uvicorn
-        if port and (problem := problem_with_port(port)):
-            raise InputError(f"port {port} of {LOOPBACK} cannot be used: {problem}.")
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((LOOPBACK, port))
-        settings = uvicorn.Config(api, log_level="warning", access_log=False, lifespan="off")
+        self._host, self._tls = host, tls
+        self._socket = _bound(host, port)
+        settings = uvicorn.Config(
+            api,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            # Whose address a proxy tells is not believed: who reads without a token must be on this machine.
+            proxy_headers=False,
+            server_header=False,
+            ssl_certfile=None if tls is None else tls.certificate,
+            ssl_keyfile=None if tls is None else tls.key,
+        )
+        try:
+            settings.load()
+        except OSError as error:
+            self._socket.close()
+            files = "" if tls is None else f" {tls.certificate} and {tls.key}"
+            raise InputError(f"the certificate{files} cannot be used: {cause_of(error)}.") from error
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(target=self._run, name="headgate-service", daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://{LOOPBACK}:{self._socket.getsockname()[1]}"
+        scheme = "http" if self._tls is None else "https"
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{scheme}://{shown}:{self._socket.getsockname()[1]}"
 
     def _run(self) -> None:
         self._server.run(sockets=[self._socket])
 
-    def __enter__(self) -> LoopbackServer:
+    def __enter__(self) -> Server:
         self._thread.start()
         until_s = time.monotonic() + START_WITHIN_S
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > until_s:
-                raise EngineError(f"the controller did not begin to serve at {self.url}.")
+                raise EngineError(f"the service did not begin to serve at {self.url}.")
             time.sleep(0.01)
         return self
 
@@ -55,3 +72,19 @@ class LoopbackServer:
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at an address, or one sentence that says why there cannot be one."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(f"address {host!r} cannot be listened at: {cause_of(error)}.") from error
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(address)
+    except OSError as error:
+        made.close()
+        raise InputError(f"port {port} of {host} cannot be used: {cause_of(error)}.") from error
+    return made

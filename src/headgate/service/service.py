@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from types import TracebackType
 
-from headgate.core.errors import JournalError
+from headgate.core.errors import InputError, JournalError
 from headgate.core.types import Decision, Event
 from headgate.journal.codec import decision_to_dict, event_to_dict
 from headgate.runtime.clock import Clock, SystemClock
+from headgate.service.changed import changed, require_usable
 from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
 from headgate.service.fleet import Fleet
 from headgate.service.hub import Hub
 from headgate.service.jobs import Job
+from headgate.service.operations import Operations
 from headgate.service.scheduler import Scheduler
 from headgate.service.store import Store
+from headgate.service.store.changes import Change
+
+logger = logging.getLogger("headgate")
 
 
 class Service:
@@ -21,6 +28,7 @@ class Service:
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.service.config import OperatorSpec
+    >>> from headgate.service.store import open_store
     >>> spec = JobSpec("clicks", (OperatorSpec("count"),), parse_objective("latency p95 < 10s"))
     >>> with Service(ServiceConfig((spec,)), open_store("sqlite://")) as service:
     ...     service.fleet.job("clicks").tick().verdicts["count"].code
@@ -29,11 +37,14 @@ class Service:
 
     def __init__(self, config: ServiceConfig, store: Store, clock: Clock | None = None) -> None:
         self.config = config
+        self.config_problem = ""
+        """What is wrong with the newest form of its file, where the one before is still in force."""
         self.store = store
         self.clock = clock or SystemClock()
         self.hub = Hub()
         self.fleet = Fleet()
         self.scheduler = Scheduler(self.clock)
+        self.operations = Operations(self)
         self.started_s = self.clock.now()
         for spec in config.jobs:
             self.take_on(self.made(spec))
@@ -48,7 +59,21 @@ class Service:
         def hear(entry: Decision | Event) -> None:
             self.tell(spec.name, entry)
 
-        return Job(spec, self.store.journal_of(spec.name), self.clock, hear=hear)
+        changes = self._usable(spec, self.store.changes.of(spec.name))
+        return Job(spec, self.store.journal_of(spec.name), self.clock, hear=hear, changes=changes)
+
+    @staticmethod
+    def _usable(spec: JobSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
+        """The changes that still fit a job: its file may have been written anew since."""
+        kept: tuple[Change, ...] = ()
+        for change in changes:
+            try:
+                require_usable(changed(spec, (*kept, change)))
+            except InputError as error:
+                logger.warning("a change of %s to job %s no longer fits: %s", change.kind, spec.name, error)
+                continue
+            kept = (*kept, change)
+        return kept
 
     def take_on(self, job: Job) -> None:
         """Look after a job from now on."""

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from headgate.core.errors import EngineError, SupersededError, UnknownNameError
+from headgate.core.errors import EngineError, InputError, SupersededError, UnknownNameError
 from headgate.core.metrics import METRICS
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Event, Instant, Observation, Outcome, Receipt, Verdict
@@ -100,6 +100,20 @@ class AgentsEngine:
                 if why := self._why_impossible(name, verdict):
                     return Receipt(now, {name: Answer(Outcome.REFUSED, 0, why)})
             return Receipt(now, {name: self._leave(name, target) for name, target in decision.targets.items()})
+
+    def size_by(self, topology: Topology) -> None:
+        """Allow other sizes from now on; the operators must be the same."""
+        with self._lock:
+            if topology.operators != self._topology.operators:
+                named = ", ".join(topology.operators)
+                raise InputError(f"operators {named} are not those of this engine: {', '.join(self._members)}.")
+            self._topology = topology
+
+    def want_nothing(self) -> None:
+        """Leave every job at the size that it has, whoever gave it that."""
+        with self._lock:
+            for member in self._members.values():
+                member.wanted = None
 
     def close(self) -> None:
         """Let go of the jobs, which keep their sizes; agents are told that nobody is there. Twice is fine."""

@@ -12,7 +12,7 @@ from headgate._version import __version__
 from headgate.runtime.clock import Clock
 from headgate.service.access.callers import Callers
 from headgate.service.access.gate import Gate
-from headgate.service.api import decisions, events, health, jobs, policies, readings, reports
+from headgate.service.api import about, decisions, events, health, jobs, policies, readings, reports, steering, targets
 from headgate.service.api.answers import tell_errors
 from headgate.service.config.model import ServiceConfig
 from headgate.service.service import Service
@@ -44,7 +44,7 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> Fas
     )
     api.state.service = service
     tell_errors(api)
-    for part in (reports, jobs, readings, decisions, policies, events, health):
+    for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health):
         api.include_router(part.router(service))
     gate: Any = Gate
     api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 _SIZES = {"planned": 3, "requested": 3, "ready": 2, "stale": False}
 _READING = {"operator": "count", "at_s": 1700000000.0, "arrived": 12000.0, "done": 11900.0, "backlog": 100.0}
 _DECIDED = {"at_s": 1700000000.0, "target": 3, "code": "slo-violated", "reason": "latency 14 s is above the 10s bound"}
-_OPERATOR = {
+_OPERATOR: dict[str, Any] = {
     "name": "count",
     "joined": True,
     "heard_s": 1700000000.0,
@@ -81,6 +81,10 @@ class JobView(View):
     ticks: int
     ticked_s: float | None
     """When it was decided on last."""
+    paused: dict[str, str]
+    """Operators, or * for all, whose scaling is paused: both, in or out."""
+    forced: dict[str, int]
+    """Operators whose size is forced."""
     operators: list[OperatorView]
     streams: list[list[str]]
     shadows: list[str]
@@ -147,6 +151,51 @@ class JobPolicyView(View):
     shadows: list[str]
 
 
-class HealthView(View):
-    healthy: bool
-    told: str
+class ChangeView(View):
+    """A change in force: it holds in place of what the file says."""
+
+    job: str
+    kind: str
+    """pause, size, mode, period, policy, bounds or objective."""
+    name: str
+    """Of the operator or the period; empty where there can be one of its kind only."""
+    body: dict[str, Any]
+    at_s: float
+    until_s: float | None
+    who: str
+    why: str
+
+
+class AuditEntry(View):
+    number: int
+    at_s: float
+    who: str
+    job: str
+    """Empty where it is about the service itself."""
+    what: str
+    why: str
+    before: Any
+    after: Any
+
+
+class AuditView(View):
+    entries: list[AuditEntry]
+    """Oldest first."""
+
+
+class RulesView(View):
+    rules: str | None
+    """As YAML; null where another policy decides."""
+
+
+class ServiceView(View):
+    version: str
+    started_s: float
+    now_s: float
+    jobs: int
+    file: str | None
+    file_problem: str | None
+    """What is wrong with the newest form of the file; the one before is then still in force."""
+    groups: list[dict[str, Any]]
+    loop_late_s: float
+    """How late the newest decision was."""

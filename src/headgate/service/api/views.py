@@ -5,6 +5,7 @@ from __future__ import annotations
 from headgate.core.types import JSON, Instances
 from headgate.journal.codec import decision_to_dict, observation_to_dict, sample_to_dict
 from headgate.service.jobs import Job
+from headgate.service.store.changes import Change, ChangeKind
 
 
 def job_view(job: Job) -> dict[str, JSON]:
@@ -20,6 +21,8 @@ def job_view(job: Job) -> dict[str, JSON]:
         "interval_s": spec.interval_s,
         "ticks": job.ticks,
         "ticked_s": job.ticked_s,
+        "paused": {one.name: one.body["direction"] for one in job.changes if one.kind is ChangeKind.PAUSE},
+        "forced": {one.name: one.body["size"] for one in job.changes if one.kind is ChangeKind.SIZE},
         "operators": [operator_view(job, name) for name in job.operators],
         "streams": [list(stream) for stream in spec.streams],
         "shadows": list(spec.shadows),
@@ -91,4 +94,17 @@ def budget_view(job: Job) -> dict[str, JSON]:
     return {
         "operators": {name: None if one is None else one.to_json() for name, one in budgets.items()},
         "spending": None if spending is None else spending.to_json(),
+    }
+
+
+def change_view(change: Change) -> dict[str, JSON]:
+    return {
+        "job": change.job,
+        "kind": str(change.kind),
+        "name": change.name,
+        "body": change.body,
+        "at_s": change.at_s,
+        "until_s": change.until_s,
+        "who": change.who,
+        "why": change.why,
     }

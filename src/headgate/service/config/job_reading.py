@@ -12,7 +12,7 @@ from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES, parse_objective
 from headgate.core.slo_text import parse_slo
-from headgate.policies.frame.base import guards_for, policy_class
+from headgate.policies.frame.base import AnyPolicy, guards_for, policy_class
 from headgate.rules.fields import FieldReader, Fields, number_not_negative, whole_number
 from headgate.rules.model import Constraint
 from headgate.rules.nodes import Mapping, Node, Scalar, ScalarKind, Sequence, described
@@ -109,7 +109,7 @@ class JobReading(FieldReader):
             self._made(fields["guards"][1], lambda: guards_for(made[1], spec.guards))
         if spec.shadows:
             node = fields["shadows"][1]
-            self._made(node, lambda: (refuse_alike(spec.policy, spec.shadows), spec.make_shadows()))
+            self._made(node, lambda: _shadows_of(spec))
         return replace(spec, constraints=constraints)
 
     def _constraints(self, fields: Fields, spec: JobSpec) -> tuple[Constraint, ...] | None:
@@ -182,6 +182,11 @@ def integer(text: object) -> int:
     if not re.fullmatch(r"-?\d{1,6}", str(text)):
         raise InputError(f"found {text!r}, expected a whole number.")
     return int(str(text))
+
+
+def _shadows_of(spec: JobSpec) -> list[AnyPolicy]:
+    refuse_alike(spec.policy, spec.shadows)
+    return spec.make_shadows()
 
 
 def _known(kind: str, name: str, known: list[str]) -> str:

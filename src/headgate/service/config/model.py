@@ -16,6 +16,7 @@ from headgate.local.machine import LOOPBACK
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
 from headgate.rules.model import Constraint
 from headgate.runtime.mode import Mode
+from headgate.runtime.model_file import policy_with_files
 
 DEFAULT_INTERVAL_S = 10.0
 DEFAULT_PORT = 8420
@@ -87,7 +88,7 @@ class JobSpec:
         return next(one for one in self.operators if one.name == name)
 
     def make_policy(self) -> AnyPolicy:
-        return make_policy(self.policy, Context(self.objective, self.topology, self.seed), self.settings)
+        return policy_with_files(self.policy, Context(self.objective, self.topology, self.seed), self.settings)
 
     def make_shadows(self) -> list[AnyPolicy]:
         return [make_policy(name, Context(self.objective_for(name), self.topology, self.seed)) for name in self.shadows]

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import Connection, and_, delete, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
 
 from headgate.core.types import JSON, Instant
 from headgate.journal.codec import from_json, to_json
@@ -91,5 +91,5 @@ class Changes:
             )
 
 
-def _same(job: str, kind: ChangeKind, name: str) -> object:
+def _same(job: str, kind: ChangeKind, name: str) -> ColumnElement[bool]:
     return and_(changes.c.job == job, changes.c.kind == str(kind), changes.c.name == name)

@@ -1,0 +1,257 @@
+"""A client of a service.
+
+    with headgate.Client("http://127.0.0.1:8420", token="hg_…") as client:
+        client.pause("clicks", why="a migration", lasts="30m")
+
+Answers are plain dictionaries, as the interface's documentation (``/openapi.json``) has them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import NoReturn
+from urllib.parse import quote
+
+from headgate.core.errors import InputError, ServiceAwayError
+from headgate.core.extras import needing
+from headgate.core.types import JSON
+from headgate.journal.codec import from_json
+
+ADDRESS_VARIABLE = "HEADGATE_SERVICE"
+TOKEN_VARIABLE = "HEADGATE_TOKEN"
+DEFAULT_ADDRESS = "http://127.0.0.1:8420"
+ANSWER_WITHIN_S = 10.0
+
+
+class Client:
+    """What is asked of the service at ``url``.
+
+    - ``url``: ``HEADGATE_SERVICE``, or this machine where that is not set
+    - ``token``: ``HEADGATE_TOKEN`` where not given; reading on the service's own machine needs none
+    - ``certificate``: a file with the certificate to trust, where it is not one that everybody does
+    """
+
+    def __init__(self, url: str | None = None, token: str | None = None, *, certificate: str | None = None) -> None:
+        with needing("headgate.Client"):
+            import httpx
+        self.url = (url or os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS).rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise InputError(f"service {self.url!r} is not usable; an address such as {DEFAULT_ADDRESS} is needed.")
+        secret = token or os.environ.get(TOKEN_VARIABLE)
+        headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+        self._errors = (httpx.HTTPError, httpx.InvalidURL)
+        verify = _trusting(certificate)
+        self._client = httpx.Client(base_url=self.url, headers=headers, timeout=ANSWER_WITHIN_S, verify=verify)
+
+    # ------------------------------------------------------------------------------------------------------- to read
+
+    def service(self) -> dict[str, JSON]:
+        """The service itself: its version, its file and what is wrong with that."""
+        return self._get("/v1/service")
+
+    def jobs(self) -> list[dict[str, JSON]]:
+        found: list[dict[str, JSON]] = self._get("/v1/jobs")
+        return found
+
+    def job(self, job: str) -> dict[str, JSON]:
+        return self._get(_job(job))
+
+    def operators(self, job: str) -> list[dict[str, JSON]]:
+        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/operators")
+        return found
+
+    def readings(
+        self, job: str, *, operator: str | None = None, since_s: float | None = None, last: int = 100
+    ) -> list[dict[str, JSON]]:
+        """What was seen, oldest first, in the form of the journal."""
+        asked = {"operator": operator, "since_s": since_s, "last": last}
+        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/readings", asked)["readings"]
+        return found
+
+    def decisions(
+        self, job: str, *, since_s: float | None = None, last: int = 100, holds: bool = True, shadows: bool = False
+    ) -> list[dict[str, JSON]]:
+        """What was decided and why, oldest first."""
+        asked = {"since_s": since_s, "last": last, "holds": holds, "shadows": shadows}
+        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/decisions", asked)["decisions"]
+        return found
+
+    def events(self, job: str, *, since_s: float | None = None, last: int = 100) -> list[dict[str, JSON]]:
+        """What happened to a job, oldest first."""
+        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/events", {"since_s": since_s, "last": last})["events"]
+        return found
+
+    def policy(self, job: str) -> dict[str, JSON]:
+        """What decides for a job, with its settings and guards."""
+        return self._get(f"{_job(job)}/policy")
+
+    def policies(self) -> list[dict[str, JSON]]:
+        found: list[dict[str, JSON]] = self._get("/v1/policies")
+        return found
+
+    def objective(self, job: str) -> dict[str, JSON]:
+        return self._get(f"{_job(job)}/objective")
+
+    def budget(self, job: str) -> dict[str, JSON]:
+        """How the error budgets stand, and what was spent."""
+        return self._get(f"{_job(job)}/budget")
+
+    def rules(self, job: str) -> str | None:
+        """The rules in force, as YAML."""
+        found: str | None = self._get(f"{_job(job)}/rules")["rules"]
+        return found
+
+    def changes(self, job: str) -> list[dict[str, JSON]]:
+        """The changes in force."""
+        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/changes")
+        return found
+
+    def audit(self, job: str | None = None, *, before: int | None = None, last: int = 100) -> list[dict[str, JSON]]:
+        """Who changed what, and why, oldest first."""
+        found: list[dict[str, JSON]] = self._get("/v1/audit", {"job": job, "before": before, "last": last})["entries"]
+        return found
+
+    def listen(self, job: str | None = None, *, since: int | None = None) -> Iterator[tuple[str, dict[str, JSON]]]:
+        """What is new, as it happens: its kind (``decision``, ``event``, ``change``) and what is told. It does not end."""
+        asked = {name: value for name, value in (("job", job), ("since", since)) if value is not None}
+        kind = ""
+        with (
+            self._told(),
+            self._client.stream("GET", "/v1/events", params=asked, timeout=None) as answer,
+        ):
+            if not answer.is_success:
+                self._refuse(answer.status_code, answer.read().decode())
+            for line in answer.iter_lines():
+                if line.startswith("event: "):
+                    kind = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    yield kind, from_json(line.removeprefix("data: "))
+
+    # ----------------------------------------------------------------------------------------------------- to change
+
+    def pause(
+        self, job: str, *, why: str, direction: str = "both", operator: str = "*", lasts: str | float | None = None
+    ) -> dict[str, JSON]:
+        """Pause scaling: ``both`` ways, only ``in`` or only ``out``; for a time, or until it is resumed."""
+        return self._put(f"{_job(job)}/pause", why, direction=direction, operator=operator, lasts=lasts)
+
+    def resume(self, job: str, *, why: str, operator: str = "*") -> list[dict[str, JSON]]:
+        """End the pauses of a job, or of one operator; gives those that were ended."""
+        found: list[dict[str, JSON]] = self._ask("POST", f"{_job(job)}/resume", {"why": why, "operator": operator})
+        return found
+
+    def force_size(self, job: str, operator: str, size: int, *, lasts: str | float, why: str) -> dict[str, JSON]:
+        """Have an operator at a size for a time, whatever the policy wants."""
+        return self._put(f"{_operator(job, operator)}/size", why, size=size, lasts=lasts)
+
+    def set_mode(self, job: str, mode: str, *, why: str, lasts: str | float | None = None) -> dict[str, JSON]:
+        """``act``, or ``recommend``: everything is decided, and nothing is changed."""
+        return self._put(f"{_job(job)}/mode", why, mode=mode, lasts=lasts)
+
+    def set_period(self, job: str, period: str, *, why: str, **what: JSON) -> dict[str, JSON]:
+        """What holds in a period of the week: ``forbid``, ``at_least``, ``at_most``, ``during``, ``time_zone``."""
+        return self._put(f"{_job(job)}/periods/{quote(period, safe='')}", why, **what)
+
+    def set_policy(
+        self,
+        job: str,
+        policy: str,
+        *,
+        why: str,
+        settings: Mapping[str, JSON] | None = None,
+        guards: Mapping[str, JSON] | None = None,
+    ) -> dict[str, JSON]:
+        return self._put(f"{_job(job)}/policy", why, policy=policy, settings=settings, guards=guards)
+
+    def set_settings(
+        self,
+        job: str,
+        *,
+        why: str,
+        settings: Mapping[str, JSON] | None = None,
+        guards: Mapping[str, JSON] | None = None,
+    ) -> dict[str, JSON]:
+        """Other settings of the policy in force; those that are not named stay."""
+        body = _given({"why": why, "settings": settings, "guards": guards})
+        return self._ask("PATCH", f"{_job(job)}/settings", body)
+
+    def set_rules(self, job: str, rules: str, *, why: str) -> dict[str, JSON]:
+        """Decide by these rules from now on, as YAML."""
+        return self._put(f"{_job(job)}/rules", why, rules=rules)
+
+    def set_bounds(self, job: str, operator: str, fewest: int, most: int, *, why: str) -> dict[str, JSON]:
+        return self._put(f"{_operator(job, operator)}/bounds", why, instances=[fewest, most])
+
+    def set_objective(self, job: str, objective: str, *, why: str) -> dict[str, JSON]:
+        return self._put(f"{_job(job)}/objective", why, objective=objective)
+
+    def revert(self, job: str, kind: str, name: str = "", *, why: str) -> dict[str, JSON]:
+        """Take a change back: what the service's file says holds again."""
+        return self._ask("POST", f"{_job(job)}/revert", {"kind": kind, "name": name, "why": why})
+
+    # -------------------------------------------------------------------------------------------------------- inside
+
+    def _get(self, path: str, asked: Mapping[str, JSON] | None = None) -> JSON:
+        return self._ask("GET", path, params=_given(asked or {}))
+
+    def _put(self, path: str, why: str, **body: JSON) -> dict[str, JSON]:
+        return self._ask("PUT", path, _given({"why": why, **body}))
+
+    def _ask(self, method: str, path: str, body: JSON = None, params: Mapping[str, JSON] | None = None) -> JSON:
+        with self._told():
+            answer = self._client.request(method, path, json=body, params=dict(params or {}))
+        if not answer.is_success:
+            self._refuse(answer.status_code, answer.text)
+        return from_json(answer.text)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except self._errors as error:
+            told = str(error) or type(error).__name__
+            raise ServiceAwayError(f"the service at {self.url} does not answer: {told}.") from error
+
+    def _refuse(self, status: int, text: str) -> NoReturn:
+        told = text.strip() or f"status {status}."
+        if status >= 500:
+            raise ServiceAwayError(f"the service at {self.url} cannot answer: {told}")
+        raise InputError(told)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _given(values: Mapping[str, JSON]) -> dict[str, JSON]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _job(job: str) -> str:
+    return f"/v1/jobs/{quote(job, safe='')}"
+
+
+def _operator(job: str, operator: str) -> str:
+    return f"{_job(job)}/operators/{quote(operator, safe='')}"
+
+
+def _trusting(certificate: str | None) -> JSON:
+    """What to check certificates by."""
+    if certificate is None:
+        return True
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=certificate)
+    except OSError as error:
+        raise InputError(f"certificate {certificate!r} cannot be used: {error}.") from error

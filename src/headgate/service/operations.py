@@ -1,0 +1,139 @@
+"""Changes of a job while it runs: checked, kept with who and why in one transaction, put in force, and told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.types import JSON
+from headgate.rules.model import ALL_OPERATORS
+from headgate.runtime.model_file import SETTING as MODEL_FILE
+from headgate.service.changed import changed, require_usable
+from headgate.service.jobs import Job
+from headgate.service.redaction import redacted, without_secrets
+from headgate.service.store.audit import Entry
+from headgate.service.store.changes import Change, ChangeKind
+
+if TYPE_CHECKING:
+    from headgate.service.service import Service
+
+FILE_SETTINGS = ("file", MODEL_FILE)
+"""Settings of policies that name files."""
+
+
+class Operations:
+    """What people may do to the jobs of a service; one at a time."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lock = threading.Lock()
+
+    def put(
+        self,
+        who: str,
+        job: str,
+        kind: ChangeKind,
+        name: str,
+        body: Mapping[str, JSON],
+        why: str,
+        lasts_s: float | None = None,
+    ) -> Change:
+        """Put a change in force, in place of one of the same kind and name."""
+        with self._lock:
+            found, now_s = self._service.fleet.job(job), self._service.clock.now()
+            _refuse_files(body.get("settings", {}))
+            until_s = None if lasts_s is None else now_s + lasts_s
+            change = Change(job, kind, name, without_secrets(dict(body)), now_s, who, redacted(why), until_s)
+            others = tuple(one for one in found.changes if (one.kind, one.name) != (kind, name))
+            require_usable(changed(found.asked, (*others, change)))
+            before = next((one for one in found.changes if (one.kind, one.name) == (kind, name)), None)
+            self._keep(found, change, before, (*others, change))
+            return change
+
+    def settings(
+        self, who: str, job: str, settings: Mapping[str, JSON], guards: Mapping[str, JSON], why: str
+    ) -> Change:
+        """Other settings of the policy and the guards in force; those that are not named stay."""
+        spec = self._service.fleet.job(job).spec
+        body = {
+            "policy": spec.policy,
+            "settings": {**spec.settings, **settings},
+            "guards": {**spec.guards, **guards},
+        }
+        return self.put(who, job, ChangeKind.POLICY, "", body, why)
+
+    def revert(self, who: str, job: str, kind: ChangeKind, name: str, why: str) -> Change:
+        """Take a change back: what the file says holds again."""
+        with self._lock:
+            found = self._service.fleet.job(job)
+            before = next((one for one in found.changes if (one.kind, one.name) == (kind, name)), None)
+            if before is None:
+                raise UnknownNameError("change", f"{kind} {name}".strip(), [_called(one) for one in found.changes])
+            left = tuple(one for one in found.changes if one is not before)
+            self._drop(found, who, (before,), left, why)
+            return before
+
+    def resume(self, who: str, job: str, operator: str, why: str) -> tuple[Change, ...]:
+        """End the pause of an operator, or all pauses; gives those that were ended."""
+        with self._lock:
+            found = self._service.fleet.job(job)
+            if operator != ALL_OPERATORS:
+                found.require_operator(operator)
+            ended = tuple(
+                one for one in found.changes if one.kind is ChangeKind.PAUSE and operator in (ALL_OPERATORS, one.name)
+            )
+            self._drop(found, who, ended, tuple(one for one in found.changes if one not in ended), why)
+            return ended
+
+    def _keep(self, job: Job, change: Change, before: Change | None, in_force: tuple[Change, ...]) -> None:
+        store = self._service.store
+        told = {**change.body, "until_s": change.until_s}
+        with store.transaction() as connection:
+            store.changes.put_with(connection, change)
+            entry = store.audit.add_with(
+                connection,
+                change.who,
+                job.name,
+                _called(change),
+                change.why,
+                None if before is None else before.body,
+                told,
+            )
+        job.steer(in_force, f"{change.who} changed {_called(change)}: {change.why}")
+        self._tell(entry)
+
+    def _drop(self, job: Job, who: str, ended: tuple[Change, ...], left: tuple[Change, ...], why: str) -> None:
+        store, said = self._service.store, redacted(why)
+        entries = []
+        with store.transaction() as connection:
+            for one in ended:
+                store.changes.remove_with(connection, one.job, one.kind, one.name)
+                entry = store.audit.add_with(connection, who, job.name, f"end of {_called(one)}", said, one.body, None)
+                entries.append(entry)
+        if ended:
+            job.steer(left, f"{who} ended {', '.join(_called(one) for one in ended)}: {said}")
+        for entry in entries:
+            self._tell(entry)
+
+    def _tell(self, entry: Entry) -> None:
+        data = {"number": entry.number, "who": entry.who, "what": entry.what, "why": entry.why, "after": entry.after}
+        self._service.hub.publish(entry.at_s, "change", entry.job, data)
+
+
+def _refuse_files(settings: Mapping[str, JSON]) -> None:
+    """Who may change a job may not read the files of this machine by it."""
+    for name in FILE_SETTINGS:
+        if name in settings:
+            raise InputError(
+                f"setting {name!r} names a file of the service's machine; only the service's own file may."
+            )
+
+
+def _called(change: Change) -> str:
+    """
+    >>> _called(Change("clicks", ChangeKind.SIZE, "count", {}, 0.0, "ana", "a test"))
+    'size of count'
+    """
+    return str(change.kind) if change.name in ("", ALL_OPERATORS) else f"{change.kind} of {change.name}"

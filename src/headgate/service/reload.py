@@ -1,0 +1,76 @@
+"""Takes up what changes in the service's file while it runs; a file that is wrong is told of, and the old one stays."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from headgate.core.errors import InputError
+from headgate.runtime.switch import signature
+from headgate.service.config import ServiceConfig, read_config
+from headgate.service.service import Service
+
+logger = logging.getLogger("headgate")
+
+BY = "file"
+"""Who changes things, as the audit log has it."""
+
+
+class ConfigWatch:
+    """Looks at the file each time it is called."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._path = service.config.file
+        self._seen = None if self._path is None else signature(self._path)
+
+    def __call__(self) -> None:
+        if self._path is None:
+            return
+        found = signature(self._path)
+        if found == self._seen:
+            return
+        self._seen = found
+        try:
+            wanted = read_config(self._path)
+        except InputError as error:
+            self._service.config_problem = str(error)
+            logger.warning("the changed file is refused, and what was in force stays: %s", error)
+            self._tell("config-refused", str(error))
+            return
+        self._service.config_problem = ""
+        take_up(self._service, wanted)
+
+    def _tell(self, kind: str, detail: str) -> None:
+        now = self._service.clock.now()
+        self._service.hub.publish(now, "event", "", {"at_s": now, "kind": kind, "detail": detail, "numbers": {}})
+
+
+def take_up(service: Service, wanted: ServiceConfig) -> None:
+    """Have the service do what another configuration says: jobs that are new, changed and gone, groups and access."""
+    before = service.config
+    old, new = {job.name: job for job in before.jobs}, {job.name: job for job in wanted.jobs}
+    gone = [name for name in old if name not in new]
+    added = [name for name in new if name not in old]
+    different = [name for name in new if name in old and new[name] != old[name]]
+    kept = {"store": before.store, "host": before.host, "port": before.port, "tls": before.tls}
+    if any(getattr(wanted, name) != value for name, value in kept.items()):
+        logger.warning("store, listen and tls are taken up when the service is started again")
+    service.config = replace(wanted, **kept)  # type: ignore[arg-type]  # these are the fields' own values
+    for name in gone:
+        service.let_go(name, "its file names it no longer")
+    for name in different:
+        job = service.fleet.job(name)
+        if new[name].topology.operators == old[name].topology.operators:
+            try:
+                job.ask(new[name], "its file has changed")
+                continue
+            except InputError as error:
+                logger.warning("changes of job %s no longer fit its file, and are left out: %s", name, error)
+        service.let_go(name, "its file has changed")
+        added.append(name)
+    for name in added:
+        service.take_on(service.made(new[name]))
+    told = {"added": added, "changed": different, "gone": gone}
+    service.store.audit.add(BY, "", "file", "the file has changed", None, told)
+    logger.info("the file has changed: %s", told)
