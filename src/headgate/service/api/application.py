@@ -15,6 +15,7 @@ from headgate.service.access.gate import Gate
 from headgate.service.api import about, decisions, events, health, jobs, policies, readings, reports, steering, targets
 from headgate.service.api.answers import tell_errors
 from headgate.service.config.model import ServiceConfig
+from headgate.service.pages.routes import add_pages
 from headgate.service.service import Service
 from headgate.service.store import open_store
 
@@ -31,8 +32,11 @@ def make_service(config: ServiceConfig, *, clock: Clock | None = None) -> FastAP
     return make_api(Service(config, open_store(config.store, retention=config.retention), clock))
 
 
-def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> FastAPI:
-    """The interface to a service; ``now`` is what rates and remembered tokens are counted by."""
+def make_api(service: Service, now: Callable[[], float] = time.monotonic, *, demo: str = "") -> FastAPI:
+    """The interface to a service, and its pages.
+
+    ``now`` is what rates and remembered tokens are counted by; ``demo`` is said on every page of a demonstration.
+    """
     api = FastAPI(
         title="Headgate",
         version="1",
@@ -46,6 +50,8 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> Fas
     tell_errors(api)
     for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health):
         api.include_router(part.router(service))
+    shown = add_pages(api, service, demo)
     gate: Any = Gate
-    api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)
+    callers = Callers(service.store.tokens, now)
+    api.add_middleware(gate, callers=callers, rules=lambda: service.access, now=now, shown=shown)
     return api
