@@ -12,6 +12,7 @@ from headgate.cli.cluster import cluster
 from headgate.cli.completion import completion
 from headgate.cli.demo import demo
 from headgate.cli.explain import explain
+from headgate.cli.history import history
 from headgate.cli.interrupts import keep_interrupts
 from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
@@ -22,8 +23,13 @@ from headgate.cli.policies import policies
 from headgate.cli.replay import replay
 from headgate.cli.report import report
 from headgate.cli.rules import rules
+from headgate.cli.serve import serve
+from headgate.cli.set_job import set_job
 from headgate.cli.simulate import simulate
+from headgate.cli.status import status
+from headgate.cli.steer import pause, resume
 from headgate.cli.telling import HeadgateGroup, StandardOutput
+from headgate.cli.token import token
 from headgate.cli.version import version as print_version
 
 app = typer.Typer(
@@ -69,6 +75,13 @@ app.add_typer(kafka, name="kafka")
 app.command()(load)
 app.add_typer(application, name="app")
 app.add_typer(pipeline, name="pipeline")
+app.command()(serve)
+app.add_typer(token, name="token")
+app.command()(status)
+app.command()(pause)
+app.command()(resume)
+app.command("set")(set_job)
+app.command()(history)
 app.add_typer(lab, name="lab")
 app.command()(completion)
 app.command("version")(print_version)

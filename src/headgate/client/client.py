@@ -53,44 +53,38 @@ class Client:
         return self._get("/v1/service")
 
     def jobs(self) -> list[dict[str, JSON]]:
-        found: list[dict[str, JSON]] = self._get("/v1/jobs")
-        return found
+        return self._list("/v1/jobs")
 
     def job(self, job: str) -> dict[str, JSON]:
         return self._get(_job(job))
 
     def operators(self, job: str) -> list[dict[str, JSON]]:
-        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/operators")
-        return found
+        return self._list(f"{_job(job)}/operators")
 
     def readings(
         self, job: str, *, operator: str | None = None, since_s: float | None = None, last: int = 100
     ) -> list[dict[str, JSON]]:
         """What was seen, oldest first, in the form of the journal."""
         asked = {"operator": operator, "since_s": since_s, "last": last}
-        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/readings", asked)["readings"]
-        return found
+        return self._list(f"{_job(job)}/readings", asked, of="readings")
 
     def decisions(
         self, job: str, *, since_s: float | None = None, last: int = 100, holds: bool = True, shadows: bool = False
     ) -> list[dict[str, JSON]]:
         """What was decided and why, oldest first."""
         asked = {"since_s": since_s, "last": last, "holds": holds, "shadows": shadows}
-        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/decisions", asked)["decisions"]
-        return found
+        return self._list(f"{_job(job)}/decisions", asked, of="decisions")
 
     def events(self, job: str, *, since_s: float | None = None, last: int = 100) -> list[dict[str, JSON]]:
         """What happened to a job, oldest first."""
-        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/events", {"since_s": since_s, "last": last})["events"]
-        return found
+        return self._list(f"{_job(job)}/events", {"since_s": since_s, "last": last}, of="events")
 
     def policy(self, job: str) -> dict[str, JSON]:
         """What decides for a job, with its settings and guards."""
         return self._get(f"{_job(job)}/policy")
 
     def policies(self) -> list[dict[str, JSON]]:
-        found: list[dict[str, JSON]] = self._get("/v1/policies")
-        return found
+        return self._list("/v1/policies")
 
     def objective(self, job: str) -> dict[str, JSON]:
         return self._get(f"{_job(job)}/objective")
@@ -106,16 +100,14 @@ class Client:
 
     def changes(self, job: str) -> list[dict[str, JSON]]:
         """The changes in force."""
-        found: list[dict[str, JSON]] = self._get(f"{_job(job)}/changes")
-        return found
+        return self._list(f"{_job(job)}/changes")
 
     def audit(self, job: str | None = None, *, before: int | None = None, last: int = 100) -> list[dict[str, JSON]]:
         """Who changed what, and why, oldest first."""
-        found: list[dict[str, JSON]] = self._get("/v1/audit", {"job": job, "before": before, "last": last})["entries"]
-        return found
+        return self._list("/v1/audit", {"job": job, "before": before, "last": last}, of="entries")
 
     def listen(self, job: str | None = None, *, since: int | None = None) -> Iterator[tuple[str, dict[str, JSON]]]:
-        """What is new, as it happens: its kind (``decision``, ``event``, ``change``) and what is told. It does not end."""
+        """What is new, as it happens and without an end: its kind (decision, event or change) and what is told."""
         asked = {name: value for name, value in (("job", job), ("since", since)) if value is not None}
         kind = ""
         with (
@@ -175,8 +167,7 @@ class Client:
         guards: Mapping[str, JSON] | None = None,
     ) -> dict[str, JSON]:
         """Other settings of the policy in force; those that are not named stay."""
-        body = _given({"why": why, "settings": settings, "guards": guards})
-        return self._ask("PATCH", f"{_job(job)}/settings", body)
+        return self._change("PATCH", f"{_job(job)}/settings", why, settings=settings, guards=guards)
 
     def set_rules(self, job: str, rules: str, *, why: str) -> dict[str, JSON]:
         """Decide by these rules from now on, as YAML."""
@@ -190,15 +181,25 @@ class Client:
 
     def revert(self, job: str, kind: str, name: str = "", *, why: str) -> dict[str, JSON]:
         """Take a change back: what the service's file says holds again."""
-        return self._ask("POST", f"{_job(job)}/revert", {"kind": kind, "name": name, "why": why})
+        return self._change("POST", f"{_job(job)}/revert", why, kind=kind, name=name)
 
     # -------------------------------------------------------------------------------------------------------- inside
 
-    def _get(self, path: str, asked: Mapping[str, JSON] | None = None) -> JSON:
-        return self._ask("GET", path, params=_given(asked or {}))
+    def _get(self, path: str) -> dict[str, JSON]:
+        found: dict[str, JSON] = self._ask("GET", path)
+        return found
+
+    def _list(self, path: str, asked: Mapping[str, JSON] | None = None, of: str | None = None) -> list[dict[str, JSON]]:
+        told = self._ask("GET", path, params=_given(asked or {}))
+        found: list[dict[str, JSON]] = told if of is None else told[of]
+        return found
+
+    def _change(self, method: str, path: str, why: str, **body: JSON) -> dict[str, JSON]:
+        made: dict[str, JSON] = self._ask(method, path, _given({"why": why, **body}))
+        return made
 
     def _put(self, path: str, why: str, **body: JSON) -> dict[str, JSON]:
-        return self._ask("PUT", path, _given({"why": why, **body}))
+        return self._change("PUT", path, why, **body)
 
     def _ask(self, method: str, path: str, body: JSON = None, params: Mapping[str, JSON] | None = None) -> JSON:
         with self._told():

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from headgate.core.types import JSON, Instant
@@ -47,7 +47,7 @@ class Listener:
 
     def tell(self, message: Message | None) -> None:
         """To be called from any thread."""
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # Its event loop is closed: nobody listens any more.
             self._loop.call_soon_threadsafe(self._put, message)
 
     def _put(self, message: Message | None) -> None:

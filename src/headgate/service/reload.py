@@ -1,4 +1,7 @@
-"""Takes up what changes in the service's file while it runs; a file that is wrong is told of, and the old one stays."""
+"""Takes up what changes in the service's file, and in those that it names, while it runs.
+
+A file that is wrong is told of, and what was in force stays.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,23 @@ BY = "file"
 
 
 class ConfigWatch:
-    """Looks at the file each time it is called."""
+    """Looks at the files each time it is called."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._path = service.config.file
-        self._seen = None if self._path is None else signature(self._path)
+        self._seen = self._found()
+
+    def _found(self) -> list[object]:
+        config = self._service.config
+        return [signature(path) for path in (config.file, *config.further_files) if path is not None]
 
     def __call__(self) -> None:
-        if self._path is None:
-            return
-        found = signature(self._path)
-        if found == self._seen:
+        path, found = self._service.config.file, self._found()
+        if path is None or found == self._seen:
             return
         self._seen = found
         try:
-            wanted = read_config(self._path)
+            wanted = read_config(path)
         except InputError as error:
             self._service.config_problem = str(error)
             logger.warning("the changed file is refused, and what was in force stays: %s", error)
@@ -40,6 +44,7 @@ class ConfigWatch:
             return
         self._service.config_problem = ""
         take_up(self._service, wanted)
+        self._seen = self._found()
 
     def _tell(self, kind: str, detail: str) -> None:
         now = self._service.clock.now()
@@ -71,6 +76,8 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
         added.append(name)
     for name in added:
         service.take_on(service.made(new[name]))
+    if not (gone or added or different):
+        return
     told = {"added": added, "changed": different, "gone": gone}
     service.store.audit.add(BY, "", "file", "the file has changed", None, told)
     logger.info("the file has changed: %s", told)

@@ -89,7 +89,7 @@ class Scheduler:
                     continue  # It was removed, or replaced by another.
                 interval_s = due.job.spec.interval_s
                 self.late_s = now - at_s
-                self._put(due.job, at_s + interval_s * max(1, -((at_s - now) // interval_s)))
+                self._put(due.job, at_s + interval_s * (1 + (now - at_s) // interval_s))
                 return due.job
             return None
 

@@ -35,6 +35,7 @@ class Server:
             access_log=False,
             lifespan="off",
             ws="none",
+            timeout_graceful_shutdown=5,
             # Whose address a proxy tells is not believed: who reads without a token must be on this machine.
             proxy_headers=False,
             server_header=False,

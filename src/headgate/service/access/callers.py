@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
+from headgate.core.errors import JournalError
 from headgate.service.store.tokens import Scope, Token, Tokens
 
 COOKIE = "headgate_token"
@@ -70,7 +71,12 @@ class Callers:
         now_s = self._now()
         seen_s, token = self._known.get(secret, (-REMEMBERED_S, None))
         if now_s - seen_s >= REMEMBERED_S:
-            token = self._tokens.of_secret(secret)
+            try:
+                token = self._tokens.of_secret(secret)
+            except JournalError:
+                # Who was known a moment ago is believed while the store is away: agents must not be turned away by it.
+                if token is None:
+                    raise
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
             self._known[secret] = (now_s, token)

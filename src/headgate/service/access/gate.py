@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
+from headgate.core.errors import JournalError
 from headgate.engines.agents.wire import LONGEST_TEXT
 from headgate.service.access.callers import NOBODY, READER, Caller, Callers
 from headgate.service.access.limits import RateLimit
@@ -75,6 +76,9 @@ class Gate:
                 await shown(scope, receive, send)
             else:
                 await _answer(send, refused)
+            return
+        except JournalError:
+            await _answer(send, Refused(503, "tokens cannot be looked at just now; ask again in a moment."))
             return
         try:
             await self._app(scope, body.receive, send)

@@ -13,6 +13,9 @@ from headgate.service.api.models import DecisionsView, EventsView
 from headgate.service.api.readings import LastQuery, SinceQuery
 from headgate.service.service import Service
 
+MOST_READ = 20_000
+"""Decisions of some days."""
+
 
 def router(service: Service) -> APIRouter:
     made = APIRouter(tags=["history"])
@@ -31,8 +34,8 @@ def router(service: Service) -> APIRouter:
         last: LastQuery = 100,
     ) -> Response:
         journal = service.fleet.job(job).journal
-        # Those that are left out are not told of before they are counted.
-        most = last if holds and shadows else None
+        # Of those that are left out nobody knows how many there are; looking back has an end all the same.
+        most = last if holds and shadows else MOST_READ
         found = [
             one
             for one in journal.decisions(run=journal.run, since_s=since_s, last=most)

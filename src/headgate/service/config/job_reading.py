@@ -43,6 +43,7 @@ class JobReading(FieldReader):
         known = (FILE_KEYS, TLS_KEYS, ACCESS_KEYS, GROUP_KEYS, JOB_KEYS, OPERATOR_KEYS)
         super().__init__(str(path), MEANT, known)
         self._path = path
+        self._further_files: list[Path] = []
 
     def _by_name(self, fields: Fields, key: str, what: str, read: Callable[[str, Node], T | None]) -> dict[str, T]:
         """What stands under a key by name, each read by itself."""
@@ -68,6 +69,7 @@ class JobReading(FieldReader):
         path = self._path.parent / str(text)
         if not path.is_file():
             raise InputError(f"found {str(text)!r}, expected a file; there is none at {path}.")
+        self._further_files.append(path)
         return path
 
     def _job(self, name: str, node: Node, groups: list[str]) -> JobSpec | None:

@@ -134,6 +134,8 @@ class ServiceConfig:
     retention: Mapping[str, object] = field(default_factory=dict)
     groups: tuple[Quota, ...] = ()
     file: Path | None = None
+    further_files: tuple[Path, ...] = ()
+    """What else was read for it: rules and constraints."""
 
     def job(self, name: str) -> JobSpec:
         return next(job for job in self.jobs if job.name == name)

@@ -52,7 +52,7 @@ class _Reader(JobReading):
         self._version(fields, VERSION)
         groups = self._groups(fields)
         jobs = self._jobs(fields, [group.name for group in groups])
-        host, port = self._value(fields, "listen", _address) or (LOOPBACK, DEFAULT_PORT)
+        host, port = self._value(fields, "listen", parse_address) or (LOOPBACK, DEFAULT_PORT)
         store = self._value(fields, "store", lambda text: self._store(str(text))) or self._store(DEFAULT_STORE)
         tls, access = self._tls(fields), self._access(fields)
         retention: dict[str, object] = {**self._plain(fields, "retention")}
@@ -60,7 +60,9 @@ class _Reader(JobReading):
             self._made(fields["retention"][1], lambda: make_settings(Retention, "retention", retention))
         if self._problems:
             raise RuleErrors(self._source, self._problems)
-        return ServiceConfig(jobs, store, host, port, tls, access, retention, groups, self._path)
+        return ServiceConfig(
+            jobs, store, host, port, tls, access, retention, groups, self._path, tuple(self._further_files)
+        )
 
     def _store(self, text: str) -> str:
         """A file of SQLite is seen from the folder of this one."""
@@ -115,9 +117,14 @@ class _Reader(JobReading):
         return tuple(self._by_name(fields, "jobs", "a job", lambda name, node: self._job(name, node, groups)).values())
 
 
-def _address(text: object) -> tuple[str, int]:
-    """An address and a port; of IPv6 the address stands in brackets."""
+def parse_address(text: object, what: str = "") -> tuple[str, int]:
+    """An address and a port; of IPv6 the address stands in brackets.
+
+    >>> parse_address("[::1]:8420")
+    ('::1', 8420)
+    """
     host, _, port = str(text).rpartition(":")
-    if not host or not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise InputError(f"found {text!r}, expected an address and a port, as 127.0.0.1:{DEFAULT_PORT}.")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        found = f"{what} {text!r} is not usable" if what else f"found {text!r}"
+        raise InputError(f"{found}, expected an address and a port, as 127.0.0.1:{DEFAULT_PORT}.")
     return host.removeprefix("[").removesuffix("]"), int(port)

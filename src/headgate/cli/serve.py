@@ -1,0 +1,80 @@
+"""headgate serve"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.common import STANDARD_OUTPUT, JsonOption, check_target, say, write_json
+from headgate.core.extras import require
+
+if TYPE_CHECKING:
+    from headgate.service.config import ServiceConfig
+
+
+def serve(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What the service is to look after.")] = Path(
+        "headgate.yaml"
+    ),
+    *,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where, instead of what the file says.", show_default=False),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only say whether the file is valid.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Only print the JSON schema of such files.")] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """Look after jobs whose agents report here: decide their sizes, keep the journal, answer people and programs.
+
+    The file names jobs, their operators and objectives. It is read again when it changes; one that is wrong is told of,
+    and the one before stays in force. Tokens come from headgate token make. Ctrl-C ends it; all jobs keep their sizes.
+
+    [bold]Examples[/bold]
+      [cyan]headgate serve headgate.yaml --check[/cyan]
+      [cyan]headgate serve headgate.yaml[/cyan]
+      [cyan]headgate serve --schema --json service.schema.json[/cyan]
+    """
+    require("a service", "fastapi", "uvicorn")
+    check_target(json_file)
+    if schema:
+        from headgate.service.config.schema import json_schema
+
+        write_json(json_schema(), json_file or STANDARD_OUTPUT)
+        return
+    from headgate.service.config import read_config
+
+    config = _listening(read_config(file), listen)
+    if not check:
+        _serve(config)
+    elif json_file is not None:
+        write_json({"file": str(file), "valid": True, "jobs": [job.name for job in config.jobs]}, json_file)
+    else:
+        operators = sum(len(job.operators) for job in config.jobs)
+        say(f"{file} is valid: {len(config.jobs)} jobs with {operators} operators, at {config.host}:{config.port}.")
+
+
+def _listening(config: ServiceConfig, listen: str | None) -> ServiceConfig:
+    if listen is None:
+        return config
+    from headgate.service.config.reading import parse_address
+
+    host, port = parse_address(listen, "--listen")
+    return replace(config, host=host, port=port)
+
+
+def _serve(config: ServiceConfig) -> None:
+    import logging
+
+    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.service.running import serving
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    with stopped_by_signals() as stop, serving(config) as url:
+        say(f"looking after {len(config.jobs)} jobs at {url}; Ctrl-C ends it, and all jobs keep their sizes.")
+        if not config.is_loopback and config.tls is None:
+            say(f"headgate: tokens travel to {config.host} unencrypted; name a certificate under tls.", stderr=True)
+        stop.wait()

@@ -1,0 +1,92 @@
+"""headgate status"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
+from headgate.cli.service_options import CertificateOption, ServiceOption, TokenFileOption, client_of
+from headgate.core.types import JSON
+from headgate.core.units import format_duration
+
+
+def status(
+    job: Annotated[
+        str | None, typer.Argument(metavar="[JOB]", help="One job; all of them where not given.", show_default=False)
+    ] = None,
+    *,
+    service: ServiceOption = None,
+    token_file: TokenFileOption = None,
+    certificate: CertificateOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Say how the jobs of a service stand: sizes, load, what was decided last and why, and what is paused.
+
+    [bold]Examples[/bold]
+      [cyan]headgate status[/cyan]
+      [cyan]headgate status clicks --service https://headgate.example.org:8420 --token-file ana.token[/cyan]
+    """
+    from headgate.cli.tables import print_table
+
+    check_target(json_file)
+    with client_of(service, token_file, certificate) as client:
+        found = client.jobs() if job is None else [client.job(job)]
+        changes = [] if job is None else client.changes(job)
+        problem = client.service()["file_problem"]
+    if json_file is not None:
+        write_json(found if job is None else {**found[0], "changes": changes}, json_file)
+        return
+    console = make_console()
+    rows = [_job_row(one) for one in found] if job is None else [_operator_row(one) for one in found[0]["operators"]]
+    if not rows:
+        say("the service looks after no jobs.")
+    else:
+        print_table(rows, console)
+    if job is not None:
+        say(f"{found[0]['name']} is {found[0]['state']}: {found[0]['objective']}, by {found[0]['policy']}.")
+    for change in changes:
+        say(change_in_words(change))
+    if problem:
+        say(f"headgate: the service's file is refused, and the one before is in force: {problem}", stderr=True)
+
+
+def change_in_words(change: dict[str, JSON]) -> str:
+    """A change in force in one sentence."""
+    named = "" if change["name"] in ("", "*") else f" of {change['name']}"
+    what = ", ".join(f"{name} {value}" for name, value in change["body"].items() if value not in (None, {}, []))
+    left = "" if change["until_s"] is None else f", {format_duration(max(0.0, change['until_s'] - time.time()))} left"
+    return f"{change['kind']}{named}: {what} ({change['who']}: {change['why']}{left})"
+
+
+def _job_row(job: dict[str, JSON]) -> dict[str, JSON]:
+    sizes = [one["instances"] for one in job["operators"] if one["instances"] is not None]
+    paused = ", ".join(direction if name == "*" else f"{name} {direction}" for name, direction in job["paused"].items())
+    return {
+        "job": job["name"],
+        "state": job["state"] if job["mode"] == "act" else f"{job['state']}, recommending only",
+        "operators": len(job["operators"]),
+        "ready": sum(one["ready"] for one in sizes) if sizes else None,
+        "planned": sum(one["planned"] for one in sizes) if sizes else None,
+        "policy": job["policy"],
+        "objective": job["objective"],
+        "paused": paused or None,
+    }
+
+
+def _operator_row(operator: dict[str, JSON]) -> dict[str, JSON]:
+    sizes, reading, decided = operator["instances"] or {}, operator["reading"] or {}, operator["decided"] or {}
+    fewest, most = operator["bounds"]
+    return {
+        "operator": operator["name"],
+        "agent": "joined" if operator["joined"] else "lost" if operator["heard_s"] is not None else "awaited",
+        "ready": sizes.get("ready"),
+        "planned": sizes.get("planned"),
+        "bounds": f"{fewest} to {most}",
+        "backlog": reading.get("backlog"),
+        "latency_s": reading.get("latency_s"),
+        "records_per_s": reading.get("input_rate_per_s"),
+        "reason": decided.get("reason"),
+    }

@@ -1,0 +1,112 @@
+"""headgate token"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.common import JsonOption, check_target, duration_s, make_console, say, write_json
+from headgate.core.extras import require
+from headgate.core.types import JSON
+
+if TYPE_CHECKING:
+    from headgate.service.store import Store
+
+token = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Make, list and revoke tokens of a service.")
+
+ConfigOption = Annotated[
+    Path, typer.Option("--config", metavar="FILE", help="The service's file, which names its store.")
+]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Who or what holds it, such as ana or drivers.")]
+
+
+@token.command()
+def make(
+    name: NameArgument,
+    *,
+    scope: Annotated[
+        list[str],
+        typer.Option(metavar="SCOPE", help="read, operate (change and read) or agent (report); as often as needed."),
+    ],
+    lasts: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How long it is valid; for ever where not given.")
+    ] = None,
+    config: ConfigOption = Path("headgate.yaml"),
+    json_file: JsonOption = None,
+) -> None:
+    """Make a token and print it: it is shown this once, and only its digest is kept.
+
+    [bold]Examples[/bold]
+      [cyan]headgate token make drivers --scope agent > agent.token[/cyan]
+      [cyan]headgate token make ana --scope operate --lasts 30d[/cyan]
+    """
+    from headgate.service.store.tokens import scope_named
+
+    check_target(json_file)
+    scopes = [scope_named(one) for one in scope]
+    lasts_s = None if lasts is None else duration_s("--lasts", lasts)
+    with _store(config) as store:
+        secret = store.tokens.make(name, scopes, lasts_s)
+        store.audit.add("headgate token", "", f"token {name}", "made", None, {"scopes": sorted(map(str, scopes))})
+    if json_file is not None:
+        write_json({"name": name, "scopes": [str(one) for one in scopes], "token": secret}, json_file)
+    else:
+        say(secret)
+
+
+@token.command("list")
+def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: JsonOption = None) -> None:
+    """List the tokens of a service; what they are themselves nobody knows but their holders."""
+    from headgate.cli.tables import print_table
+
+    check_target(json_file)
+    with _store(config) as store:
+        now_s = store.now()
+        found: list[dict[str, JSON]] = [
+            {
+                "name": one.name,
+                "scopes": sorted(map(str, one.scopes)),
+                "made_s": one.made_s,
+                "until_s": one.until_s,
+                "valid": one.until_s is None or one.until_s > now_s,
+            }
+            for one in store.tokens.all()
+        ]
+    if json_file is not None:
+        write_json(found, json_file)
+        return
+    if not found:
+        say("there are no tokens; headgate token make NAME --scope agent makes one.")
+        return
+    rows = [
+        {"name": one["name"], "scopes": ", ".join(one["scopes"]), "valid": "yes" if one["valid"] else "no longer"}
+        for one in found
+    ]
+    print_table(rows, make_console())
+
+
+@token.command()
+def revoke(name: NameArgument, config: ConfigOption = Path("headgate.yaml")) -> None:
+    """Have a token be refused from now on; a service that runs does so within seconds."""
+    with _store(config) as store:
+        store.tokens.revoke(name)
+        store.audit.add("headgate token", "", f"token {name}", "revoked", None, None)
+    say(f"token {name} is revoked.")
+
+
+@contextmanager
+def _store(config: Path) -> Iterator[Store]:
+    require("a service", "fastapi", "uvicorn")
+    from headgate.service.config import read_config
+    from headgate.service.store import open_store
+
+    found = read_config(config)
+    store = open_store(found.store, retention=found.retention)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,25 @@
+"""A service that runs: its store, its jobs, the thread that steps them, and the server that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headgate.service.api import make_api
+from headgate.service.config import ServiceConfig
+from headgate.service.reload import ConfigWatch
+from headgate.service.server import Server
+from headgate.service.service import Service
+from headgate.service.store import open_store
+
+
+@contextmanager
+def serving(config: ServiceConfig) -> Iterator[str]:
+    """Runs a service inside the block; gives where it answers."""
+    store = open_store(config.store, retention=config.retention)
+    service = Service(config, store)
+    service.scheduler.chores.append(ConfigWatch(service))
+    # The server ends last: it waits for those who listen to events, whom the service lets go of.
+    with Server(make_api(service), config.port, config.host, config.tls) as server, service:
+        service.run()
+        yield server.url

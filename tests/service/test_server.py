@@ -1,0 +1,71 @@
+"""The server: where it listens, and that it speaks TLS with a certificate."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headgate.client import Client
+from headgate.core.errors import InputError, ServiceAwayError
+from headgate.service.config.model import Tls
+from headgate.service.server import Server
+from tests.service.services import served
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
+    """A certificate of this machine, which nobody else trusts."""
+    folder = tmp_path_factory.mktemp("tls")
+    made = Tls(folder / "service.pem", folder / "service.key")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
+            *("-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(made.key), "-out", str(made.certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return made
+
+
+def test_tls_is_spoken_with_a_certificate_that_the_client_trusts(tls: Tls) -> None:
+    with served() as here, Server(here.app, tls=tls) as server:
+        assert server.url.startswith("https://127.0.0.1:")
+        with Client(server.url, certificate=str(tls.certificate)) as client:
+            assert [job["name"] for job in client.jobs()] == ["clicks"]
+        with Client(server.url) as careful, pytest.raises(ServiceAwayError, match="does not answer"):
+            careful.jobs()
+
+
+def test_what_is_no_certificate_is_refused(tls: Tls, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a certificate")
+    with served() as here, pytest.raises(InputError, match=r"the certificate .* cannot be used"):
+        Server(here.app, tls=Tls(tmp_path / "text", tls.key))
+    with pytest.raises(InputError, match="cannot be used"):
+        Client("https://127.0.0.1", certificate=str(tmp_path / "text"))
+
+
+def test_an_address_that_cannot_be_had_is_told() -> None:
+    with served() as here, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"port {port} of 127.0.0.1 cannot be used: address already in use"):
+            Server(here.app, port)
+        with pytest.raises(InputError, match=r"192\.0\.2\.1 cannot be used: cannot assign requested address"):
+            Server(here.app, port, "192.0.2.1")
+
+
+def test_it_ends_although_somebody_listens() -> None:
+    with served() as here, Server(here.app) as server, Client(server.url) as client:
+        here.tick(10.0)
+        heard = client.listen(since=0)
+        assert next(heard)
+        here.service.hub.close()
+        with pytest.raises(StopIteration):
+            while True:
+                next(heard)
