@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 START_WITHIN_S = 10.0
-STOP_WITHIN_S = 2
-"""What is being answered when it ends is given so long."""
 
 
 class Server:
@@ -39,8 +37,6 @@ class Server:
             # Whose address a proxy tells is not believed: who reads without a token must be on this machine.
             proxy_headers=False,
             server_header=False,
-            # Pages that are left open listen for news for ever.
-            timeout_graceful_shutdown=STOP_WITHIN_S,
             ssl_certfile=None if tls is None else tls.certificate,
             ssl_keyfile=None if tls is None else tls.key,
         )

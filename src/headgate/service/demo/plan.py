@@ -119,6 +119,6 @@ def demo_jobs() -> tuple[SimulatedJob, ...]:
     )
 
 
-def demo_config(port: int) -> ServiceConfig:
+def demo_config() -> ServiceConfig:
     """A service for these jobs, which keeps everything in memory."""
-    return ServiceConfig(tuple(job.spec for job in demo_jobs()), store=STORE, port=port)
+    return ServiceConfig(tuple(job.spec for job in demo_jobs()), store=STORE)
