@@ -1,7 +1,7 @@
 """Takes the pictures of docs/guides/dashboard.md: ``.venv/bin/python scripts/dashboard_pictures.py``.
 
-It runs ``headgate serve --demo``, watches for some minutes, and needs chromium (apt-get install chromium). Pictures have
-few colours, so that they stay small.
+It runs ``headgate serve --demo``, watches for some minutes, and needs chromium (apt-get install chromium).
+Pictures have few colours, so that they stay small.
 """
 
 from __future__ import annotations

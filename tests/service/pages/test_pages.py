@@ -193,7 +193,9 @@ def test_what_others_wrote_cannot_become_part_of_a_page(running: Served) -> None
     assert "alert(" in page(running, "/audit").words
 
 
-@pytest.mark.parametrize("path", ["/jobs/clicsk", "/jobs/clicks?operator=cuont", "/jobs/clicks?span=2y", "/jobs/x/change"])
+@pytest.mark.parametrize(
+    "path", ["/jobs/clicsk", "/jobs/clicks?operator=cuont", "/jobs/clicks?span=2y", "/jobs/x/change"]
+)
 def test_what_is_not_there_is_said_on_a_page(running: Served, path: str) -> None:
     assert "unknown" in page(running, path, status=404).words
 

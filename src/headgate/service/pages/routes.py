@@ -14,7 +14,7 @@ from headgate.service.pages.refusals import refusals
 from headgate.service.pages.rendering import Renderer, static_answer
 from headgate.service.pages.views.job_page import job_page
 from headgate.service.pages.views.overview import overview
-from headgate.service.pages.views.words import iso, moment
+from headgate.service.pages.words import iso, moment
 from headgate.service.service import Service
 from headgate.service.store.audit import Entry
 

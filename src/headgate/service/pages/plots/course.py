@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Instant, Observation, Role, Sample, Verdict
@@ -11,12 +11,11 @@ from headgate.core.units import format_duration
 from headgate.journal.expectations import AFTER, PREFIX
 from headgate.journal.story import Advice, Hold, Item, Resize
 from headgate.lab.figures import samples_of, violations
-from headgate.policies.frame.readings import plain
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel
+from headgate.service.pages.words import latency
 
-FORECAST = "Load that was expected"
-EXPECTED = "Expected"
+EXPECTED = "expected"
 
 
 def panels(
@@ -39,57 +38,24 @@ def panels(
     slo = objective.slo_of(operator)
     levels = [Level(slo.bound_s, f"objective {format_duration(slo.bound_s)}")] if isinstance(slo, LatencySlo) else []
 
-    def course(value_of: Callable[[Sample], float | None]) -> list[tuple[Instant, float | None]]:
-        return [(sample.at_s, value_of(sample)) for sample in samples]
+    def measured(name: str, unit: str, kind: str, value_of: Callable[[Sample], float | None], expected: str) -> Panel:
+        points = [(sample.at_s, value_of(sample)) for sample in samples]
+        bands = _bands(acting, expected)
+        return Panel(name, unit, time, [Line(name.lower(), kind, points, filled=True)], bands, shaded=shaded)
 
-    return [
-        Panel(
-            "Load",
-            "records/s",
-            time,
-            [Line("load", "rate", course(lambda sample: sample.input_rate_per_s), filled=True)],
-            bands=_bands(FORECAST, acting, "rate_per_s"),
-            shaded=shaded,
-        ),
-        Panel(
-            "Latency",
-            "",
-            time,
-            [Line("latency", "latency", course(lambda sample: sample.worst_latency_s), filled=True)],
-            bands=_bands(EXPECTED, acting, "latency_s"),
-            levels=levels,
-            shaded=shaded,
-            told=_duration,
-        ),
-        Panel(
-            "Backlog",
-            "records",
-            time,
-            [Line("backlog", "backlog", course(lambda sample: sample.backlog), filled=True)],
-            bands=_bands(EXPECTED, acting, "backlog"),
-            shaded=shaded,
-        ),
-        Panel(
-            "Instances",
-            "",
-            time,
-            [
-                Line("ready", "ready", [(at_s, size.ready) for at_s, size in sizes], steps=True),
-                Line("planned", "planned", [(at_s, size.planned) for at_s, size in sizes], steps=True),
-            ],
-            marks=list(_marks(items, operator)),
-            shaded=shaded,
-            whole=True,
-        ),
+    load = measured("Load", "records/s", "rate", lambda sample: sample.input_rate_per_s, "rate_per_s")
+    waits = measured("Latency", "", "latency", lambda sample: sample.worst_latency_s, "latency_s")
+    backlog = measured("Backlog", "records", "backlog", lambda sample: sample.backlog, "backlog")
+    lines = [
+        Line("ready", "ready", [(at_s, size.ready) for at_s, size in sizes], steps=True),
+        Line("planned", "planned", [(at_s, size.planned) for at_s, size in sizes], steps=True),
     ]
+    marks = list(_marks(items, operator))
+    size = Panel("Instances", "", time, lines, marks=marks, shaded=shaded, whole=True)
+    return [load, replace(waits, levels=levels, told=latency), backlog, size]
 
 
-def _duration(seconds: float) -> str:
-    """A latency, of which nobody needs more than a tenth of a second from a plot."""
-    return format_duration(round(seconds, 1) if seconds >= 1 else seconds)
-
-
-def _bands(name: str, verdicts: Sequence[tuple[Instant, Verdict]], what: str) -> list[Band]:
+def _bands(verdicts: Sequence[tuple[Instant, Verdict]], what: str) -> list[Band]:
     """What decisions expected of something, each at the time that it was expected for."""
     found = []
     for at_s, verdict in verdicts:
@@ -98,7 +64,7 @@ def _bands(name: str, verdicts: Sequence[tuple[Instant, Verdict]], what: str) ->
         )
         if isinstance(after_s, int | float) and isinstance(low, int | float) and isinstance(high, int | float):
             found.append((at_s + after_s, float(low), float(high)))
-    return [Band(name, found)] if len(found) > 1 else []
+    return [Band(EXPECTED, found)] if len(found) > 1 else []
 
 
 def _marks(items: Sequence[Item], operator: str) -> Iterator[Mark]:
@@ -138,16 +104,3 @@ def key_of(item: Item) -> str:
     """An id for the row of an item, the same each time that it is told."""
     operator = item.verdict.operator if isinstance(item, Resize | Hold | Advice) else type(item).__name__
     return f"d-{round(1000 * item.at_s)}-{''.join(one if one.isalnum() else '-' for one in operator)}"
-
-
-def clock(at_s: Instant) -> str:
-    """A time of the day.
-
-    >>> clock(1_700_000_000.0)
-    '22:13:20'
-    """
-    return f"{datetime.fromtimestamp(at_s, UTC):%H:%M:%S}"
-
-
-def rate(per_s: float | None) -> str:
-    return "–" if per_s is None else f"{plain(per_s)}/s"

@@ -14,20 +14,24 @@
   }
 
   // ------------------------------------------------------------------------------------------------- exchanging
+  const shown = new WeakMap();
+
   function exchange(page) {
     const focused = document.activeElement && document.activeElement.getAttribute("href");
     document.querySelectorAll("[data-part]").forEach(function (part) {
       const fresh = page.querySelector('[data-part="' + part.dataset.part + '"]');
-      if (!fresh || fresh.innerHTML === part.dataset.was) { return; }
-      const was = fresh.innerHTML;
+      // What somebody is reading is not taken away.
+      if (!fresh || fresh.innerHTML === shown.get(part) || part.querySelector(".tip")) { return; }
+      shown.set(part, fresh.innerHTML);
       part.querySelectorAll("details[open][id]").forEach(function (one) {
         const same = fresh.querySelector("#" + CSS.escape(one.id));
         if (same) { same.open = true; }
       });
-      const scrolled = Array.from(part.querySelectorAll(".scroll"), function (one) { return one.scrollLeft; });
+      const places = Array.from(part.querySelectorAll(".scroll, ol.story"), function (one) { return [one.scrollLeft, one.scrollTop]; });
       part.replaceChildren.apply(part, Array.from(fresh.childNodes));
-      part.querySelectorAll(".scroll").forEach(function (one, index) { one.scrollLeft = scrolled[index] || 0; });
-      part.dataset.was = was;
+      part.querySelectorAll(".scroll, ol.story").forEach(function (one, index) {
+        if (places[index]) { one.scrollLeft = places[index][0]; one.scrollTop = places[index][1]; }
+      });
     });
     if (focused && document.activeElement === document.body) {
       const same = document.querySelector('[data-part] [href="' + CSS.escape(focused) + '"]');

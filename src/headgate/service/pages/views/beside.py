@@ -14,7 +14,7 @@ from headgate.rules.explain import constraint_in_words, rule_in_words
 from headgate.rules.rules_policy import RulesPolicy
 from headgate.service.jobs import Job
 from headgate.service.pages.views.asked import objective_of
-from headgate.service.pages.views.words import UNKNOWN, clock, moment
+from headgate.service.pages.words import UNKNOWN, clock, moment
 from headgate.service.store.changes import Change
 
 _NOT_FIRING = frozenset({"waiting", "guard-time", "at-limit"})

@@ -44,7 +44,7 @@ from headgate.service.pages.views.overview import (
 )
 from headgate.service.pages.views.states import Badge, operator_states
 from headgate.service.pages.views.story_rows import StoryRow, story_rows
-from headgate.service.pages.views.words import UNKNOWN, Link, Tile, count, latency, rate, sizes
+from headgate.service.pages.words import UNKNOWN, Link, Tile, count, latency, rate, sizes
 
 SPANS = {"5m": 300.0, "15m": 900.0, "1h": 3600.0, "6h": 21600.0, "24h": 86400.0}
 INTERVALS_SHOWN = 90

@@ -20,7 +20,7 @@ from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.small import meter, sparkline
 from headgate.service.pages.views.asked import objective_of
 from headgate.service.pages.views.states import Badge, gravity, job_badges, operator_states
-from headgate.service.pages.views.words import UNKNOWN, Link, Tile, latency, rate, sizes
+from headgate.service.pages.words import UNKNOWN, Link, Tile, latency, rate, sizes
 from headgate.service.service import Service
 
 PER_PAGE = 100

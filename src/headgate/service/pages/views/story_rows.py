@@ -20,7 +20,7 @@ from headgate.journal.story import (
     silence_in_words,
 )
 from headgate.service.pages.plots.course import change_in_words, key_of, kind_of
-from headgate.service.pages.views.words import clock, iso
+from headgate.service.pages.words import clock, iso
 
 MOST_ROWS = 60
 SIGNS = {"out": "▲", "in": "▼", "stopped": "⊘", "advice": "◇", "event": "·", "failed": "✕"}
