@@ -32,11 +32,10 @@ def main() -> int:
     assert service.stdout is not None
     try:
         url = _found(r"http://127\.0\.0\.1:\d+", service.stdout.readline())
-        token = _found(r"hg_\S+", service.stdout.readline())
         time.sleep(watched_s)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-            _take(browser, url, token)
+            _take(browser, url)
             browser.close()
     finally:
         service.terminate()
@@ -51,30 +50,16 @@ def _found(pattern: str, line: str) -> str:
     return match[0]
 
 
-def _take(browser: Browser, url: str, token: str) -> None:
+def _take(browser: Browser, url: str) -> None:
     page = browser.new_page(viewport=DESK)
     _open(page, url)
     _keep(page, "jobs")
     page.set_viewport_size({"width": 1180, "height": 1120})
     _open(page, f"{url}/jobs/orders?operator=enrich")
     _keep(page, "job")
-    _open(page, f"{url}/jobs/clicks")
-    page.locator("figure[data-plot=Instances] .mark").last.focus()
-    page.wait_for_timeout(300)
-    _keep(page, "why", clip=_around(page))
     phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark", device_scale_factor=1.5)
     _open(phone, f"{url}/jobs/orders?operator=enrich")
     _keep(phone, "phone")
-    page.goto(f"{url}/login?next=/jobs/orders/change")
-    page.get_by_label("Token").fill(token)
-    page.get_by_role("button", name="Sign in").click()
-    form = page.locator("form#size")
-    for name, value in (("size", "6"), ("lasts", "10m"), ("why", "a load test")):
-        form.locator(f"[name={name}]").fill(value)
-    form.get_by_role("button").click()
-    page.set_viewport_size({"width": 1180, "height": 560})
-    page.wait_for_timeout(300)
-    _keep(page, "confirm")
 
 
 def _open(page: Page, url: str) -> None:
@@ -83,15 +68,8 @@ def _open(page: Page, url: str) -> None:
     page.wait_for_timeout(1200)
 
 
-def _around(page: Page) -> dict[str, float]:
-    """The plots, with what a marker says over them."""
-    box = page.locator(".plots").bounding_box()
-    assert box is not None
-    return {"x": box["x"] - 8, "y": box["y"] - 8, "width": box["width"] + 16, "height": box["height"] + 16}
-
-
-def _keep(page: Page, name: str, clip: dict[str, float] | None = None) -> None:
-    taken = page.screenshot(clip=clip, animations="disabled", full_page=clip is not None)
+def _keep(page: Page, name: str) -> None:
+    taken = page.screenshot(animations="disabled")
     target = PICTURES / f"{name}.png"
     Image.open(io.BytesIO(taken)).convert("RGB").quantize(COLOURS).save(target, optimize=True)
     if target.stat().st_size > MOST_BYTES:
