@@ -1,25 +1,147 @@
-"""A real browser: one that the machine has, or playwright's own."""
+"""A real browser, and a dashboard for it to look at."""
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
+
+from headgate.core.objective import parse_objective
+from headgate.service.api import make_api
+from headgate.service.config import JobSpec, OperatorSpec
+from headgate.service.config.model import AccessRules
+from headgate.service.server import Server
+from tests.service.services import CLICKS, Served, served
+
+OWN_BROWSER = "HEADGATE_CHROMIUM"
+"""The environment variable that names another browser than the one that is installed."""
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+RULES = """\
+rules:
+  - name: queue too long
+    scale_out: words
+    by: 2
+    never_above: 6
+    when: {metric: backlog, above: 100, for_at_least: 10s}
+"""
+WORDS = JobSpec(
+    "words",
+    (OperatorSpec("words", 1, 6),),
+    parse_objective("latency p95 < 10s"),
+    policy="rules",
+    settings={"rules": RULES},
+    shadows=("reactive",),
+)
+PHONE = {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    own = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = os.environ.get(OWN_BROWSER) or next((found for name in NAMES if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip(f"no browser is installed; as root, run: apt-get install chromium, or name one by {OWN_BROWSER}")
     with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=own, args=["--no-sandbox"])
-        except Error:
-            if own:
-                raise
-            pytest.skip(
-                "no browser on this machine: apt-get install chromium, or .venv/bin/playwright install chromium"
-            )
-        yield browser
-        browser.close()
+        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@dataclass
+class Visit:
+    """One who looks at pages, and all that went wrong or was asked for meanwhile."""
+
+    page: Page
+    url: str
+    problems: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+    received_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda asked: self.hosts.add(urlsplit(asked.url).netloc))
+        self.page.on("response", self._count)
+
+    def _count(self, answer: Response) -> None:
+        self.received_bytes += int(answer.headers.get("content-length", "0"))
+
+    def open(self, path: str) -> None:
+        self.page.goto(self.url + path)
+
+    def sign_in(self, token: str, path: str = "/") -> None:
+        self.open(f"/login?next={path}")
+        self.page.get_by_label("Token").fill(token)
+        self.page.get_by_role("button", name="Sign in").click()
+
+    def require_no_problems(self) -> None:
+        assert self.problems == []
+        assert self.hosts == {urlsplit(self.url).netloc}
+
+
+@dataclass
+class Dashboard:
+    """A service that is served, whose jobs are stepped by the test."""
+
+    service: Served
+    url: str
+
+    def step(self, backlog: float = 20.0, latency_s: float = 2.0) -> None:
+        """A reading of each operator, and a decision on it."""
+        for job in (CLICKS, WORDS):
+            for operator in job.topology.operators:
+                sample = {"operator": operator, "at_age_s": 0.0, "arrived": 500, "done": 480, "late": 0}
+                sample |= {"backlog": backlog, "latency_s": latency_s, "utilization": 0.8, "input_rate_per_s": 50.0}
+                self.service.report(job=job.name, operator=operator, sample=sample)
+        self.service.clock.advance(5.0)
+        for job in (CLICKS, WORDS):
+            self.service.service.fleet.job(job.name).tick()
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> Iterator[Dashboard]:
+    """Two jobs that were looked at for some minutes: they grew, and were late for a while."""
+    with (
+        served(CLICKS, WORDS, access=AccessRules(requests_per_s=1000)) as service,
+        Server(make_api(service.service)) as server,
+    ):
+        made = Dashboard(service, server.url)
+        for index in range(30):
+            made.step(20.0 * (index % 12), 1.5 * (index % 12))
+        yield made
+        service.service.hub.close()
+
+
+@pytest.fixture
+def closed() -> Iterator[Dashboard]:
+    """One that shows nothing without a token."""
+    with (
+        served(CLICKS, access=AccessRules(open_reading=False, requests_per_s=1000)) as service,
+        Server(make_api(service.service)) as server,
+    ):
+        yield Dashboard(service, server.url)
+        service.service.hub.close()
+
+
+Visiting = Callable[..., Visit]
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Visiting]:
+    """Somebody new, with nothing in their browser: ``visit(dashboard, phone=True, dark=True)``."""
+    contexts: list[BrowserContext] = []
+
+    def begin(dashboard: Dashboard, *, phone: bool = False, dark: bool = False) -> Visit:
+        context = browser.new_context(viewport=PHONE if phone else DESK, color_scheme="dark" if dark else "light")
+        context.set_default_timeout(60_000)
+        contexts.append(context)
+        return Visit(context.new_page(), dashboard.url)
+
+    yield begin
+    for context in contexts:
+        context.close()

@@ -24,6 +24,9 @@ def serve(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where, instead of what the file says.", show_default=False),
     ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Show a dashboard of simulated jobs that are scaled live; needs no file.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only say whether the file is valid.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Only print the JSON schema of such files.")] = False,
     json_file: JsonOption = None,
@@ -34,16 +37,22 @@ def serve(
     and the one before stays in force. Tokens come from headgate token make. Ctrl-C ends it; all jobs keep their sizes.
 
     [bold]Examples[/bold]
+      [cyan]headgate serve --demo[/cyan]
       [cyan]headgate serve headgate.yaml --check[/cyan]
       [cyan]headgate serve headgate.yaml[/cyan]
       [cyan]headgate serve --schema --json service.schema.json[/cyan]
     """
-    require("a service", "fastapi", "uvicorn")
+    require("a service", "fastapi", "jinja2", "uvicorn")
     check_target(json_file)
     if schema:
         from headgate.service.config.schema import json_schema
 
         write_json(json_schema(), json_file or STANDARD_OUTPUT)
+        return
+    if demo:
+        from headgate.service.demo.plan import demo_config
+
+        _demonstrate(_listening(demo_config(), listen))
         return
     from headgate.service.config import read_config
 
@@ -78,3 +87,32 @@ def _serve(config: ServiceConfig) -> None:
         if not config.is_loopback and config.tls is None:
             say(f"headgate: tokens travel to {config.host} unencrypted; name a certificate under tls.", stderr=True)
         stop.wait()
+
+
+def _demonstrate(config: ServiceConfig) -> None:
+    """The service here, and simulated jobs in a process of their own, until it is stopped."""
+    from dataclasses import asdict
+    from tempfile import TemporaryDirectory
+
+    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.pipelines.children import Child, Children, Ended
+    from headgate.service.demo.running import demonstrating
+
+    def tell(ended: Ended) -> None:
+        say(f"headgate: {ended.name} {ended.why}; started again in a moment.", stderr=True)
+
+    jobs = Children(tell)
+    with (
+        stopped_by_signals() as stop,
+        TemporaryDirectory(prefix="headgate-demo-") as folder,
+        demonstrating(config) as shown,
+    ):
+        try:
+            plan = asdict(shown.engines)
+            jobs.start(Child("simulated-jobs", "headgate.service.demo.engines", plan, Path(folder)))
+            say(f"open {shown.url} and watch {len(config.jobs)} simulated jobs being scaled; Ctrl-C ends it.")
+            say(f"to change something, sign in with the token {shown.token}")
+            while not stop.wait(1.0):
+                jobs.look()
+        finally:
+            jobs.stop()

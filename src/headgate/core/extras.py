@@ -11,6 +11,7 @@ from headgate.core.errors import InputError
 EXTRA_OF = {
     "confluent_kafka": "kafka",
     "fastapi": "service",
+    "jinja2": "service",
     "httpx": "service",
     "numba": "fast",
     "optuna": "lab",

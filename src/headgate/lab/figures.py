@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import LatencySlo, Objective, Slo
 from headgate.core.types import JSON, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration
 from headgate.journal.budgets import budget_course
@@ -59,7 +59,7 @@ def figure(
     start_s = observations[0].at_s if observations else 0.0
     unit = TimeUnit.of(observations[-1].at_s - start_s if observations else 0.0)
     axis = _Axis(start_s, unit)
-    samples = list(_samples(observations, operator))
+    samples = list(samples_of(observations, operator))
     sizes = [
         (observation.at_s, observation.instances[operator])
         for observation in observations
@@ -140,7 +140,7 @@ def peaks(points: Sequence[tuple[Instant, float | None]], most: int) -> list[tup
     return [max(stretch, key=lambda point: -1.0 if point[1] is None else point[1]) for stretch in stretches]
 
 
-def _samples(observations: Sequence[Observation], operator: str) -> Iterator[Sample]:
+def samples_of(observations: Sequence[Observation], operator: str) -> Iterator[Sample]:
     """The readings, each once: an engine may report the newest one again."""
     last_s: Instant | None = None
     for observation in observations:
@@ -214,7 +214,7 @@ def _layout(
             "range": [0, axis.at(sizes[-1][0]) if sizes else 1],
         },
         "annotations": [],
-        "shapes": list(_violations(axis, samples, objective)),
+        "shapes": [_band(axis, *span) for span in violations(samples, objective.slo)],
     }
     for number, title in enumerate(panels, start=1):
         top = 1 - (number - 1) * (height + _GAP)
@@ -252,23 +252,24 @@ def _layout(
     return layout
 
 
-def _violations(axis: _Axis, samples: Sequence[Sample], objective: Objective) -> Iterator[JSON]:
-    """A band behind all panels for each time in which the readings violate the objective."""
+def violations(samples: Sequence[Sample], slo: Slo) -> Iterator[tuple[Instant, Instant]]:
+    """From and to, of each time in which the readings violate an objective."""
     began_s: Instant | None = None
     last_s: Instant | None = None
     for sample in samples:
-        if objective.slo.violated_by(sample):
+        if slo.violated_by(sample):
             # A reading stands for the time since the one before it.
             began_s = (sample.at_s if last_s is None else last_s) if began_s is None else began_s
         elif began_s is not None and last_s is not None:
-            yield _band(axis, began_s, last_s)
+            yield began_s, last_s
             began_s = None
         last_s = sample.at_s
     if began_s is not None and last_s is not None:
-        yield _band(axis, began_s, last_s)
+        yield began_s, last_s
 
 
 def _band(axis: _Axis, from_s: Instant, to_s: Instant) -> JSON:
+    """A band behind all panels."""
     return {
         "type": "rect",
         "xref": "x",

@@ -402,6 +402,13 @@ def _numbers(
             f"expected_{name}_low": stated.low,
             f"expected_{name}_high": stated.high,
         }
+    at_bin = min(ahead.counts.shape[1] - 1, round(AHEAD_S / BIN_S))
+    low, middle, high = (rate / BIN_S for rate in _quantiles(ahead.counts[:, at_bin], ahead.weights))
+    numbers |= {
+        "expected_rate_per_s": middle,
+        "expected_rate_per_s_low": low,
+        "expected_rate_per_s_high": high,
+    }
     if ahead.standstill_s > 0:
         numbers["standstill_s"] = ahead.standstill_s
     fixed_s, each_s = learned.service.coefficients

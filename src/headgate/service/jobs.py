@@ -20,6 +20,7 @@ from headgate.runtime.mode import Mode
 from headgate.runtime.wiring import guards_around, wire
 from headgate.service.changed import changed, require_usable
 from headgate.service.config.model import JobSpec
+from headgate.service.day import Day
 from headgate.service.heard import Heard, HeardJournal
 from headgate.service.steering import Steering
 from headgate.service.store.changes import Change
@@ -99,6 +100,8 @@ class Job:
         self.observation: Observation | None = None
         """What was seen last; an operator without a new reading is told of as it was read last."""
         self.decision: Decision | None = None
+        self.day = Day(self.operators)
+        """What it had in the last day."""
         self.loop = self._wired()
 
     @property
@@ -163,6 +166,7 @@ class Job:
         if observation is not None and before is not None:
             observation = replace(observation, samples={**before.samples, **observation.samples})
         self.observation, self.decision = observation or before, decision or self.decision
+        self.day(observation, decision)
 
     # -------------------------------------------------------------------------------------------- for those who operate
 

@@ -42,15 +42,43 @@ class Operations:
     ) -> Change:
         """Put a change in force, in place of one of the same kind and name."""
         with self._lock:
-            found, now_s = self._service.fleet.job(job), self._service.clock.now()
-            _refuse_files(body.get("settings", {}))
-            until_s = None if lasts_s is None else now_s + lasts_s
-            change = Change(job, kind, name, without_secrets(dict(body)), now_s, who, redacted(why), until_s)
-            others = tuple(one for one in found.changes if (one.kind, one.name) != (kind, name))
-            require_usable(changed(found.asked, (*others, change)))
+            found = self._service.fleet.job(job)
+            change, in_force = self._prepared(found, who, kind, name, body, why, lasts_s)
             before = next((one for one in found.changes if (one.kind, one.name) == (kind, name)), None)
-            self._keep(found, change, before, (*others, change))
+            self._keep(found, change, before, in_force)
             return change
+
+    def check(
+        self,
+        who: str,
+        job: str,
+        kind: ChangeKind,
+        name: str,
+        body: Mapping[str, JSON],
+        why: str,
+        lasts_s: float | None = None,
+    ) -> None:
+        """Refuse what ``put`` would refuse, and change nothing."""
+        self._prepared(self._service.fleet.job(job), who, kind, name, body, why, lasts_s)
+
+    def _prepared(
+        self,
+        job: Job,
+        who: str,
+        kind: ChangeKind,
+        name: str,
+        body: Mapping[str, JSON],
+        why: str,
+        lasts_s: float | None,
+    ) -> tuple[Change, tuple[Change, ...]]:
+        """A change that can be made, and all that are in force with it."""
+        now_s = self._service.clock.now()
+        _refuse_files(body.get("settings", {}))
+        until_s = None if lasts_s is None else now_s + lasts_s
+        change = Change(job.name, kind, name, without_secrets(dict(body)), now_s, who, redacted(why), until_s)
+        in_force = (*(one for one in job.changes if (one.kind, one.name) != (kind, name)), change)
+        require_usable(changed(job.asked, in_force))
+        return change, in_force
 
     def settings(
         self, who: str, job: str, settings: Mapping[str, JSON], guards: Mapping[str, JSON], why: str

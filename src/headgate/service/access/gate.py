@@ -27,7 +27,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login", "/logout"})
 """For everybody: those who look whether it lives have no token, and who has none yet must be able to show one."""
 OPEN_FOLDERS = ("/static/",)
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -45,11 +45,18 @@ class Refused(Exception):
         self.status = status
 
 
+Shown: TypeAlias = Callable[[MutableMapping[str, Any], Refused], App | None]
+"""What somebody who looks at pages is shown in place of a sentence; ``None``: the sentence."""
+
+
 class Gate:
     """The application behind it is asked only what its caller may ask."""
 
-    def __init__(self, app: App, callers: Callers, rules: Callable[[], AccessRules], now: Callable[[], float]) -> None:
+    def __init__(
+        self, app: App, callers: Callers, rules: Callable[[], AccessRules], now: Callable[[], float], shown: Shown
+    ) -> None:
         self._app = app
+        self._shown = shown
         self._callers = callers
         self._rules = rules
         self._now = now
@@ -65,7 +72,10 @@ class Gate:
             scope[CALLER] = await self._admitted(scope, headers, body)
             _refuse_long(headers)
         except Refused as refused:
-            await _answer(send, refused)
+            if (shown := self._shown(scope, refused)) is not None:
+                await shown(scope, receive, send)
+            else:
+                await _answer(send, refused)
             return
         except JournalError:
             await _answer(send, Refused(503, "tokens cannot be looked at just now; ask again in a moment."))

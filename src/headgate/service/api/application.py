@@ -28,6 +28,7 @@ from headgate.service.api import (
 )
 from headgate.service.api.answers import document, tell_errors
 from headgate.service.config.model import ServiceConfig
+from headgate.service.pages.routes import add_pages
 from headgate.service.service import Service
 from headgate.service.sharing import service_of
 from headgate.service.store import open_store
@@ -45,8 +46,11 @@ def make_service(config: ServiceConfig, *, clock: Clock | None = None) -> FastAP
     return make_api(service_of(config, open_store(config.store, retention=config.retention), clock))
 
 
-def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> FastAPI:
-    """The interface to a service; ``now`` is what rates and remembered tokens are counted by."""
+def make_api(service: Service, now: Callable[[], float] = time.monotonic, *, demo: str = "") -> FastAPI:
+    """The interface to a service, and its pages.
+
+    ``now`` is what rates and remembered tokens are counted by; ``demo`` is said on every page of a demonstration.
+    """
     api = FastAPI(
         title="Headgate",
         version="1",
@@ -61,8 +65,10 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> Fas
     for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health, metrics):
         api.include_router(part.router(service))
     document(api)
+    shown = add_pages(api, service, demo)
     gate: Any = Gate
-    api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)
+    callers = Callers(service.store.tokens, now)
+    api.add_middleware(gate, callers=callers, rules=lambda: service.access, now=now, shown=shown)
     # Outermost: a service that stands by has nothing to keep from anybody, and need not look up who asks.
     leader_only: Any = LeaderOnly
     api.add_middleware(leader_only, service=service)

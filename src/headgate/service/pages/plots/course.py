@@ -1,0 +1,106 @@
+"""The plots of one operator: load, latency, backlog and size, with what was expected and what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from headgate.core.objective import LatencySlo, Objective
+from headgate.core.types import Decision, Instant, Observation, Role, Sample, Verdict
+from headgate.core.units import format_duration
+from headgate.journal.expectations import AFTER, PREFIX
+from headgate.journal.story import Advice, Hold, Item, Resize
+from headgate.lab.figures import samples_of, violations
+from headgate.service.pages.plots.axes import TimeAxis
+from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel
+from headgate.service.pages.words import latency
+
+EXPECTED = "expected"
+
+
+def panels(
+    time: TimeAxis,
+    observations: Sequence[Observation],
+    decisions: Sequence[Decision],
+    items: Sequence[Item],
+    objective: Objective,
+    operator: str,
+) -> list[Panel]:
+    """Four plots over one time axis."""
+    samples = list(samples_of(observations, operator))
+    sizes = [(one.at_s, one.instances[operator]) for one in observations if operator in one.instances]
+    shaded = list(violations(samples, objective.slo_of(operator)))
+    acting = [
+        (one.at_s, one.verdicts[operator])
+        for one in decisions
+        if one.role is not Role.SHADOW and operator in one.verdicts
+    ]
+    slo = objective.slo_of(operator)
+    levels = [Level(slo.bound_s, f"objective {format_duration(slo.bound_s)}")] if isinstance(slo, LatencySlo) else []
+
+    def measured(name: str, unit: str, kind: str, value_of: Callable[[Sample], float | None], expected: str) -> Panel:
+        points = [(sample.at_s, value_of(sample)) for sample in samples]
+        bands = _bands(acting, expected)
+        return Panel(name, unit, time, [Line(name.lower(), kind, points, filled=True)], bands, shaded=shaded)
+
+    load = measured("Load", "records/s", "rate", lambda sample: sample.input_rate_per_s, "rate_per_s")
+    waits = measured("Latency", "", "latency", lambda sample: sample.worst_latency_s, "latency_s")
+    backlog = measured("Backlog", "records", "backlog", lambda sample: sample.backlog, "backlog")
+    lines = [
+        Line("ready", "ready", [(at_s, size.ready) for at_s, size in sizes], steps=True),
+        Line("planned", "planned", [(at_s, size.planned) for at_s, size in sizes], steps=True),
+    ]
+    marks = list(_marks(items, operator))
+    size = Panel("Instances", "", time, lines, marks=marks, shaded=shaded, whole=True)
+    return [load, replace(waits, levels=levels, told=latency), backlog, size]
+
+
+def _bands(verdicts: Sequence[tuple[Instant, Verdict]], what: str) -> list[Band]:
+    """What decisions expected of something, each at the time that it was expected for."""
+    found = []
+    for at_s, verdict in verdicts:
+        after_s, low, high = (
+            verdict.numbers.get(key) for key in (AFTER, f"{PREFIX}{what}_low", f"{PREFIX}{what}_high")
+        )
+        if isinstance(after_s, int | float) and isinstance(low, int | float) and isinstance(high, int | float):
+            found.append((at_s + after_s, float(low), float(high)))
+    return [Band(EXPECTED, found)] if len(found) > 1 else []
+
+
+def _marks(items: Sequence[Item], operator: str) -> Iterator[Mark]:
+    for item in items:
+        if isinstance(item, Resize | Hold | Advice) and item.verdict.operator == operator:
+            kind = kind_of(item)
+            if kind != "hold":
+                verdict = item.verdict
+                value = verdict.proposed if kind == "stopped" else verdict.target
+                yield Mark(item.at_s, value, kind, key_of(item), f"{change_in_words(item)}: {verdict.reason}")
+
+
+def kind_of(item: Resize | Hold | Advice) -> str:
+    """``out``, ``in``, ``stopped``, ``advice``, or ``hold``: what is neither needs no marker."""
+    match item:
+        case Resize(verdict=verdict):
+            return "out" if verdict.change > 0 else "in"
+        case Advice():
+            return "advice"
+        case Hold():
+            return "stopped" if item.is_stopped else "hold"
+
+
+def change_in_words(item: Resize | Hold | Advice) -> str:
+    """What became of the size."""
+    verdict = item.verdict
+    match item:
+        case Resize():
+            return f"{verdict.current} → {verdict.target}"
+        case Advice():
+            return f"{verdict.current}, {verdict.target} recommended"
+        case Hold():
+            return f"{verdict.current}, not {verdict.proposed}" if item.is_stopped else f"{verdict.current} stays"
+
+
+def key_of(item: Item) -> str:
+    """An id for the row of an item, the same each time that it is told."""
+    operator = item.verdict.operator if isinstance(item, Resize | Hold | Advice) else type(item).__name__
+    return f"d-{round(1000 * item.at_s)}-{''.join(one if one.isalnum() else '-' for one in operator)}"

@@ -1,0 +1,98 @@
+"""Makes pages of templates, and gives the files that they use."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from fastapi import Request, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from headgate._version import __version__
+from headgate.service.access.callers import NOBODY, Caller
+from headgate.service.access.gate import CALLER
+
+STATIC = {
+    "style.css": "text/css; charset=utf-8",
+    "live.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+HEADERS = {
+    # Everything comes from here, and nothing is written into a page by others.
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+_FOR_A_YEAR = "public, max-age=31536000, immutable"
+
+
+@cache
+def static(name: str) -> bytes:
+    return files("headgate.service.pages").joinpath("static", name).read_bytes()
+
+
+@cache
+def version() -> str:
+    """Changes with the static files, so that browsers may keep them."""
+    return hashlib.sha256(b"".join(static(name) for name in STATIC)).hexdigest()[:12]
+
+
+def static_answer(name: str) -> Response | None:
+    """A static file; ``None`` where there is none of that name."""
+    if name not in STATIC:
+        return None
+    headers = {"Cache-Control": _FOR_A_YEAR, "X-Content-Type-Options": "nosniff"}
+    return Response(static(name), media_type=STATIC[name], headers=headers)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("headgate.service.pages"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+class Renderer:
+    """``demo`` is said at the top of every page, where it is a demonstration."""
+
+    def __init__(self, demo: str = "") -> None:
+        self._demo = demo
+
+    def page(self, request: Request, template: str, *, status: int = 200, **values: object) -> Response:
+        """A page for whoever asks."""
+        given: dict[str, object] = {
+            "at": "",
+            "stream": "",
+            "done": "",
+            "problem": "",
+            "visitor": visitor_of(request),
+            "here": here(request),
+            "demo": self._demo,
+            "version": version(),
+            "headgate": __version__,
+        }
+        text = _templates().get_template(template).render(given | values)
+        return Response(text, status, HEADERS, media_type="text/html; charset=utf-8")
+
+    def problem(self, request: Request, status: int, title: str, told: str, *, sign_in: bool = False) -> Response:
+        """A page that says why there is no other."""
+        return self.page(request, "problem.html", status=status, title=title, told=told, sign_in=sign_in)
+
+
+def visitor_of(request: Request) -> Caller:
+    """Who looks at a page; somebody whom the gate refuses is nobody."""
+    caller = request.scope.get(CALLER, NOBODY)
+    assert isinstance(caller, Caller)
+    return caller
+
+
+def here(request: Request) -> str:
+    """The address of the page itself, to come back to."""
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -1,0 +1,91 @@
+"""The pages of the dashboard."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, FastAPI, Request, Response
+
+from headgate.core.errors import UnknownNameError
+from headgate.journal.codec import to_json
+from headgate.service.access.gate import Shown
+from headgate.service.pages import changing, sign_in, stream
+from headgate.service.pages.refusals import refusals
+from headgate.service.pages.rendering import Renderer, static_answer
+from headgate.service.pages.views.job_page import job_page
+from headgate.service.pages.views.overview import overview
+from headgate.service.pages.words import iso, moment
+from headgate.service.service import Service
+from headgate.service.store.audit import Entry
+
+ENTRIES = 100
+"""Of the audit log on one page."""
+
+
+def add_pages(api: FastAPI, service: Service, demo: str = "") -> Shown:
+    """Serve the dashboard of a service; ``demo`` is said on top of it. Gives what those are shown who are refused."""
+    renderer = Renderer(demo)
+    api.include_router(_router(service, renderer))
+    api.include_router(changing.router(service, renderer))
+    api.include_router(sign_in.router(service, renderer))
+    api.include_router(stream.router(service))
+    return refusals(renderer)
+
+
+def _router(service: Service, renderer: Renderer) -> APIRouter:
+    made = APIRouter(include_in_schema=False)
+
+    @made.get("/static/{name}")
+    def static_file(name: str) -> Response:
+        found = static_answer(name)
+        return Response("there is no such file.", 404, media_type="text/plain") if found is None else found
+
+    @made.get("/")
+    def jobs(request: Request, q: str = "", page: int = 1) -> Response:
+        return renderer.page(request, "jobs.html", at="jobs", stream=stream.LIVE, view=overview(service, q, page))
+
+    @made.get("/jobs/{name}")
+    def job(request: Request, name: str, operator: str | None = None, span: str | None = None) -> Response:
+        try:
+            view = job_page(service.fleet.job(name), operator, span)
+        except UnknownNameError as error:
+            return renderer.problem(request, 404, "Not here", str(error))
+        done = changing.DONE.get(request.query_params.get("done", ""), "")
+        listened = f"{stream.LIVE}?{urlencode({'job': name})}"
+        return renderer.page(request, "job.html", at="jobs", stream=listened, view=view, done=done)
+
+    @made.get("/audit")
+    def audit(request: Request, before: int | None = None) -> Response:
+        return _audit(request, None, before)
+
+    @made.get("/jobs/{name}/history")
+    def history(request: Request, name: str, before: int | None = None) -> Response:
+        try:
+            service.fleet.job(name)
+        except UnknownNameError as error:
+            return renderer.problem(request, 404, "Not here", str(error))
+        return _audit(request, name, before)
+
+    def _audit(request: Request, name: str | None, before: int | None) -> Response:
+        entries = service.store.audit.entries(job=name, before=before, last=ENTRIES)
+        base = "/audit" if name is None else f"/jobs/{quote(name)}/history"
+        older = f"{base}?before={entries[0].number}" if len(entries) == ENTRIES else ""
+        rows = [_entry_row(entry) for entry in reversed(entries)]
+        return renderer.page(
+            request, "audit.html", at="audit", stream=stream.LIVE, entries=rows, job=name or "", older=older
+        )
+
+    return made
+
+
+def _entry_row(entry: Entry) -> dict[str, str]:
+    return {
+        "when": moment(entry.at_s),
+        "iso": iso(entry.at_s),
+        "who": entry.who,
+        "job": entry.job,
+        "what": entry.what,
+        "why": entry.why,
+        "before": "" if entry.before is None else to_json(entry.before),
+        "after": "" if entry.after is None else to_json(entry.after),
+    }

@@ -1,0 +1,80 @@
+"""Signing in with a token, which the browser then keeps where no script can read it and no other site can use it."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from headgate.service.access.callers import COOKIE
+from headgate.service.pages.rendering import Renderer
+from headgate.service.service import Service
+
+LASTS_S = 12 * 3600
+"""A browser forgets the token after a working day."""
+
+
+def router(service: Service, renderer: Renderer) -> APIRouter:
+    made = APIRouter(include_in_schema=False)
+
+    @made.get("/login")
+    def sign_in(request: Request, next: str = "/") -> Response:  # noqa: A002 - the name of the parameter
+        return renderer.page(request, "login.html", next=own_path(next))
+
+    @made.post("/login")
+    async def signed_in(request: Request) -> Response:
+        fields = form_fields(await request.body())
+        target = own_path(fields.get("next", "/"))
+        if not is_own_page(request):
+            told = "Signing in must be done on a page of this service."
+            return renderer.page(request, "login.html", status=403, next=target, problem=told)
+        secret = fields.get("token", "").strip()
+        if service.store.tokens.of_secret(secret) is None:
+            told = "That token is not known here, or not any more."
+            return renderer.page(request, "login.html", status=401, next=target, problem=told)
+        answer = RedirectResponse(target, 303)
+        answer.set_cookie(
+            COOKIE,
+            secret,
+            max_age=LASTS_S,
+            path="/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    @made.post("/logout")
+    async def sign_out(request: Request) -> Response:
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+        return answer
+
+    return made
+
+
+def own_path(path: str) -> str:
+    """A path of this service, or its first page: nobody is sent elsewhere.
+
+    >>> own_path("/jobs/clicks?span=1h"), own_path("//example.org/"), own_path("https://example.org")
+    ('/jobs/clicks?span=1h', '/', '/')
+    """
+    parts = urlsplit(path)
+    is_own = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
+    return path if is_own and "\n" not in path and "\r" not in path else "/"
+
+
+def is_own_page(request: Request) -> bool:
+    """Whether a form was sent by a page of this service; an old browser may not say where it comes from."""
+    origin = request.headers.get("origin")
+    if origin is None:
+        return True
+    found = urlsplit(origin)
+    return (found.scheme, found.netloc) == (request.url.scheme, request.headers.get("host", ""))
+
+
+def form_fields(body: bytes) -> dict[str, str]:
+    """The fields of a form, each once."""
+    found = parse_qs(body.decode("utf-8", errors="replace"), keep_blank_values=True, max_num_fields=50)
+    return {name: values[0] for name, values in found.items()}

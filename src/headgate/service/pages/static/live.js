@@ -1,0 +1,156 @@
+// Keeps a page up to date: what is new is heard by server-sent events, and the parts that changed are exchanged.
+(function () {
+  "use strict";
+  const pulse = document.querySelector(".pulse");
+  const stream = document.body.dataset.stream;
+  const LEAST_MS = 900;
+  let asked = 0, waiting = null;
+
+  function say(state, words) {
+    if (!pulse) { return; }
+    pulse.dataset.state = state;
+    pulse.title = words;
+    pulse.querySelector("span").textContent = words;
+  }
+
+  // ------------------------------------------------------------------------------------------------- exchanging
+  const shown = new WeakMap();
+
+  function exchange(page) {
+    const focused = document.activeElement && document.activeElement.getAttribute("href");
+    document.querySelectorAll("[data-part]").forEach(function (part) {
+      const fresh = page.querySelector('[data-part="' + part.dataset.part + '"]');
+      // What somebody is reading is not taken away.
+      if (!fresh || fresh.innerHTML === shown.get(part) || part.querySelector(".tip")) { return; }
+      shown.set(part, fresh.innerHTML);
+      part.querySelectorAll("details[open][id]").forEach(function (one) {
+        const same = fresh.querySelector("#" + CSS.escape(one.id));
+        if (same) { same.open = true; }
+      });
+      const places = Array.from(part.querySelectorAll(".scroll, ol.story"), function (one) { return [one.scrollLeft, one.scrollTop]; });
+      part.replaceChildren.apply(part, Array.from(fresh.childNodes));
+      part.querySelectorAll(".scroll, ol.story").forEach(function (one, index) {
+        if (places[index]) { one.scrollLeft = places[index][0]; one.scrollTop = places[index][1]; }
+      });
+    });
+    if (focused && document.activeElement === document.body) {
+      const same = document.querySelector('[data-part] [href="' + CSS.escape(focused) + '"]');
+      if (same) { same.focus({ preventScroll: true }); }
+    }
+    document.title = page.title;
+    point();
+  }
+
+  async function refresh() {
+    waiting = null;
+    asked = Date.now();
+    try {
+      const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } });
+      if (answer.redirected || answer.status === 401) { location.reload(); return; }
+      if (answer.ok) { exchange(new DOMParser().parseFromString(await answer.text(), "text/html")); }
+    } catch (error) {
+      say("away", "no answer; trying again");
+    }
+  }
+
+  function news() {
+    if (waiting === null && !document.hidden) {
+      waiting = setTimeout(refresh, Math.max(0, asked + LEAST_MS - Date.now()));
+    }
+  }
+
+  if (stream) {
+    const source = new EventSource(stream);
+    source.addEventListener("open", function () { say("live", "live"); news(); });
+    source.addEventListener("news", function () { say("live", "live"); news(); });
+    source.addEventListener("error", function () { say("away", "no answer; trying again"); });
+    document.addEventListener("visibilitychange", news);
+    window.addEventListener("pagehide", function () { source.close(); });
+  }
+
+  // --------------------------------------------------------------------------------------------- reading a value
+  let share = null;
+
+  function valueAt(plot, where) {
+    const x = 1000 * where, top = Number(plot.dataset.top), read = [];
+    plot.querySelectorAll("polyline").forEach(function (line) {
+      const points = line.points;
+      if (!points.numberOfItems || x < points.getItem(0).x - 12 || x > points.getItem(points.numberOfItems - 1).x + 12) { return; }
+      let low = 0, high = points.numberOfItems - 1;
+      while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (points.getItem(middle).x <= x) { low = middle; } else { high = middle - 1; }
+      }
+      const value = top * (1 - points.getItem(low).y / 100);
+      const digits = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+      read.push(line.dataset.name + " " + String(Number(value.toFixed(digits))));
+    });
+    return read.join(" · ");
+  }
+
+  function ago(plot, where) {
+    const from = Number(plot.dataset.from), seconds = Math.round(from + where * (Number(plot.dataset.to) - from));
+    const size = Math.abs(seconds), told = size < 120 ? size + "s" : Math.floor(size / 60) + "m " + (size % 60) + "s";
+    return seconds < 0 ? told + " ago" : seconds > 0 ? "in " + told : "now";
+  }
+
+  // One place in time, in all plots at once.
+  function point() {
+    document.querySelectorAll(".cross").forEach(function (one) { one.remove(); });
+    document.querySelectorAll("figure[data-plot]").forEach(function (figure) {
+      const plot = figure.querySelector(".plot"), read = figure.querySelector(".read");
+      if (!plot || !read) { return; }
+      if (read.dataset.now === undefined) { read.dataset.now = read.textContent; }
+      if (share === null) { read.textContent = read.dataset.now; return; }
+      const told = valueAt(plot, share), box = plot.getBoundingClientRect(), outer = figure.getBoundingClientRect();
+      read.textContent = (told ? told + " · " : "") + ago(plot, share);
+      const cross = document.createElement("div");
+      cross.className = "cross";
+      figure.appendChild(cross);
+      cross.style.left = box.left - outer.left + share * box.width + "px";
+      cross.style.top = box.top - outer.top + "px";
+      cross.style.height = box.height + "px";
+    });
+  }
+
+  document.addEventListener("pointermove", function (event) {
+    const plot = event.target.closest && event.target.closest(".plot");
+    const box = plot && plot.getBoundingClientRect();
+    const next = box ? Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) : null;
+    if (next !== share) { share = next; point(); }
+  });
+
+  // ----------------------------------------------------------------------------------------------- what a marker says
+  let tip = null;
+
+  function hide() {
+    if (tip) { tip.remove(); tip = null; }
+    document.querySelectorAll(".shown").forEach(function (one) { one.classList.remove("shown"); });
+  }
+
+  function show(mark) {
+    hide();
+    const row = document.getElementById(mark.getAttribute("href").slice(1));
+    const figure = mark.closest("figure");
+    if (!row || !figure) { return; }
+    tip = document.createElement("div");
+    tip.className = "tip story";
+    tip.setAttribute("role", "tooltip");
+    row.querySelectorAll(":scope > .change, :scope > div > p").forEach(function (one) { tip.appendChild(one.cloneNode(true)); });
+    figure.appendChild(tip);
+    const at = mark.querySelector("path").getBoundingClientRect(), outer = figure.getBoundingClientRect();
+    const left = at.left - outer.left + at.width / 2 - tip.offsetWidth / 2;
+    tip.style.left = Math.max(6, Math.min(left, outer.width - tip.offsetWidth - 6)) + "px";
+    tip.style.top = at.top - outer.top - tip.offsetHeight - 10 + "px";
+    mark.classList.add("shown");
+    row.classList.add("shown");
+  }
+
+  ["pointerover", "focusin"].forEach(function (kind) {
+    document.addEventListener(kind, function (event) {
+      const mark = event.target.closest && event.target.closest(".mark");
+      if (mark) { show(mark); } else if (kind === "pointerover" || !event.target.closest(".tip")) { hide(); }
+    });
+  });
+  document.addEventListener("keydown", function (event) { if (event.key === "Escape") { hide(); } });
+}());

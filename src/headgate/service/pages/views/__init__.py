@@ -1,0 +1,1 @@
+"""What pages show, as words and numbers; templates only place it."""

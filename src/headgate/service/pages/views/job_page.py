@@ -1,0 +1,173 @@
+"""The page of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from headgate.core.errors import UnknownNameError
+from headgate.core.objective import LatencySlo
+from headgate.core.types import Instances
+from headgate.core.units import format_duration
+from headgate.journal.budgets import burn_in_words, left_in_words
+from headgate.journal.story import tell
+from headgate.service.jobs import Job
+from headgate.service.pages.plots.axes import TimeAxis
+from headgate.service.pages.plots.course import panels
+from headgate.service.pages.plots.graph import Node, graph
+from headgate.service.pages.plots.panel import Panel, times
+from headgate.service.pages.views.asked import objective_of
+from headgate.service.pages.views.beside import (
+    ChangeRow,
+    Expected,
+    RuleRow,
+    ShadowRow,
+    change_rows,
+    expected_rows,
+    now_facts,
+    rule_rows,
+    shadow_rows,
+)
+from headgate.service.pages.views.entries import entries_since
+from headgate.service.pages.views.overview import (
+    badges_of,
+    budget_left,
+    budget_meter,
+    cost_of,
+    job_latency,
+    job_load,
+    total,
+    worst_budget,
+)
+from headgate.service.pages.views.states import Badge, operator_states
+from headgate.service.pages.views.story_rows import StoryRow, story_rows
+from headgate.service.pages.words import UNKNOWN, Link, Tile, count, latency, rate, sizes
+
+SPANS = {"5m": 300.0, "15m": 900.0, "1h": 3600.0, "6h": 21600.0, "24h": 86400.0}
+INTERVALS_SHOWN = 90
+"""Where nothing is asked for, the shortest span is shown that has so many decisions."""
+AHEAD_SHARE = 0.075
+"""Of the time shown, so much lies ahead, for what is expected."""
+MOST_AHEAD_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    name: str
+    href: str
+    badges: Sequence[Badge]
+    policy: str
+    objective: str
+    interval: str
+    group: str | None
+    tiles: Sequence[Tile]
+    graph: Markup
+    operators: Sequence[str]
+    operator: str
+    spans: Sequence[Link]
+    panels: Sequence[Panel]
+    times: Markup
+    story: Sequence[StoryRow]
+    story_told: str
+    now: Sequence[tuple[str, str]]
+    expected: Sequence[Expected]
+    shadows: Sequence[ShadowRow]
+    rules: Sequence[RuleRow]
+    changes: Sequence[ChangeRow]
+
+
+def job_page(job: Job, operator: str | None = None, span: str | None = None) -> JobPage:
+    """What the page shows of a job: one of its operators closely, and the time of a span."""
+    if span is None:
+        least_s = INTERVALS_SHOWN * job.spec.interval_s
+        span = next((told for told, span_s in SPANS.items() if span_s >= least_s), "24h")
+    if span not in SPANS:
+        raise UnknownNameError("span", span, SPANS)
+    chosen = job.operators[0] if operator is None else operator
+    job.require_operator(chosen)
+    now, span_s = job.clock.now(), SPANS[span]
+    time = TimeAxis(now, span_s, min(MOST_AHEAD_S, AHEAD_SHARE * span_s))
+    found = entries_since(job.journal, job.name, time.from_s)
+    items = tell(found.decisions, found.observations, found.receipts, found.events)
+    base = f"/jobs/{quote(job.name)}"
+    story = story_rows(items, named=len(job.operators) > 1)
+    return JobPage(
+        name=job.name,
+        href=base,
+        badges=badges_of(job),
+        policy=job.loop.policy.name,
+        objective=str(objective_of(job)),
+        interval=format_duration(job.spec.interval_s),
+        group=job.spec.group,
+        tiles=_tiles(job, chosen),
+        graph=graph(job.spec.topology, lambda name: _node(job, name, chosen, _href(base, name, span))),
+        operators=job.operators,
+        operator=chosen,
+        spans=[Link(told, _href(base, chosen, told), told == span) for told in SPANS],
+        panels=panels(time, found.observations, found.decisions, items, objective_of(job), chosen),
+        times=times(time),
+        story=story,
+        story_told=f"the last {format_duration(span_s)}, newest first" if story else "",
+        now=now_facts(job, chosen),
+        expected=expected_rows(found.decisions, found.observations, chosen),
+        shadows=shadow_rows(job, found.decisions),
+        rules=rule_rows(job),
+        changes=change_rows(job.changes),
+    )
+
+
+def _href(base: str, operator: str, span: str) -> str:
+    return f"{base}?{urlencode({'operator': operator, 'span': span})}"
+
+
+def _tiles(job: Job, operator: str) -> list[Tile]:
+    seen, budget, slo = job.observation, worst_budget(job), objective_of(job).slo_of(operator)
+    size = None if seen is None else total(seen)
+    waited_s = job_latency(job)
+    is_late = isinstance(slo, LatencySlo) and waited_s is not None and waited_s > slo.bound_s
+    cost, cost_more = cost_of(job, job.clock.now())
+    return [
+        Tile("Load", rate(job_load(job)), "at the sources"),
+        Tile(
+            "Latency",
+            latency(waited_s),
+            f"{format_duration(slo.bound_s)} allowed" if isinstance(slo, LatencySlo) else str(slo),
+            kind="bad" if is_late else "",
+        ),
+        Tile("Instances", sizes(size), _sizes_in_words(size), "ready"),
+        Tile(
+            "Error budget left",
+            budget_left(budget),
+            "" if budget is None else f"{left_in_words(budget)}; {burn_in_words(budget)}",
+            kind="bad" if budget is not None and budget.spent > 1 else "",
+            meter=None if budget is None else budget_meter(budget),
+        ),
+        Tile("Cost, last 24 hours", cost, cost_more),
+    ]
+
+
+def _sizes_in_words(size: Instances | None) -> str:
+    return "" if size is None else f"{size.planned} planned, {size.requested} requested"
+
+
+def _node(job: Job, name: str, chosen: str, href: str) -> Node:
+    seen, state = job.observation, operator_states(job)[name]
+    sample = None if seen is None else seen.samples.get(name)
+    instances = None if seen is None else seen.instances.get(name)
+    load = UNKNOWN if sample is None else rate(sample.input_rate_per_s)
+    backlog = UNKNOWN if sample is None else count(sample.backlog)
+    waits = UNKNOWN if sample is None else latency(sample.worst_latency_s)
+    return Node(
+        operator=name,
+        ready=0 if instances is None else instances.ready,
+        planned=0 if instances is None else instances.planned,
+        first=f"{load} in, waits {waits}",
+        second=f"backlog {backlog}",
+        state=state.kind,
+        word=state.word,
+        href=href,
+        is_chosen=name == chosen and len(job.operators) > 1,
+    )

@@ -1,0 +1,226 @@
+"""All jobs in a table, those first that want to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from headgate.core.budget import Budget
+from headgate.core.objective import LatencySlo
+from headgate.core.types import Instances, Instant, Observation
+from headgate.core.units import format_duration
+from headgate.journal.budgets import left_in_words, money
+from headgate.policies.frame.readings import plain
+from headgate.runtime.mode import Mode
+from headgate.service.jobs import Job
+from headgate.service.pages.plots.axes import TimeAxis
+from headgate.service.pages.plots.small import meter, sparkline
+from headgate.service.pages.views.asked import objective_of
+from headgate.service.pages.views.states import Badge, gravity, job_badges, operator_states
+from headgate.service.pages.words import UNKNOWN, Link, Tile, latency, rate, sizes
+from headgate.service.service import Service
+
+PER_PAGE = 100
+COURSE_S = 900.0
+SHORTEST_COURSE_S = 120.0
+"""The time that the small plots show: less than the first, while less is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job."""
+
+    name: str
+    href: str
+    policy: str
+    objective: str
+    badges: Sequence[Badge]
+    load: str
+    load_course: Markup
+    size: str
+    size_more: str
+    size_course: Markup
+    latency: str
+    latency_more: str
+    budget: str
+    budget_meter: Markup
+    cost: str
+    cost_more: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    told: str
+    tiles: Sequence[Tile]
+    rows: Sequence[Row]
+    pages: Sequence[Link]
+    asked: str
+    is_many: bool
+
+
+def overview(service: Service, asked: str = "", page: int = 1) -> Overview:
+    """The jobs whose names hold what was asked for, a page of them."""
+    now = service.clock.now()
+    found = [job for job in service.fleet if asked.lower() in job.name.lower()]
+    badges = {job.name: badges_of(job) for job in found}
+    found.sort(key=lambda job: (-gravity(badges[job.name]), job.name))
+    pages = max(1, -(-len(found) // PER_PAGE))
+    page = min(max(1, page), pages)
+    shown = found[(page - 1) * PER_PAGE : page * PER_PAGE]
+    worried = sum(gravity(one) > 0 for one in badges.values())
+    links = [
+        Link(str(number), f"/?{urlencode({'q': asked, 'page': number})}", number == page)
+        for number in range(1, pages + 1)
+    ]
+    count = len(found)
+    told = f"{count} job{'' if count == 1 else 's'}, " + (
+        "all in order." if not worried else f"{worried} of which {'wants' if worried == 1 else 'want'} to be looked at."
+    )
+    return Overview(
+        told if found else "No jobs.",
+        _tiles(found, now),
+        [_row(job, badges[job.name], now) for job in shown],
+        links,
+        asked,
+        len(service.fleet) > 8,
+    )
+
+
+def badges_of(job: Job) -> list[Badge]:
+    """How a job is doing, the gravest first."""
+    recommends = job.loop.mode is Mode.RECOMMEND
+    return job_badges(operator_states(job).values(), job.changes, recommends=recommends)
+
+
+def _tiles(jobs: Sequence[Job], now: Instant) -> list[Tile]:
+    instances = [one for job in jobs if job.observation is not None for one in job.observation.instances.values()]
+    ready, planned = sum(one.ready for one in instances), sum(one.planned for one in instances)
+    budgets = [budget for job in jobs if (budget := worst_budget(job)) is not None]
+    kept = sum(budget.spent <= 1 for budget in budgets)
+    used = [job.day.used(now) for job in jobs]
+    hours, fixed = sum(one.instance_hours for one in used), sum(one.fixed_hours for one in used)
+    load = [job_load(job) for job in jobs]
+    known = [one for one in load if one is not None]
+    return [
+        Tile("Load", plain(sum(known)) if known else UNKNOWN, "at the sources of all jobs", "records/s"),
+        Tile("Instances", f"{ready}", f"{planned} planned", "ready"),
+        Tile(
+            "Objectives kept",
+            f"{kept} of {len(budgets)}" if budgets else UNKNOWN,
+            "by their error budgets",
+            kind="bad" if kept < len(budgets) else "",
+        ),
+        Tile(
+            "Instance hours, last 24 hours",
+            plain(hours),
+            f"{saved_in_words(hours, fixed)}: {plain(fixed)} for jobs fixed at their largest size" if fixed else "",
+        ),
+    ]
+
+
+def saved_in_words(used: float, fixed: float) -> str:
+    """
+    >>> saved_in_words(60.0, 100.0), saved_in_words(100.0, 100.0)
+    ('40% saved', 'nothing saved')
+    """
+    saved = 100 * (1 - used / fixed) if fixed > 0 else 0.0
+    return f"{saved:.0f}% saved" if saved >= 0.5 else "nothing saved"
+
+
+def job_load(job: Job) -> float | None:
+    """What arrives at the sources of a job."""
+    if job.observation is None:
+        return None
+    rates = [
+        sample.input_rate_per_s
+        for name in job.spec.topology.sources
+        if (sample := job.observation.samples.get(name)) is not None and sample.input_rate_per_s is not None
+    ]
+    return sum(rates) if rates else None
+
+
+def job_latency(job: Job) -> float | None:
+    """The longest that a record waited at any operator, by the newest readings."""
+    samples = [] if job.observation is None else job.observation.samples.values()
+    known = [sample.worst_latency_s for sample in samples if sample.worst_latency_s is not None]
+    return max(known, default=None)
+
+
+def total(observation: Observation) -> Instances:
+    """All instances of a job."""
+    every = observation.instances.values()
+    return Instances(
+        sum(one.planned for one in every), sum(one.requested for one in every), sum(one.ready for one in every)
+    )
+
+
+def worst_budget(job: Job) -> Budget | None:
+    """The budget of that operator which has used up most of its own."""
+    found = [budget for name in job.operators if (budget := job.loop.history.budget(name)) is not None]
+    return max(found, key=lambda budget: budget.spent, default=None)
+
+
+def budget_meter(budget: Budget) -> Markup:
+    left = 1 - budget.spent
+    kind = "bad" if left <= 0.1 else "warn" if left <= 0.35 else "good"
+    return meter(left, f"{100 * max(0.0, left):.0f} % of the error budget is left", kind)
+
+
+def budget_left(budget: Budget | None) -> str:
+    if budget is None:
+        return UNKNOWN
+    left = 100 * (1 - budget.spent)
+    return f"{plain(left)}%" if left >= 0 else left_in_words(budget)
+
+
+def cost_of(job: Job, now: Instant) -> tuple[str, str]:
+    """What a job had in the last day, in money where there is a price, and against fixed sizes."""
+    used, spending = job.day.used(now), job.loop.history.spending()
+    if not used.known_s:
+        return UNKNOWN, ""
+    against = f"{saved_in_words(used.instance_hours, used.fixed_hours)} against {used.most} fixed"
+    if spending is not None and spending.covered_s:
+        return money(spending.spent), against
+    return f"{plain(used.instance_hours)} instance hours", against
+
+
+def _row(job: Job, badges: Sequence[Badge], now: Instant) -> Row:
+    with job.at_rest() as loop:
+        recent = [one for one in loop.history.observations if one.at_s >= now - COURSE_S]
+    known_s = now - recent[0].at_s if recent else 0.0
+    time = TimeAxis(now, min(COURSE_S, max(SHORTEST_COURSE_S, known_s)))
+    seen, budget = job.observation, worst_budget(job)
+    size = None if seen is None else total(seen)
+    slo = objective_of(job).slo
+    cost, cost_more = cost_of(job, now)
+    source = job.spec.topology.sources[0]
+    return Row(
+        name=job.name,
+        href=f"/jobs/{quote(job.name)}",
+        policy=job.loop.policy.name,
+        objective=str(slo),
+        badges=badges,
+        load=rate(job_load(job)),
+        load_course=sparkline(
+            time,
+            "load",
+            "rate",
+            [(one.at_s, one.samples[source].input_rate_per_s) for one in recent if source in one.samples],
+        ),
+        size=sizes(size),
+        size_more="" if size is None else _leaving(size),
+        size_course=sparkline(time, "instances", "ready", [(one.at_s, float(total(one).ready)) for one in recent]),
+        latency=latency(job_latency(job)),
+        latency_more=f"{format_duration(slo.bound_s)} allowed" if isinstance(slo, LatencySlo) else "",
+        budget=budget_left(budget),
+        budget_meter=Markup() if budget is None else budget_meter(budget),
+        cost=cost,
+        cost_more=cost_more,
+    )
+
+
+def _leaving(size: Instances) -> str:
+    return f"{-size.pending} leaving" if size.pending < 0 else f"{size.pending} coming" if size.pending else "ready"

@@ -1,0 +1,83 @@
+"""How a job and its operators are doing, each in a word, a sign and a colour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headgate.core.objective import Objective
+from headgate.core.types import Instances, Sample
+from headgate.service.jobs import Job
+from headgate.service.pages.views.asked import objective_of
+from headgate.service.store.changes import Change, ChangeKind
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    kind: str
+    """The class that gives it its colour."""
+    sign: str
+    """Tells it apart where there are no colours."""
+    word: str
+    more: str = ""
+
+
+WAITING = Badge("waiting", "…", "waits for its agent", "no agent has reported yet")
+LOST = Badge("lost", "?", "agent lost", "nothing is heard of an agent; its size is left as it is")
+LATE = Badge("late", "✕", "objective violated", "by the newest reading")
+GROWING = Badge("scaling", "▲", "scaling out", "more instances are planned than are ready")
+SHRINKING = Badge("scaling", "▼", "scaling in", "fewer instances are planned than are ready")
+STEADY = Badge("steady", "●", "steady")
+RECOMMENDING = Badge("recommending", "◇", "recommends only", "what is decided is not carried out")
+_GRAVITY = (STEADY, SHRINKING, GROWING, WAITING, LATE, LOST)
+_WORRYING = frozenset({WAITING, LATE, LOST})
+
+
+def operator_state(
+    objective: Objective, operator: str, instances: Instances | None, sample: Sample | None, *, is_joined: bool
+) -> Badge:
+    """How one operator is doing."""
+    if sample is None and not is_joined:
+        return WAITING
+    if not is_joined:
+        return LOST
+    if sample is not None and objective.slo_of(operator).violated_by(sample):
+        return LATE
+    if instances is not None and instances.pending:
+        return GROWING if instances.pending > 0 else SHRINKING
+    return STEADY
+
+
+def operator_states(job: Job) -> dict[str, Badge]:
+    """How each operator of a job is doing."""
+    seen, joined, objective = job.observation, job.engine.joined, objective_of(job)
+    return {
+        name: operator_state(
+            objective,
+            name,
+            None if seen is None else seen.instances.get(name),
+            None if seen is None else seen.samples.get(name),
+            is_joined=name in joined,
+        )
+        for name in job.operators
+    }
+
+
+def job_badges(states: Iterable[Badge], changes: Sequence[Change], *, recommends: bool) -> list[Badge]:
+    """The gravest state of a job's operators, and what was asked of it for now."""
+    found = [max(states, key=_GRAVITY.index)]
+    found += [badge for change in changes if (badge := _change_badge(change)) is not None]
+    return [*found, RECOMMENDING] if recommends else found
+
+
+def gravity(badges: Sequence[Badge]) -> int:
+    """By how much a job wants to be looked at; 0: not at all."""
+    return _GRAVITY.index(badges[0]) if badges[0] in _WORRYING else 0
+
+
+def _change_badge(change: Change) -> Badge | None:
+    if change.kind is ChangeKind.PAUSE:
+        return Badge("paused", "❚❚", "paused", change.why)
+    if change.kind is ChangeKind.SIZE:
+        return Badge("forced", "⚑", "size forced", change.why)
+    return None
