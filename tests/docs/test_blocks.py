@@ -149,6 +149,10 @@ def check_submit(arguments: list[str]) -> None:
     assert all("=" in value for option, value in given if option == "--conf")
 
 
+def unchecked(arguments: list[str]) -> None:
+    """Tools of others, which need the network."""
+
+
 CHECKS: dict[str, Callable[[list[str]], None]] = {
     "docker": unchecked,
     "helm": unchecked,

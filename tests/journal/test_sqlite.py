@@ -200,9 +200,9 @@ def test_many_threads_can_write_and_read_at_once(journal: SqliteJournal) -> None
 
 def limit_pages(journal: SqliteJournal, spare: int) -> None:
     """Leave room for only so many pages more, as on a disk that is nearly full."""
-    pages = journal._file.connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-    journal._file.connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + spare}")
-    journal._file.connection.rollback()
+    pages = journal._writing.connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    journal._writing.connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + spare}")
+    journal._writing.connection.rollback()
 
 
 def write_until_it_fails(journal: SqliteJournal) -> tuple[int, str]:

@@ -117,9 +117,7 @@ class Service:
             figures.attach(loop)
 
         journal = self.store.journal_of(spec.name)
-        return Job(
-            spec, journal, self.clock, guards=(quota,), wired=wired, hear=hear, changes=changes, term=self._term
-        )
+        return Job(spec, journal, self.clock, guards=(quota,), wired=wired, hear=hear, changes=changes, term=self._term)
 
     @staticmethod
     def _usable(spec: JobSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
