@@ -45,6 +45,8 @@ def test_every_pure_package_is_under_the_contract_of_purity() -> None:
 def test_the_modules_of_local_leave_spark_alone_but_those_of_a_session() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (sources,) = [c["source_modules"] for c in contracts if c["name"].startswith("Only the modules of")]
-    modules = {path.stem for path in (ROOT / "src/headgate/local").glob("*.py")} - {"__init__"} - OF_A_SESSION
+    local = ROOT / "src/headgate/local"
+    modules = {path.stem for path in local.glob("*.py")} - {"__init__"} - OF_A_SESSION
+    modules |= {f"{path.parent.name}.**" for path in local.glob("*/__init__.py")}
     named = {source.removeprefix("headgate.local.") for source in sources if source.startswith("headgate.local.")}
     assert named == modules, "name the module in pyproject.toml"

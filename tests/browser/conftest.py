@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Response, ViewportSize, sync_playwright
 
@@ -16,7 +17,7 @@ from headgate.service.api import make_api
 from headgate.service.config import JobSpec, OperatorSpec
 from headgate.service.config.model import AccessRules
 from headgate.service.server import Server
-from tests.service.services import CLICKS, Served, served
+from tests.service.services import CLICKS, HAS_ONE, Served, served
 
 OWN_BROWSER = "HEADGATE_CHROMIUM"
 """The environment variable that names another browser than the one that is installed."""
@@ -97,7 +98,10 @@ class Dashboard:
             for operator in job.topology.operators:
                 sample = {"operator": operator, "at_age_s": 0.0, "arrived": 500, "done": 480, "late": 0}
                 sample |= {"backlog": backlog, "latency_s": latency_s, "utilization": 0.8, "input_rate_per_s": 50.0}
-                self.service.report(job=job.name, operator=operator, sample=sample)
+                body = {"version": 1, "agent": "a", "instances": HAS_ONE, "sample": sample}
+                path = f"{self.url}/v1/jobs/{job.name}/operators/{operator}/reports"
+                bearer = {"Authorization": f"Bearer {self.service.tokens['agent']}"}
+                httpx.post(path, json=body, headers=bearer).raise_for_status()
         self.service.clock.advance(5.0)
         for job in (CLICKS, WORDS):
             self.service.service.fleet.job(job.name).tick()

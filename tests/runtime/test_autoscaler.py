@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from urllib.request import urlopen
 
 import pytest
 
@@ -31,6 +32,7 @@ from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context, PolicyBase
 from headgate.policies.frame.settings import Settings
 from headgate.runtime.autoscaler import Autoscaler, autoscale, preview_policy
+from headgate.runtime.exposition.telling import tell_of
 from headgate.runtime.learned import state_key
 from headgate.runtime.wiring import wire
 from headgate.testing import FakeClock
@@ -106,6 +108,21 @@ def test_a_cycle_that_took_too_long_is_not_made_up_for() -> None:
     slow.watch(lambda seen, _: clock.advance(12.0) if seen is not None and seen.at_s == 0 else None)
     slow.start().thread.join(10)
     assert engine.seen_s == [0.0, 15.0, 20.0], "the next cycles come at their regular times"
+
+
+def test_prometheus_can_read_it_on_loopback_until_it_ends() -> None:
+    clock, journal = FakeClock(), MemoryJournal()
+    engine = CountedEngine(clock, 2, gone=False)
+    made = autoscaler(engine, clock, journal)
+    made.tell(tell_of(made.loop, 5.0, journal, port=0))
+    url = made.metrics_url
+    assert url is not None
+    with made.start():
+        assert engine.enough.wait(10)
+        with urlopen(url, timeout=10) as page:
+            assert b'headgate_loop_interval_seconds{job="job"} 5.0' in page.read()
+    with pytest.raises(OSError, match="refused"):
+        urlopen(url, timeout=10)
 
 
 def test_learned_state_is_kept_for_the_next_run_of_the_same_journal() -> None:

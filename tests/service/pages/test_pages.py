@@ -156,7 +156,7 @@ def test_the_first_page_finds_jobs_by_name_and_puts_those_in_trouble_first() -> 
 def test_a_jobs_page_tells_what_was_decided_and_why(running: Served) -> None:
     answer = running.client().get("/jobs/clicks?operator=count", headers=HTML).text
     seen = Seen(answer)
-    for told in ("Load", "Latency", "Backlog", "Instances", "objective 10s", "Shadows", "Rules in force", "1 to 4"):
+    for told in ("Load", "Latency", "Backlog", "Instances", "objective 5s", "Shadows", "Rules in force", "1 to 4"):
         assert told in seen.words
     marks = re.findall(r'href="#(d-[^"]+)" class="mark', answer)
     assert marks
@@ -173,7 +173,7 @@ def test_shadows_and_rules_that_fire_are_told() -> None:
         shadows=("reactive",),
     )
     with served(job) as service:
-        for _ in range(4):
+        for _ in range(3):
             told = {"operator": "count", "at_age_s": 0.0, "backlog": 400.0, "latency_s": 30.0}
             service.report(sample=told)
             service.tick(5.0)

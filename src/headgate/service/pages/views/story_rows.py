@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headgate.core.types import Event, Receipt, Verdict
 from headgate.journal.story import (
@@ -47,12 +48,16 @@ class StoryRow:
 def story_rows(items: Sequence[Item], *, named: bool) -> list[StoryRow]:
     """The newest rows; ``named`` says of which operator each is. Holds that nothing stopped are left out."""
     rows: list[StoryRow] = []
+    alike: Counter[str] = Counter()
     for item in reversed(items):
         if isinstance(item, Hold) and not item.is_stopped:
             continue
         if len(rows) == MOST_ROWS:
             break
-        rows.append(_row(item, named=named))
+        row = _row(item, named=named)
+        # Several things may happen at once; decisions on one operator may not, and keep the key that markers name.
+        alike[row.key] += 1
+        rows.append(row if alike[row.key] == 1 else replace(row, key=f"{row.key}-{alike[row.key]}"))
     return rows
 
 
