@@ -36,7 +36,7 @@ INTERVAL_S, REPORT_EVERY_S = 10.0, 5.0
 STEADY_S, FLAT_OUT_S = 60.0, 10.0
 CONNECTIONS = 16
 POLICIES = ("reactive", "autopilot")
-KEPT_AGENTS, KEPT_S = 200, 3600.0
+KEPT_AGENTS, KEPT_S = 100, 3600.0
 """An hour is what a loop looks back on: after it, memory grows no more."""
 WITHIN_S = 300.0
 
