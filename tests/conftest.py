@@ -2,10 +2,13 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.postgres import PostgresMissing, PostgresServer
 
 TESTS = Path(__file__).parent
 
@@ -27,3 +30,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker in ("live", "browser"):
             if item.path.is_relative_to(TESTS / marker):
                 item.add_marker(marker)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of a process."""
+    try:
+        server = PostgresServer()
+    except PostgresMissing as missing:
+        pytest.skip(str(missing))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def database_url(postgres: PostgresServer) -> str:
+    """A database of its own, with nothing in it."""
+    return postgres.new_database()

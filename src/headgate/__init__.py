@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from headgate._version import __version__
 
 if TYPE_CHECKING:
+    from headgate.agent.join import join
     from headgate.client.client import Client
     from headgate.core.errors import HeadgateError
     from headgate.core.objective import (
@@ -50,6 +51,7 @@ __all__ = [
     "ThroughputSlo",
     "__version__",
     "autoscale",
+    "join",
     "parse_objective",
     "run",
 ]
@@ -72,6 +74,7 @@ _HOMES = {
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
+    "join": "headgate.agent.join",
     "parse_objective": "headgate.core.objective",
     "run": "headgate.runtime.managed.run",
 }

@@ -17,6 +17,7 @@ from headgate.core.errors import HeadgateError, InputError, JournalError
 from headgate.journal import database
 from headgate.journal.packing import packed
 from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writing import FileWriter
 from tests.journal.entries import RUN, decision, event, observation, receipt
 
 
@@ -200,9 +201,11 @@ def test_many_threads_can_write_and_read_at_once(journal: SqliteJournal) -> None
 
 def limit_pages(journal: SqliteJournal, spare: int) -> None:
     """Leave room for only so many pages more, as on a disk that is nearly full."""
-    pages = journal._file.connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-    journal._file.connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + spare}")
-    journal._file.connection.rollback()
+    file = journal._writing
+    assert isinstance(file, FileWriter)
+    pages = file.connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    file.connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + spare}")
+    file.connection.rollback()
 
 
 def write_until_it_fails(journal: SqliteJournal) -> tuple[int, str]:

@@ -11,6 +11,7 @@ import pytest
 from headgate.service.api.health import OVERDUE_S
 from headgate.service.config import read_config
 from headgate.service.reload import ConfigWatch
+from headgate.service.scheduler import next_step_s
 from headgate.service.service import Service
 from headgate.service.store import open_store
 from headgate.testing.clock import FakeClock
@@ -36,18 +37,34 @@ def test_jobs_are_spread_over_their_interval_and_each_is_stepped_once_in_it() ->
             stepped.append(here.service.scheduler.step())
             here.clock.advance(0.5)
         assert sum(stepped) == 20
-        assert max(stepped) <= 2
+        assert max(stepped) <= 4
         assert all(job.ticks == 1 for job in here.service.fleet)
 
 
 def test_steps_that_were_missed_are_not_made_up_for() -> None:
     with served() as here:
-        here.service.scheduler.step()
+        first_s = next_step_s("clicks", CLICKS.interval_s, START_S)
         here.clock.advance(95.0)
         assert here.service.scheduler.step() == 1
-        assert here.service.scheduler.late_s == pytest.approx(85.0)
-        here.clock.advance(5.0)
+        assert here.service.scheduler.late_s == pytest.approx(START_S + 95 - first_s)
+        next_s = next_step_s("clicks", CLICKS.interval_s, here.clock.now())
+        here.clock.wait_until(next_s - 0.01, threading.Event())
+        assert here.service.scheduler.step() == 0
+        here.clock.advance(0.01)
         assert here.service.scheduler.step() == 1, "at its regular time"
+
+
+def test_the_rhythm_of_a_job_is_told_by_its_name_alone() -> None:
+    with served() as here, served() as other:
+        other.clock.advance(1234.5)
+        at_s = []
+        for one in (here, other):
+            one.service.scheduler.step()  # One of them is late by now.
+            while not one.service.scheduler.step():
+                one.clock.advance(0.25)
+            at_s.append(one.clock.now())
+        intervals = (at_s[1] - at_s[0]) / CLICKS.interval_s
+        assert intervals == pytest.approx(round(intervals), abs=0.05)
 
 
 def test_a_job_that_cannot_be_stepped_does_not_keep_others_from_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -74,7 +91,7 @@ def test_a_loop_that_does_nothing_is_not_healthy() -> None:
         thread.start()
         try:
             assert health(here) == (200, "ok")
-            here.clock.advance(OVERDUE_S + 1)
+            here.clock.wait_until(next_step_s("clicks", CLICKS.interval_s, START_S) + OVERDUE_S + 1, threading.Event())
             assert health(here)[0] == 503
             assert "has waited 31 s for its decision" in health(here)[1]
         finally:

@@ -1,16 +1,17 @@
-"""The controller of an agent, over HTTP."""
+"""The controller of an agent, over HTTP: one service, or several of which one leads."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from urllib.parse import quote
 
-from headgate.core.errors import ControllerAwayError, InputError, SupersededError
+from headgate.client.client import trusting
+from headgate.core.errors import ControllerAwayError, InputError, NotLeadingError, SupersededError
 from headgate.core.extras import needing
 from headgate.core.types import Instant
-from headgate.engines.agents.wire import Reply, Report, reply_from_text, report_to_text
+from headgate.engines.agents.wire import LEADER_HEADER, NOT_LEADING, Reply, Report, reply_from_text, report_to_text
 
 ANSWER_WITHIN_S = 2.0
 SUPERSEDED = 409
@@ -18,36 +19,71 @@ SUPERSEDED = 409
 
 
 class HttpController:
-    """Reports for operators of ``job`` to the service at ``url``, such as ``http://127.0.0.1:8420``.
+    """Reports for operators of ``job`` to the service at ``service``, such as ``http://127.0.0.1:8420``.
 
-    ``token`` is its proof that it may.
+    Of several (a sequence, or one text with commas) the one that leads is found, and found again when it changes: a
+    service that stands by says who leads. Nobody is asked who was not named here, for the token would go there.
+    ``token`` is the proof that it may report; ``certificate`` a file with the one to trust, where not everybody does.
     """
 
-    def __init__(self, url: str, token: str, job: str, *, now: Callable[[], Instant] = time.time) -> None:
+    def __init__(
+        self,
+        service: str | Sequence[str],
+        token: str,
+        job: str,
+        *,
+        certificate: str | None = None,
+        now: Callable[[], Instant] = time.time,
+    ) -> None:
         with needing("an agent"):
             import httpx
         self._errors = httpx.HTTPError
-        self._url = url.rstrip("/")
-        self._operators = f"{self._url}/v1/jobs/{quote(job, safe='')}/operators"
+        self._urls = service_urls(service)
+        self._url = self._urls[0]
+        self._operators = f"/v1/jobs/{quote(job, safe='')}/operators"
         self._now = now
-        self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers={"Authorization": f"Bearer {token}"})
+        headers = {"Authorization": f"Bearer {token}"}
+        self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers=headers, verify=trusting(certificate))
 
     def report(self, operator: str, report: Report) -> Reply:
+        """Deliver a report to whoever leads, beginning with the one that did last; each is asked once."""
+        left = [self._url, *(url for url in self._urls if url != self._url)]
+        told: list[str] = []
+        stands_by = False
+        while left:
+            url = left.pop(0)
+            try:
+                reply = self._ask(url, operator, report)
+            except NotLeadingError as error:
+                told.append(str(error))
+                stands_by = True
+                if error.leader in left:
+                    left.remove(error.leader)
+                    left.insert(0, error.leader)
+            except ControllerAwayError as error:
+                told.append(str(error))
+            else:
+                self._url = url
+                return reply
+        raise (NotLeadingError if stands_by else ControllerAwayError)(" ".join(told))
+
+    def _ask(self, url: str, operator: str, report: Report) -> Reply:
+        where = f"{url}{self._operators}/{quote(operator, safe='')}/reports"
         try:
-            answer = self._client.post(
-                f"{self._operators}/{quote(operator, safe='')}/reports", content=report_to_text(report, self._now())
-            )
+            answer = self._client.post(where, content=report_to_text(report, self._now()))
         except self._errors as error:
             told = str(error) or type(error).__name__
-            raise ControllerAwayError(f"the controller at {self._url} does not answer: {told}.") from error
+            raise ControllerAwayError(f"the controller at {url} does not answer: {told}.") from error
         if answer.is_success:
             return reply_from_text(answer.text)
         told = answer.text.strip() or f"status {answer.status_code}"
+        if answer.status_code == NOT_LEADING:
+            raise NotLeadingError(f"the service at {url} stands by.", answer.headers.get(LEADER_HEADER, ""))
         if answer.status_code == SUPERSEDED:
             raise SupersededError(told)
         if answer.is_server_error:
-            raise ControllerAwayError(f"the controller at {self._url} cannot answer: {told}")
-        raise InputError(f"the controller at {self._url} refuses {operator!r}: {told}")
+            raise ControllerAwayError(f"the controller at {url} cannot answer: {told}")
+        raise InputError(f"the controller at {url} refuses {operator!r}: {told}")
 
     def close(self) -> None:
         self._client.close()
@@ -59,3 +95,16 @@ class HttpController:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def service_urls(service: str | Sequence[str]) -> tuple[str, ...]:
+    """The addresses of services that share their jobs.
+
+    >>> service_urls("http://one:8420/, http://two:8420")
+    ('http://one:8420', 'http://two:8420')
+    """
+    given = service.split(",") if isinstance(service, str) else service
+    urls = tuple(dict.fromkeys(url.strip().rstrip("/") for url in given if url.strip()))
+    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
+        raise InputError(f"service {service!r} is not usable; an address such as http://127.0.0.1:8420 is needed.")
+    return urls

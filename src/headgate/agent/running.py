@@ -37,9 +37,12 @@ class RunningAgent:
 
     def stop(self) -> None:
         """Stop reporting; the job keeps its size. Twice is fine."""
+        is_first, is_at_work = not self._stop.is_set(), self._thread.is_alive()
         self._stop.set()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if is_at_work and threading.current_thread() is not self._thread:
             self._thread.join()
+        if is_first and is_at_work:
+            self.agent.leave()
         self._engine.close()
 
     def _run(self) -> None:

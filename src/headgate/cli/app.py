@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headgate import __version__
+from headgate.cli.agent import agent
 from headgate.cli.application import application
 from headgate.cli.cluster import cluster
 from headgate.cli.completion import completion
@@ -77,6 +78,7 @@ app.command()(load)
 app.add_typer(application, name="app")
 app.add_typer(pipeline, name="pipeline")
 app.command()(serve)
+app.command()(agent)
 app.add_typer(token, name="token")
 app.command()(status)
 app.command()(pause)

@@ -82,7 +82,7 @@ def pick_run(reader: JournalReader, number: int | None, job: str | None) -> Jour
     """The run that was asked for, or the newest one of the job that was, or of all."""
     runs, jobs = dict(reader.runs()), reader.jobs()
     if not runs:
-        raise InputError(f"journal {reader.path} has no run yet.")
+        raise InputError(f"journal {reader.place} has no run yet.")
     if job is not None and job not in jobs:
         raise UnknownNameError("job", job, jobs)
     of_job = [one for one, run in runs.items() if job in (None, run.job)]
@@ -90,7 +90,7 @@ def pick_run(reader: JournalReader, number: int | None, job: str | None) -> Jour
         number = of_job[-1]
     if number not in of_job:
         whose = "" if job is None else f" of job {job!r}"
-        raise InputError(f"journal {reader.path} has no run {number}{whose}; it has {', '.join(map(str, of_job))}.")
+        raise InputError(f"journal {reader.place} has no run {number}{whose}; it has {', '.join(map(str, of_job))}.")
     run = runs[number]
     siblings = [one for one in runs.values() if one.job == run.job]
     return JournalRun(number, run, len(siblings), [name for name in jobs if name != run.job])

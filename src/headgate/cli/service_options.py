@@ -40,11 +40,12 @@ def client_of(service: str | None, token_file: Path | None, certificate: Path | 
     """A client with what the command line says."""
     from headgate.client import Client
 
-    token = None if token_file is None else _read(token_file)
+    token = None if token_file is None else read_token(token_file)
     return Client(service, token, certificate=None if certificate is None else str(certificate))
 
 
-def _read(path: Path) -> str:
+def read_token(path: Path) -> str:
+    """The token in a file."""
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

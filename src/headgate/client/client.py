@@ -43,7 +43,7 @@ class Client:
         secret = token or os.environ.get(TOKEN_VARIABLE)
         headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self._errors = (httpx.HTTPError, httpx.InvalidURL)
-        verify = _trusting(certificate)
+        verify = trusting(certificate)
         self._client = httpx.Client(base_url=self.url, headers=headers, timeout=ANSWER_WITHIN_S, verify=verify)
 
     # ------------------------------------------------------------------------------------------------------- to read
@@ -246,8 +246,8 @@ def _operator(job: str, operator: str) -> str:
     return f"{_job(job)}/operators/{quote(operator, safe='')}"
 
 
-def _trusting(certificate: str | None) -> JSON:
-    """What to check certificates by."""
+def trusting(certificate: str | None) -> JSON:
+    """What to check certificates by: those that everybody trusts, or one of a file."""
     if certificate is None:
         return True
     import ssl

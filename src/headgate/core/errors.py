@@ -10,12 +10,14 @@
     │   ├── QueryFailedError  a managed query has failed in a way that starting it again cannot heal
     │   ├── UnsupportedEngineError   this session or version cannot be scaled, and what to change
     │   ├── ControllerAwayError      the controller of an agent does not answer just now
+    │   │   └── NotLeadingError      who answered stands by, and another leads or soon will
     │   └── SupersededError          another agent has taken the place of this one
     ├── ServiceAwayError      a service does not answer who asks or changes things
     ├── FetchError            what is fetched when it is first needed cannot be had
     ├── OutputError           a result cannot be written, for want of space or leave: the CLI exits with 3
     │   └── UnwritableJournalError   the same of a journal
     ├── JournalError          the journal cannot be read or written
+    │   └── DeposedError      another service leads now: this one may not write any more
     └── StateError            saved state does not fit what it is restored into
 
 A message is one sentence that carries the value received and what was allowed.
@@ -72,6 +74,14 @@ class ControllerAwayError(EngineError):
     """The controller of an agent does not answer just now; the job keeps its size."""
 
 
+class NotLeadingError(ControllerAwayError):
+    """Who answered stands by; ``leader`` is where the one is that leads, if that is known."""
+
+    def __init__(self, message: str, leader: str = "") -> None:
+        super().__init__(message)
+        self.leader = leader
+
+
 class SupersededError(EngineError):
     """Another agent has joined as the same operator; this one has nothing to say any more."""
 
@@ -90,6 +100,10 @@ class OutputError(HeadgateError):
 
 class JournalError(HeadgateError):
     """The journal cannot be read or written."""
+
+
+class DeposedError(JournalError):
+    """Another service leads now; what this one wanted to write was refused."""
 
 
 class UnwritableJournalError(JournalError, OutputError):

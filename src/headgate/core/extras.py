@@ -17,6 +17,7 @@ EXTRA_OF = {
     "pandas": "spark",
     "plotly": "reports",
     "prometheus_client": "metrics",
+    "psycopg": "postgres",
     "psutil": "spark",
     "py4j": "spark",
     "pyarrow": "spark",

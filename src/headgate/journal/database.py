@@ -1,4 +1,4 @@
-"""The file behind the SQLite journal: its tables, its format, and opening it for writing or only for reading.
+"""The file behind the SQLite journal: its format, and opening it for writing or only for reading.
 
 Write-ahead logging lets readers read while somebody writes. Several may write: each waits for the other's transaction,
 which is short. Each commit survives a killed process; only a crash of the whole machine may cost the last commits, and
@@ -14,31 +14,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import (
-    REAL,
-    Column,
-    Connection,
-    Engine,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    create_engine,
-    event,
-    exc,
-)
+from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from headgate.core.errors import InputError, JournalError, UnwritableJournalError
+from headgate.journal.tables import FORMAT, metadata
 
 APPLICATION_ID = int.from_bytes(b"hgjl")
 """Marks a SQLite file as a journal of Headgate."""
-
-FORMAT = 2
-"""The version of the tables and of what is in them; to be raised when an older Headgate could not read them."""
 
 BUSY_TIMEOUT_S = 5.0
 """How long to wait for another process that is writing."""
@@ -51,51 +35,6 @@ LOG_LIMIT_BYTES = 6_000_000
 
 WRITING = ("opened for writing", "written")
 """What cannot be done to a file that may not be written."""
-
-metadata = MetaData()
-
-runs = Table(
-    "runs",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    Column("job", Text, nullable=False),
-    Column("written_s", REAL, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Index("runs_by_job", "job"),
-    sqlite_autoincrement=True,  # The number of a run that is gone is not given again.
-)
-
-
-def _entries(name: str) -> Table:
-    """A kind of entries. ``series`` and ``detail`` say which of them may be thinned together (``thinning.py``)."""
-    return Table(
-        name,
-        metadata,
-        Column("id", Integer, primary_key=True),
-        Column("run", Integer, nullable=False),
-        Column("at_s", REAL, nullable=False),
-        Column("written_s", REAL, nullable=False),
-        Column("series", Text, nullable=False),
-        Column("detail", Integer, nullable=False),
-        Column("body", LargeBinary, nullable=False),
-        Index(f"{name}_by_run", "run", "at_s"),
-        Index(f"{name}_by_detail", "detail"),
-    )
-
-
-observations = _entries("observations")
-decisions = _entries("decisions")
-receipts = _entries("receipts")
-events = _entries("events")
-ENTRIES = (observations, decisions, receipts, events)
-
-states = Table(
-    "states",
-    metadata,
-    Column("key", Text, primary_key=True),
-    Column("written_s", REAL, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-)
 
 
 def open_writer(path: Path) -> Engine:

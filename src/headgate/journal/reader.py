@@ -1,16 +1,17 @@
-"""The reading half of the SQLite journal; it never changes the file and never waits for whoever writes it."""
+"""The reading half of a journal in a database; it changes nothing and never waits for whoever writes."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from sqlalchemy import Engine, Row, Select, Table, func, select
 
 from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
-from headgate.journal import codec, database
+from headgate.journal import codec, tables
 from headgate.journal.packing import unpacked
 from headgate.journal.retention import Detail, Thinned
 from headgate.journal.sizes import last_sizes
@@ -18,17 +19,22 @@ from headgate.journal.sizes import last_sizes
 T = TypeVar("T")
 
 
-class JournalReader:
-    """A journal's file, to be read only, also while others write it; safe to use from any thread."""
+class JournalReader(ABC):
+    """A journal in a database, to be read only, also while others write it; safe to use from any thread."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
-        self._reading = database.open_reader(self.path)
+    def __init__(self, engine: Engine, place: str) -> None:
+        self.place = place
+        """Where it is, as it may be told: a file, or a URL without its password."""
+        self._reading = engine
         self._closed = False
+
+    @abstractmethod
+    def _translated(self, done: str) -> AbstractContextManager[None]:
+        """Turns what the database raises into a ``JournalError`` of one sentence."""
 
     def jobs(self) -> list[str]:
         """The names of the jobs that have a run here, the one that began a run last at the end."""
-        runs = database.runs
+        runs = tables.runs
         query = select(runs.c.job).group_by(runs.c.job).order_by(func.max(runs.c.number))
         return [row.job for row in self._rows(query)]
 
@@ -44,29 +50,29 @@ class JournalReader:
         """The planned size that each operator of a job's newest run had last, as far as it is known."""
 
         def newest_first(run: int) -> Generator[Observation]:
-            for row in self._rows(_newest_entries(database.observations, run)):
+            for row in self._rows(_newest_entries(tables.observations, run)):
                 yield self._decoded(codec.observation_from_dict, row.body)
 
         return last_sizes(self, job, newest_first)
 
     def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
-        return self._entries(database.observations, codec.observation_from_dict, run, since_s)
+        return self._entries(tables.observations, codec.observation_from_dict, run, since_s)
 
     def decisions(
         self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
     ) -> list[Decision]:
-        return self._entries(database.decisions, codec.decision_from_dict, run, since_s, last)
+        return self._entries(tables.decisions, codec.decision_from_dict, run, since_s, last)
 
     def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]:
-        return self._entries(database.receipts, codec.receipt_from_dict, run, since_s)
+        return self._entries(tables.receipts, codec.receipt_from_dict, run, since_s)
 
     def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]:
-        return self._entries(database.events, codec.event_from_dict, run, since_s)
+        return self._entries(tables.events, codec.event_from_dict, run, since_s)
 
     def thinned(self, *, run: int | None = None) -> Thinned:
         """Where entries of a run are no longer all there, because they are old."""
         until_s: dict[int, Instant] = {}
-        for table in database.ENTRIES:
+        for table in tables.ENTRIES:
             thin = table.c.detail.in_((Detail.MINUTE, Detail.HOUR))
             query = select(table.c.detail, func.max(table.c.at_s).label("until_s")).group_by(table.c.detail)
             for row in self._rows(query.where(table.c.run == _number(run), thin)):
@@ -74,27 +80,27 @@ class JournalReader:
         return Thinned(until_s.get(Detail.MINUTE), until_s.get(Detail.HOUR))
 
     def load_state(self, key: str) -> Mapping[str, JSON] | None:
-        query = select(database.states.c.body).where(database.states.c.key == key)
+        query = select(tables.states.c.body).where(tables.states.c.key == key)
         return next((self._decoded(dict, row.body) for row in self._rows(query)), None)
 
     def state_keys(self) -> list[str]:
         """The keys that there is state under, the one saved last at the end."""
-        states = database.states
+        states = tables.states
         return [row.key for row in self._rows(select(states.c.key).order_by(states.c.written_s, states.c.key))]
 
     def close(self) -> None:
-        """Let go of the file; calling it twice is fine."""
+        """Let go of the database; calling it twice is fine."""
         self._closed = True
         self._reading.dispose()
 
     def _open(self) -> Engine:
         if self._closed:
-            raise JournalError(f"journal {self.path} is closed.")
+            raise JournalError(f"journal {self.place} is closed.")
         return self._reading
 
     def _rows(self, query: Select[Any]) -> Iterator[Row[Any]]:
         """What is found, read as it is taken."""
-        with database.translated(self.path, "read"), self._open().connect() as connection:
+        with self._translated("read"), self._open().connect() as connection:
             yield from connection.execute(query)
 
     def _entries(
@@ -119,11 +125,11 @@ class JournalReader:
             return decode(codec.from_json(unpacked(body)))
         except (JournalError, KeyError, TypeError, ValueError, AttributeError) as error:
             cause = str(error).rstrip(".")
-            raise JournalError(f"journal {self.path} has a damaged entry of {len(body)} bytes: {cause}.") from error
+            raise JournalError(f"journal {self.place} has a damaged entry of {len(body)} bytes: {cause}.") from error
 
 
 def _newest_runs(job: str | None) -> Select[Any]:
-    runs = database.runs
+    runs = tables.runs
     query = select(runs.c.number, runs.c.body).order_by(runs.c.number.desc())
     return query if job is None else query.where(runs.c.job == job)
 
@@ -136,4 +142,4 @@ def _newest_entries(table: Table, run: int | None) -> Select[Any]:
 
 def _number(run: int | None) -> Any:
     """The number of a run; that of the newest where none is given."""
-    return select(func.max(database.runs.c.number)).scalar_subquery() if run is None else run
+    return select(func.max(tables.runs.c.number)).scalar_subquery() if run is None else run

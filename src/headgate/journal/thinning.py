@@ -1,4 +1,4 @@
-"""Keeps a journal's file small, a little at each append: one entry a minute or an hour of what is old, and no more in
+"""Keeps a journal small, a little at each append: one entry a minute or an hour of what is old, and no more in
 all than there is room for.
 
 Entries that say something new are ``Detail.LASTING`` from the start and stay as they are. The others begin as
@@ -10,7 +10,7 @@ who did the one before it, or how long ago.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -33,15 +33,13 @@ from sqlalchemy.orm import aliased
 from sqlalchemy.sql.dml import ReturningDelete
 
 from headgate.core.types import Instant
-from headgate.journal import database
+from headgate.journal import tables
 from headgate.journal.retention import HOUR_S, MINUTE_S, Detail, Retention
 
 AT_MOST = 250
 """Entries removed in one step, which bounds what an append costs."""
 LOOK_EVERY = 25
 """Appends between two looks at the size of the file."""
-SPARE_BYTES = 2_000_000
-"""Room for what comes between two looks."""
 FEWEST = 1000
 """Entries that stay whatever the size of the file: it may be learned state that takes the room."""
 
@@ -63,10 +61,13 @@ class _Chore:
 
 
 class Thinning:
-    """The upkeep of one file by one of its writers."""
+    """The upkeep of one file or database by one of its writers.
 
-    def __init__(self, retention: Retention) -> None:
-        self._limit_bytes = 1e6 * retention.max_file_mb - database.LOG_LIMIT_BYTES - SPARE_BYTES
+    ``is_full`` says whether there is too much in all; without it there can't be.
+    """
+
+    def __init__(self, retention: Retention, is_full: Callable[[Connection], bool] | None = None) -> None:
+        self._is_full = is_full
         self._appended = 0
         steps: list[tuple[Detail, Detail | None, float]] = [
             (Detail.FULL, Detail.MINUTE, retention.full_detail_s),
@@ -74,12 +75,16 @@ class Thinning:
         ]
         if retention.hours_s is not None:
             steps.append((Detail.HOUR, None, retention.hours_s))
-        self._chores = [_Chore(table, *step) for step in steps for table in database.ENTRIES]
+        self._chores = [_Chore(table, *step) for step in steps for table in tables.ENTRIES]
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether there may be something to do by now."""
+        return min(one.due_s for one in self._chores) <= now_s
 
     def step(self, connection: Connection, now_s: float) -> None:
         """Do at most one thing that is due; to be called in the transaction of every append."""
         self._appended += 1
-        if self._appended % LOOK_EVERY == 0 and database.used_bytes(connection) > self._limit_bytes:
+        if self._is_full is not None and self._appended % LOOK_EVERY == 0 and self._is_full(connection):
             _make_room(connection)
         chore = min(self._chores, key=lambda one: one.due_s)
         if chore.due_s <= now_s:
@@ -108,7 +113,7 @@ def _make_room(connection: Connection) -> None:
     """Give up more entries than come until the next look, of the detail that there is too much of."""
     counts = {
         (table, Detail(detail)): count
-        for table in database.ENTRIES
+        for table in tables.ENTRIES
         for detail, count in connection.execute(select(table.c.detail, func.count()).group_by(table.c.detail))
     }
     total = sum(counts.values())
@@ -119,7 +124,7 @@ def _make_room(connection: Connection) -> None:
         too_many = {Detail.MINUTE}
     else:
         too_many = {Detail.HOUR, Detail.LASTING}
-    table = max(database.ENTRIES, key=lambda one: sum(counts.get((one, detail), 0) for detail in too_many))
+    table = max(tables.ENTRIES, key=lambda one: sum(counts.get((one, detail), 0) for detail in too_many))
     left = total
     while left > max(FEWEST, total - 2 * LOOK_EVERY):
         removed = _give_up(connection, table, min(too_many))
@@ -164,9 +169,9 @@ def _remove(connection: Connection, table: Table, before_s: float = math.inf) ->
 
 def _remove_empty(connection: Connection, numbers: Iterable[int]) -> None:
     """Remove those of some runs that have no entries left; the newest run of each job stays."""
-    runs = database.runs
+    runs = tables.runs
     later = aliased(runs)
-    is_empty = and_(*(~exists().where(table.c.run == runs.c.number) for table in database.ENTRIES))
+    is_empty = and_(*(~exists().where(table.c.run == runs.c.number) for table in tables.ENTRIES))
     is_followed = exists().where(later.c.job == runs.c.job, later.c.number > runs.c.number)
     connection.execute(delete(runs).where(runs.c.number.in_(sorted(numbers)), is_empty, is_followed))
 

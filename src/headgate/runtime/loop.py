@@ -74,6 +74,7 @@ class ControlLoop:
         objective: Objective | None = None,
         mode: Mode = Mode.ACT,
         shadows: Sequence[Shadow] = (),
+        requires_journal: bool = False,
     ) -> None:
         self.engine = engine
         self.policy = policy
@@ -96,6 +97,8 @@ class ControlLoop:
         self._subscribe(policy)
         self._next: tuple[AnyPolicy, Guards, str] | None = None
         self._journal = journal
+        self._requires_journal = requires_journal
+        """Whether a decision that cannot be journalled is not carried out."""
         self._saved_s = clock.now()
         self._resuming: tuple[Guard, ...] = ()
         self._journal_failed = False
@@ -220,11 +223,13 @@ class ControlLoop:
         return decision if lifted.targets == decision.targets else lifted
 
     def _carry_out(self, now: Instant, decision: Decision) -> None:
+        # It is written down first: whoever goes on after a crash knows of every change that may have been made.
+        is_journalled = self._write(lambda journal: journal.decided(decision))
+        if self._requires_journal and not is_journalled:
+            return
         receipt = None if self.mode is Mode.RECOMMEND else self._apply(now, decision)
-        if self._journal is not None:
-            self._write(lambda journal: journal.decided(decision))
-            if receipt is not None and receipt.outcome is not Outcome.UNCHANGED:
-                self._write(lambda journal: journal.received(receipt))
+        if receipt is not None and receipt.outcome is not Outcome.UNCHANGED:
+            self._write(lambda journal: journal.received(receipt))
         # After the acting policy has been obeyed, and before what it decided is part of what can be looked back on.
         if self.shadows or self.shadow_watchers:
             self._let_shadows_decide(now, decision)
@@ -262,9 +267,10 @@ class ControlLoop:
             self._write(lambda journal: journal.save_state(startup_key(self.job), saved))
         self._write(lambda journal: journal.save_state(budget_key(self.job), self.history.saved_budgets()))
 
-    def _write(self, write: Callable[[Journal], None]) -> None:
+    def _write(self, write: Callable[[Journal], None]) -> bool:
+        """Whether it could be written."""
         if self._journal is None:
-            return
+            return False
         try:
             write(self._journal)
         except Exception as error:  # noqa: BLE001 - a journal is a plug-in too
@@ -273,8 +279,9 @@ class ControlLoop:
                 logger.error("the journal cannot be written, going on without it: %s", error)
             self._journal_failed = True
             self.journal_fault = self.journal_fault or str(error)
-        else:
-            self._journal_failed = False
+            return False
+        self._journal_failed = False
+        return True
 
 
 def _journal_decision(decision: Decision, journal: Journal) -> None:

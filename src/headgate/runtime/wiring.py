@@ -37,6 +37,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     resumes: bool = True,
     mode: Mode = Mode.ACT,
     shadows: Sequence[AnyPolicy] = (),
+    requires_journal: bool = False,
 ) -> ControlLoop:
     """A loop over an engine, with a new run of the job in its journal.
 
@@ -46,6 +47,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
       what was seen and decided, and after any break the job gets back the size it had.
     - ``mode``: whether to act on what is decided
     - ``shadows``: policies that decide beside it and never act
+    - ``requires_journal``: carry out nothing that could not be journalled, as where others may take the loop over
     """
     refuse_alike(policy.name, [shadow.name for shadow in shadows])
     loop = ControlLoop(
@@ -60,6 +62,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         objective=policy.objective,
         mode=mode,
         shadows=[Shadow(shadow, guards_around(shadow, guards, constraints)) for shadow in shadows],
+        requires_journal=requires_journal,
     )
     if journal is None:
         return loop

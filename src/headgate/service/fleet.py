@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from headgate.core.errors import UnknownNameError
+from headgate.core.errors import NotLeadingError, UnknownNameError
 from headgate.service.jobs import Job
 
 
 class Fleet:
-    """Safe to use from any thread."""
+    """Safe to use from any thread. Of a job that is not there ``is_coming`` says whether it will be."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_coming: Callable[[str], bool] = lambda name: False) -> None:
+        self._is_coming = is_coming
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
 
@@ -33,8 +34,10 @@ class Fleet:
             return removed
 
     def job(self, name: str) -> Job:
-        """A job by its name; one that is not there is an ``UnknownNameError``."""
+        """A job by its name; without it an ``UnknownNameError``, or a ``NotLeadingError`` if it will be there."""
         found = self._jobs.get(name)
+        if found is None and self._is_coming(name):
+            raise NotLeadingError(f"job {name!r} is being taken over from another service; ask again in a moment.")
         if found is None:
             raise UnknownNameError("job", name, self._jobs)
         return found

@@ -33,15 +33,17 @@ def _nobody(entry: Decision | Event) -> None:
     return None
 
 
-def mailbox_of(spec: JobSpec, clock: Clock) -> AgentsEngine:
-    """Where the agents of a job report, and are told their sizes."""
+def mailbox_of(spec: JobSpec, clock: Clock, sizes: Mapping[str, int] | None = None, term: int = 0) -> AgentsEngine:
+    """Where the agents of a job report, and are told their sizes; ``sizes`` are what it had last."""
     every_s = spec.reported_every_s
+    starts = {one.name: max(1, one.min_instances) if one.starts is None else one.starts for one in spec.operators}
     return AgentsEngine(
         spec.topology,
-        starts={one.name: max(1, one.min_instances) if one.starts is None else one.starts for one in spec.operators},
+        starts={**starts, **(sizes or {})},
         now=clock.now,
         report_every_s=every_s,
         lost_after_s=max(LOST_AFTER_S, MISSED_REPORTS * every_s),
+        term=term,
     )
 
 
@@ -54,6 +56,8 @@ class Job:
     - ``guards``: have the last word on every decision, such as those of a group's quotas
     - ``wired``: is given its loop, and each one that takes its place
     - ``hear``: is told of decisions and events
+    - ``term``: in which the service leads that looks after it, where several share its journal: nothing is carried out
+      then that could not be journalled
     - ``changes``: what was asked for while it ran before
     """
 
@@ -69,6 +73,7 @@ class Job:
         guards: Sequence[Guard] = (),
         wired: Callable[[ControlLoop], None] = lambda loop: None,
         hear: Heard = _nobody,
+        term: int | None = None,
         changes: Sequence[Change] = (),
     ) -> None:
         self.asked = spec
@@ -80,7 +85,8 @@ class Job:
         self.steering.take(changes)
         self.clock = clock
         self.journal = HeardJournal(journal, hear)
-        self.engine = engine or mailbox_of(self.spec, clock)
+        self.engine = engine or mailbox_of(self.spec, clock, journal.last_sizes(spec.name), term or 0)
+        self._is_shared = term is not None
         self._seen_engine = over(self.engine)
         self._further = further
         self._guards = tuple(guards)
@@ -117,6 +123,7 @@ class Job:
             journal=self.journal,
             mode=spec.mode,
             shadows=spec.make_shadows(),
+            requires_journal=self._is_shared,
         )
         loop.guards = Guards((*loop.guards, self.steering))
         loop.shared_guards += self._guards
@@ -221,6 +228,14 @@ class Job:
     def require_operator(self, name: str) -> None:
         if name not in self.operators:
             raise UnknownNameError("operator", name, self.operators)
+
+    def abandon(self) -> None:
+        """Let go of it without a word, as somebody who may not write any more. Twice is fine."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self.engine.close()
+                self.journal.close()
 
     def close(self, why: str = "the service ends") -> None:
         """Save what was learned and let go of the agents, whose jobs keep their sizes. Twice is fine."""

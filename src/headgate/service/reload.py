@@ -32,6 +32,9 @@ class ConfigWatch:
         return [signature(path) for path in (config.file, *config.further_files) if path is not None]
 
     def __call__(self) -> None:
+        # While jobs are taken over, or the store is away, it waits: the file will still be there.
+        if self._service.is_between:
+            return
         path, found = self._service.config.file, self._found()
         if path is None or found == self._seen:
             return
@@ -64,6 +67,8 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
         logger.warning("store, listen and tls are taken up when the service is started again")
     service.config = replace(wanted, **kept)  # type: ignore[arg-type]  # these are the fields' own values
     service.arbiter.change(limits_of(wanted))
+    if not service.leads:
+        return  # The jobs are taken on as the file says when it comes to lead.
     for name in gone:
         service.let_go(name, "its file names it no longer")
     for name in different:

@@ -9,7 +9,7 @@ from headgate.service.api import make_api
 from headgate.service.config import ServiceConfig
 from headgate.service.reload import ConfigWatch
 from headgate.service.server import Server
-from headgate.service.service import Service
+from headgate.service.sharing import service_of
 from headgate.service.store import open_store
 
 
@@ -17,7 +17,7 @@ from headgate.service.store import open_store
 def serving(config: ServiceConfig) -> Iterator[str]:
     """Runs a service inside the block; gives where it answers."""
     store = open_store(config.store, retention=config.retention)
-    service = Service(config, store)
+    service = service_of(config, store)
     service.scheduler.chores.append(ConfigWatch(service))
     # The server ends last: it waits for those who listen to events, whom the service lets go of.
     with Server(make_api(service), config.port, config.host, config.tls) as server, service, service.figures.sent():

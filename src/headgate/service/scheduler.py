@@ -1,13 +1,16 @@
 """Steps all jobs, each at its time, on one thread: a thousand jobs need no thousand threads.
 
-A step that took too long is not made up for: the next one of the job comes at its regular time. New jobs are spread
-over their interval, so that not all of them decide at once.
+A step that took too long is not made up for: the next one of the job comes at its regular time. Those times are told
+by the clock and the job's name alone, spread over its interval: not all jobs decide at once, and a service that takes a
+job over from another goes on in its rhythm, with no step made twice.
 """
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import logging
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +24,7 @@ logger = logging.getLogger("headgate")
 LONGEST_WAIT_S = 1.0
 """So often it looks whether it may decide."""
 Ticked = Callable[[Job, Instant, Instant, Instant], None]
-_GOLDEN = 0.6180339887498949
-"""Multiples of it fill an interval evenly, however many there are."""
+"""Is told of a job when its step was due, when it began and when it ended."""
 
 
 @dataclass(slots=True)
@@ -31,8 +33,24 @@ class _Due:
     at_s: Instant
 
 
+def next_step_s(job: str, interval_s: float, now: Instant) -> Instant:
+    """When a job is to be stepped next, after now.
+
+    >>> next_step_s("clicks", 10.0, 1000.0) - next_step_s("clicks", 10.0, 990.0)
+    10.0
+    """
+    phase_s = phase_of(job, interval_s)
+    return phase_s + interval_s * (math.floor((now - phase_s) / interval_s) + 1)
+
+
+def phase_of(job: str, interval_s: float) -> float:
+    """How far into an interval a job is stepped: anywhere in it, and always the same."""
+    drawn = hashlib.blake2s(job.encode(), digest_size=4).digest()
+    return interval_s * int.from_bytes(drawn) / 2**32
+
+
 class Scheduler:
-    """``may_decide`` is asked before each round: a service that is not the leader keeps still."""
+    """``may_decide`` is asked before each step: a service that is not the leader keeps still."""
 
     def __init__(self, clock: Clock, may_decide: Callable[[], bool] = lambda: True) -> None:
         self._clock = clock
@@ -40,7 +58,6 @@ class Scheduler:
         self._lock = threading.Lock()
         self._due: dict[str, _Due] = {}
         self._heap: list[tuple[Instant, int, str]] = []
-        self._added = 0
         self._count = 0
         """Tells those apart that are due at the same moment."""
         self._stop = threading.Event()
@@ -56,9 +73,7 @@ class Scheduler:
     def add(self, job: Job) -> None:
         """Step a job from now on; one of the same name is stepped no more."""
         with self._lock:
-            first_s = self._clock.now() + job.spec.interval_s * (self._added * _GOLDEN % 1.0)
-            self._added += 1
-            self._put(job, first_s)
+            self._put(job, next_step_s(job.name, job.spec.interval_s, self._clock.now()))
 
     def remove(self, name: str) -> None:
         with self._lock:
@@ -74,10 +89,8 @@ class Scheduler:
         self.rounds += 1
         for chore in self.chores:
             self._try(chore, "what is to be done between decisions")
-        if not self._may_decide():
-            return 0
         stepped = 0
-        while (job := self._next_due()) is not None:
+        while self._may_decide() and (job := self._next_due()) is not None:
             began_s = self._clock.now()
             self._try(job.tick, f"job {job.name}")
             for told in self.ticked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from headgate.core.errors import InputError, JournalError
@@ -16,10 +16,12 @@ from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
 from headgate.service.fleet import Fleet
 from headgate.service.hub import Hub
 from headgate.service.jobs import Job
+from headgate.service.lease import fence
 from headgate.service.metrics import ServiceFigures
 from headgate.service.operations import Operations
 from headgate.service.quotas import JobQuota, SharedArbiter, limits_of
-from headgate.service.scheduler import Scheduler
+from headgate.service.scheduler import Scheduler, next_step_s
+from headgate.service.standby import Standby
 from headgate.service.store import Store
 from headgate.service.store.changes import Change
 
@@ -38,22 +40,65 @@ class Service:
     'no-data'
     """
 
-    def __init__(self, config: ServiceConfig, store: Store, clock: Clock | None = None) -> None:
+    def __init__(self, config: ServiceConfig, store: Store, clock: Clock | None = None, *, leads: bool = True) -> None:
         self.config = config
         self.config_problem = ""
         """What is wrong with the newest form of its file, where the one before is still in force."""
         self.store = store
         self.clock = clock or SystemClock()
         self.hub = Hub()
-        self.fleet = Fleet()
-        self.scheduler = Scheduler(self.clock)
+        self.fleet = Fleet(lambda name: self.is_between and any(job.name == name for job in self.config.jobs))
+        self.standby: Standby | None = None
+        """Says who leads, where several services share a store."""
+        self.scheduler = Scheduler(self.clock, lambda: self.leads)
         self.arbiter = SharedArbiter(limits_of(config))
         self.figures = ServiceFigures(self)
         self.scheduler.ticked.append(self.figures.ticked)
         self.operations = Operations(self)
         self.started_s = self.clock.now()
-        for spec in config.jobs:
-            self.take_on(self.made(spec))
+        self._term: int | None = None
+        if leads:
+            for spec in config.jobs:
+                self.take_on(self.made(spec))
+
+    @property
+    def leads(self) -> bool:
+        """Whether it may decide, and answer agents."""
+        return self.standby is None or self.standby.leads
+
+    @property
+    def is_between(self) -> bool:
+        """Whether it has the lease and can't act for all jobs: some are being taken on, or it could not be renewed."""
+        return self.standby is not None and self.standby.token is not None and not self.standby.is_complete
+
+    @property
+    def leader_url(self) -> str:
+        """Where the service is that leads in place of this one; empty where it leads, or nobody knows."""
+        return "" if self.standby is None else self.standby.leader_url
+
+    def lead(self, token: int, goes_on: Callable[[], bool]) -> None:
+        """Take on all jobs from what the journal knows, in a term that everything is written under."""
+        self.store.fence = fence(token)
+        self._term = token
+        now = self.clock.now()
+        # One after the other, and each is decided on as soon as it is there: those come first whose time does.
+        for spec in sorted(self.config.jobs, key=lambda one: next_step_s(one.name, one.interval_s, now)):
+            if not goes_on():
+                return
+            job = self.made(spec)
+            self.take_on(job)
+            job.loop.note("leader-changed", f"another service looks after {spec.name}, in term {token}")
+
+    def step_down(self) -> None:
+        """Let go of all jobs and write nothing more: another leads."""
+        for job in self.fleet:
+            self.scheduler.remove(job.name)
+            self.fleet.remove(job.name)
+            self.arbiter.forget(job.name)
+            self.figures.forget(job.name)
+            job.abandon()
+        # The fence stays: what is still under way from when it led is refused.
+        self._term = None
 
     @property
     def access(self) -> AccessRules:
@@ -66,7 +111,7 @@ class Service:
             self.tell(spec.name, entry)
 
         changes = self._usable(spec, self.store.changes.of(spec.name))
-        quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec)
+        quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec, lambda: not self.is_between)
         figures = self.figures.of_job(spec.name)
 
         def wired(loop: ControlLoop) -> None:
@@ -74,7 +119,7 @@ class Service:
             figures.attach(loop)
 
         journal = self.store.journal_of(spec.name)
-        return Job(spec, journal, self.clock, guards=(quota,), wired=wired, hear=hear, changes=changes)
+        return Job(spec, journal, self.clock, guards=(quota,), wired=wired, hear=hear, changes=changes, term=self._term)
 
     @staticmethod
     def _usable(spec: JobSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -120,7 +165,9 @@ class Service:
         return ""
 
     def run(self) -> None:
-        """Step all jobs, each at its time, on a thread."""
+        """Step all jobs, each at its time, on a thread; where several share a store, while this one leads."""
+        if self.standby is not None:
+            self.standby.start()
         self.scheduler.start()
 
     def close(self) -> None:
@@ -129,6 +176,8 @@ class Service:
         self.hub.close()
         for job in self.fleet:
             job.close()
+        if self.standby is not None:
+            self.standby.stop()
         self.store.close()
 
     def __enter__(self) -> Service:

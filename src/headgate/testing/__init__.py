@@ -1,5 +1,6 @@
 """For tests, ours and yours: a clock that waits for nobody, and contracts as checks that can be run."""
 
+from headgate.testing.adaptors import ADAPTOR_CHECKS, check_adaptor
 from headgate.testing.clock import FakeClock
 from headgate.testing.contract import ContractViolation
 from headgate.testing.engines import ENGINE_CHECKS, check_engine
@@ -10,6 +11,7 @@ from headgate.testing.journals import JOURNAL_CHECKS, check_journal
 from headgate.testing.policies import POLICY_CHECKS, check_policy, named_policy
 
 __all__ = [
+    "ADAPTOR_CHECKS",
     "ENGINE_CHECKS",
     "FORECASTER_CHECKS",
     "JOURNAL_CHECKS",
@@ -18,6 +20,7 @@ __all__ = [
     "WRITER_CHECKS",
     "ContractViolation",
     "FakeClock",
+    "check_adaptor",
     "check_engine",
     "check_forecaster",
     "check_journal",

@@ -29,6 +29,7 @@ class AgentsEngine:
     - ``starts``: the size that each operator is started with, as long as its agent has not told
     - ``report_every_s``: how often agents are asked to report
     - ``further_metrics``: what can be subscribed to, before agents have said what they could tell
+    - ``term``: told to agents, who do not listen to whoever has a lower one
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class AgentsEngine:
         report_every_s: float = 1.0,
         lost_after_s: float = LOST_AFTER_S,
         further_metrics: Collection[str] = PER_INSTANCE_METRICS,
+        term: int = 0,
     ) -> None:
         self._topology = topology
         self._now = now
         self._report_every_s = report_every_s
         self._lost_after_s = lost_after_s
         self._further_metrics = frozenset(further_metrics)
+        self._term = term
         self._members = {name: Member(name, (starts or {}).get(name, 1)) for name in topology.operators}
         self._subscriptions: tuple[str, ...] = ()
         self._events: list[Event] = []
@@ -139,8 +142,11 @@ class AgentsEngine:
             if report.agent in member.former:
                 raise SupersededError(f"another agent has joined as {operator!r} since; this one is no longer asked.")
             self._notice_join(operator, member, report, now)
+            self._notice_own(operator, member, report, now)
             member.take(report, now)
-            return Reply(member.wanted, self._subscriptions, self._report_every_s)
+            if report.leaving:
+                self._notice_leave(operator, member, now)
+            return Reply(member.wanted, self._subscriptions, self._report_every_s, self._term)
 
     # ---------------------------------------------------------------------------------------------------- inside
 
@@ -175,8 +181,22 @@ class AgentsEngine:
             self._note(now, "agent-joined", f"{operator} joined at size {size}")
         elif report.agent != member.agent:
             self._note(now, "agent-joined", f"{operator} was started again and joined at size {size}")
+        elif member.heard_s is None:
+            self._note(now, "agent-joined", f"{operator} joined again at size {size}")
         elif operator in self._lost:
             self._note(now, "agent-back", f"{operator} is heard of again, at size {size}")
+        self._lost.discard(operator)
+
+    def _notice_own(self, operator: str, member: Member, report: Report, now: Instant) -> None:
+        if report.own is None:
+            return
+        # What was decided before it was cut off is out of date: the plan is what it has, until somebody decides again.
+        member.wanted = None
+        self._note(now, "agent-decided", f"{operator} chose size {report.own} itself while nobody answered it")
+
+    def _notice_leave(self, operator: str, member: Member, now: Instant) -> None:
+        self._note(now, "agent-left", f"{operator} left at size {member.planned}, which it keeps")
+        member.heard_s = None
         self._lost.discard(operator)
 
     def _notice_lost(self, now: Instant) -> None:

@@ -21,6 +21,10 @@ from headgate.core.types import JSON, Answer, Event, Instances, Instant, Sample,
 from headgate.journal.codec import event_to_dict, from_json, sample_to_dict, to_json
 
 VERSION = 1
+NOT_LEADING = 421
+"""The status with which a service answers that shares its jobs with another one, which leads."""
+LEADER_HEADER = "Headgate-Leader"
+"""The header in which it says where that one is, if it knows."""
 LONGEST_TEXT = 1_000_000
 """Characters of a message; a report has some hundred."""
 _MOMENTS = ("at_s", "batch_ended_s", "started_s", "ended_s", "oldest_s", "requested_s")
@@ -52,6 +56,10 @@ class Report:
     """The size that it was told last."""
     answer: Answer | None = None
     """What became of that."""
+    own: int | None = None
+    """The size that it chose itself since nobody answered; ``None`` where it did not."""
+    leaving: bool = False
+    """It is the last report of this agent, which was told to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,8 @@ class Reply:
     subscriptions: tuple[str, ...] = ()
     """The metrics to report beyond the basic ones, and no others."""
     report_every_s: float = 1.0
+    term: int = 0
+    """Rises with every change of who leads; what comes from an earlier term is to be ignored."""
 
 
 def report_to_text(report: Report, now: Instant) -> str:
@@ -83,18 +93,22 @@ def report_to_text(report: Report, now: Instant) -> str:
         body["sample"] = _aged(sample_to_dict(report.sample), now)
     if report.answer is not None:
         body["answer"] = {**asdict(report.answer), "outcome": str(report.answer.outcome)}
+    if report.own is not None:
+        body["own"] = report.own
+    if report.leaving:
+        body["leaving"] = True
     return to_json(body)
 
 
 def report_from_text(text: str, now: Instant) -> Report:
     """A report that came at a time on the receiver's clock; ``InputError`` where it is not one."""
-    body = _body(text, "a report")
+    body = message_body(text, "a report")
     if isinstance(body.get("sample"), Mapping):
-        body["sample"] = _timed(body["sample"], now)
+        body["sample"] = timed(body["sample"], now)
     for told in ("startups", "events"):
         if isinstance(body.get(told), list):
-            body[told] = [_timed(one, now) for one in body[told]]
-    return _checked(_REPORT, body, "a report")
+            body[told] = [timed(one, now) for one in body[told]]
+    return checked(_REPORT, body, "a report")
 
 
 def reply_to_text(reply: Reply) -> str:
@@ -103,14 +117,15 @@ def reply_to_text(reply: Reply) -> str:
 
 def reply_from_text(text: str) -> Reply:
     """A reply; ``InputError`` where it is not one."""
-    return _checked(_REPLY, _body(text, "a reply"), "a reply")
+    return checked(_REPLY, message_body(text, "a reply"), "a reply")
 
 
 _REPORT = TypeAdapter(Report)
 _REPLY = TypeAdapter(Reply)
 
 
-def _body(text: str, what: str) -> dict[str, Any]:
+def message_body(text: str, what: str) -> dict[str, Any]:
+    """What a message holds, whose version is seen to."""
     if len(text) > LONGEST_TEXT:
         raise InputError(f"{what} has {len(text)} characters; at most {LONGEST_TEXT} are read.")
     try:
@@ -125,7 +140,8 @@ def _body(text: str, what: str) -> dict[str, Any]:
     return body
 
 
-def _checked(adapter: TypeAdapter[T], body: dict[str, Any], what: str) -> T:
+def checked(adapter: TypeAdapter[T], body: dict[str, Any], what: str) -> T:
+    """What it says, if it does."""
     try:
         return adapter.validate_python(body)
     except ValidationError as error:
@@ -148,7 +164,7 @@ def _aged(value: JSON, now: Instant) -> JSON:
     return value
 
 
-def _timed(value: JSON, now: Instant) -> JSON:
+def timed(value: JSON, now: Instant) -> JSON:
     """The same with moments in place of ages."""
     if isinstance(value, Mapping):
         return {
@@ -157,10 +173,10 @@ def _timed(value: JSON, now: Instant) -> JSON:
                 if key in _NAMED_BY_USERS
                 else now - one
                 if key in _BACK and isinstance(one, int | float)
-                else _timed(one, now)
+                else timed(one, now)
             )
             for key, one in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_timed(one, now) for one in value]
+        return [timed(one, now) for one in value]
     return value

@@ -8,8 +8,17 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from headgate.core.errors import EngineError, HeadgateError, InputError, JournalError, SupersededError, UnknownNameError
+from headgate.core.errors import (
+    EngineError,
+    HeadgateError,
+    InputError,
+    JournalError,
+    NotLeadingError,
+    SupersededError,
+    UnknownNameError,
+)
 from headgate.core.types import JSON
+from headgate.engines.agents.wire import NOT_LEADING
 from headgate.journal.codec import to_json
 
 NOT_FOUND = frozenset({"job", "operator", "period", "change"})
@@ -17,6 +26,7 @@ NOT_FOUND = frozenset({"job", "operator", "period", "change"})
 _STATUS: tuple[tuple[type[HeadgateError], int], ...] = (
     (InputError, 400),
     (SupersededError, 409),
+    (NotLeadingError, NOT_LEADING),
     (EngineError, 503),
     (JournalError, 503),
 )
@@ -28,6 +38,7 @@ _TOLD = {
     404: "There is nothing of that name.",
     409: "Another agent has taken the place of this one.",
     413: "What was sent is too long.",
+    421: "Another service leads, whose address the header Headgate-Leader tells, or this one is about to.",
     429: "Too many requests.",
     503: "It cannot be done just now.",
 }

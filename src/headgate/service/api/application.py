@@ -12,6 +12,7 @@ from headgate._version import __version__
 from headgate.runtime.clock import Clock
 from headgate.service.access.callers import Callers
 from headgate.service.access.gate import Gate
+from headgate.service.access.leader_only import LeaderOnly
 from headgate.service.api import (
     about,
     decisions,
@@ -28,6 +29,7 @@ from headgate.service.api import (
 from headgate.service.api.answers import document, tell_errors
 from headgate.service.config.model import ServiceConfig
 from headgate.service.service import Service
+from headgate.service.sharing import service_of
 from headgate.service.store import open_store
 
 ABOUT = """Looks after the sizes of streaming jobs: agents report here and are told what is wanted of them; people and
@@ -40,7 +42,7 @@ def make_service(config: ServiceConfig, *, clock: Clock | None = None) -> FastAP
 
     Nothing is stepped before ``service.run()``, and the service is to be closed.
     """
-    return make_api(Service(config, open_store(config.store, retention=config.retention), clock))
+    return make_api(service_of(config, open_store(config.store, retention=config.retention), clock))
 
 
 def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> FastAPI:
@@ -61,4 +63,7 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic) -> Fas
     document(api)
     gate: Any = Gate
     api.add_middleware(gate, callers=Callers(service.store.tokens, now), rules=lambda: service.access, now=now)
+    # Outermost: a service that stands by has nothing to keep from anybody, and need not look up who asks.
+    leader_only: Any = LeaderOnly
+    api.add_middleware(leader_only, service=service)
     return api

@@ -20,8 +20,8 @@ def router(service: Service) -> APIRouter:
 
     @made.get("/readyz", summary="Whether it can be asked", responses=_responses("It cannot be asked yet."))
     def readyz() -> Response:
-        """503 while it cannot answer agents: before it runs, and when its store is away."""
-        return _told(problem_of(service) or service.store_problem())
+        """503 while it cannot answer agents: before it runs, when its store is away, and while another leads."""
+        return _told(problem_of(service) or standing_by(service) or service.store_problem())
 
     return made
 
@@ -30,10 +30,17 @@ def problem_of(service: Service) -> str:
     """What is wrong with the loop; empty where nothing is."""
     if not service.scheduler.is_alive:
         return "nothing steps the jobs."
+    if service.standby is not None and not service.standby.is_alive:
+        return "nothing looks whether it leads."
     overdue_s = service.scheduler.overdue_s()
     if overdue_s > OVERDUE_S:
         return f"a job has waited {overdue_s:.0f} s for its decision."
     return ""
+
+
+def standing_by(service: Service) -> str:
+    """That another service leads; empty where this one does."""
+    return "" if service.leads else f"it stands by; {service.leader_url or 'another one'} leads."
 
 
 def _told(problem: str) -> Response:

@@ -151,6 +151,14 @@ class ServiceConfig:
         return next(job for job in self.jobs if job.name == name)
 
     @property
+    def url(self) -> str:
+        """Where it is to be reached; empty where it listens on all addresses, for then it can't know."""
+        if self.host in ("0.0.0.0", "::"):
+            return ""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.tls is None else 'https'}://{host}:{self.port}"
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
         return is_loopback(self.host)

@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, Column, Double, Index, Integer, MetaData, Tab
 
 SCHEMA_VERSION = 1
 """To be raised when an older Headgate could not use the tables."""
+VERSION_KEY = "schema"
 
 metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")

@@ -1,0 +1,79 @@
+"""headgate agent"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headgate.cli.common import say
+from headgate.cli.service_options import CertificateOption, TokenFileOption, read_token
+from headgate.core.errors import InputError
+
+
+def agent(  # noqa: PLR0913 - one option per thing that a user may say
+    adaptor: Annotated[str, typer.Argument(metavar="ADAPTOR", help="The adaptor's address.", show_default=False)],
+    *,
+    service: Annotated[
+        str,
+        typer.Option(metavar="URL", help="The service's address; of several that share a database, all, with commas."),
+    ],
+    job: Annotated[str, typer.Option(metavar="NAME", help="The job, as the service knows it.")],
+    operator: Annotated[str, typer.Option(metavar="NAME", help="The operator of it that the adaptor stands for.")],
+    token_file: TokenFileOption = None,
+    certificate: CertificateOption = None,
+    fallback: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="Decides when nobody has answered for a minute; else the size is kept.",
+            show_default=False,
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What the fallback decides by.", show_default=False)
+    ] = None,
+    instances: Annotated[
+        tuple[int, int] | None,
+        typer.Option(metavar="FEWEST MOST", help="What the fallback keeps within.", show_default=False),
+    ] = None,
+) -> None:
+    """Report for an engine that is not in Python, and bring it to the size that the service wants.
+
+    The engine offers a small HTTP contract, the adaptor: GET /observe and POST /apply. The agent runs beside it until
+    it is told to stop, or the job has ended.
+
+    [bold]Example[/bold]
+      [cyan]headgate agent http://127.0.0.1:9000 --service http://127.0.0.1:8420 --job clicks --operator count[/cyan]
+    """
+    from headgate.agent.agent import Agent
+    from headgate.agent.fallback import Fallback
+    from headgate.agent.http import HttpController
+    from headgate.agent.join import fallback_policy
+    from headgate.agent.running import RunningAgent
+    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.engines.adaptor import AdaptorEngine
+
+    policy = None if fallback is None else fallback_policy(fallback, objective, instances)
+    trusted = None if certificate is None else str(certificate)
+    controller = HttpController(service, _token(token_file), job, certificate=trusted)
+    engine = AdaptorEngine(adaptor)
+    engine.observe()  # What is wrong with the address is told now, and not again and again.
+    own = None if policy is None else Fallback(policy, engine)
+    with controller, stopped_by_signals() as stop:
+        running = RunningAgent(Agent(engine, operator, controller, own), engine).start()
+        say(f"{job}/{operator}: reporting for {adaptor}")
+        while running.is_alive and not stop.wait(0.5):
+            pass
+        running.stop()
+
+
+def _token(file: Path | None) -> str:
+    from headgate.client.client import TOKEN_VARIABLE
+
+    token = os.environ.get(TOKEN_VARIABLE, "").strip() if file is None else read_token(file)
+    if not token:
+        raise InputError(f"there is no token: give a file of it by --token-file, or set {TOKEN_VARIABLE}.")
+    return token

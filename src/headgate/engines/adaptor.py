@@ -1,0 +1,165 @@
+"""An engine in any language, behind a small HTTP server: the adaptor. Version 1 of what it offers:
+
+    GET  /observe            sizes and a reading, as JSON; ``?metrics=heap,files`` asks for further metrics by name
+    POST /apply              ``{"version": 1, "size": 3}``: have so many instances; the answer says what became of it
+
+What is observed: ``{"version": 1, "instances": {"planned": 2, "requested": 2, "ready": 2}, "sample": {…}}``, with
+those fields of a sample (``core/types.py``) that are known, and ages in place of moments (``started_age_s``).
+What is answered: ``{"version": 1, "outcome": "accepted", "requested": 3, "detail": ""}``. Status 410 says that the job
+has ended for good. ``headgate.testing.check_adaptor`` checks one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
+
+from headgate.core.errors import EngineError, EngineGoneError, InputError
+from headgate.core.extras import needing
+from headgate.core.topology import Topology
+from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
+from headgate.engines.agents.member import COUNTERS
+from headgate.engines.agents.wire import VERSION, checked, message_body, timed
+from headgate.journal.codec import to_json
+
+if TYPE_CHECKING:
+    import httpx
+
+ANSWER_WITHIN_S = 5.0
+GONE = 410
+OPERATOR = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What an adaptor tells when it is observed."""
+
+    instances: Instances
+    sample: Sample | None = None
+    further_metrics: tuple[str, ...] = ()
+    """What could be asked for."""
+
+
+class AdaptorEngine:
+    """The one operator that the adaptor at ``url`` stands for."""
+
+    def __init__(self, url: str, *, now: Callable[[], Instant] = time.time) -> None:
+        with needing("an adaptor"):
+            import httpx
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"adaptor {url!r} is not usable; an address such as http://127.0.0.1:9000 is needed.")
+        self._url = url.rstrip("/")
+        self._now = now
+        self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers={"Content-Type": "application/json"})
+        self._errors = httpx.HTTPError
+        self._counting = _Counting()
+        self._further: frozenset[str] = frozenset()
+        self._subscribed: tuple[str, ...] = ()
+        self._closed = False
+
+    def topology(self) -> Topology:
+        return Topology.single(OPERATOR)
+
+    @property
+    def further_metrics(self) -> Collection[str]:
+        """What could be subscribed to, as far as the adaptor has said."""
+        return self._further
+
+    def subscribe(self, keys: Collection[str]) -> None:
+        self._subscribed = tuple(sorted(keys))
+
+    def observe(self) -> Observation:
+        params = {"metrics": ",".join(self._subscribed)} if self._subscribed else {}
+        answer = self._asked("GET", "observe", params=params)
+        now = self._now()
+        if not answer.is_success:
+            raise EngineError(f"the adaptor at {self._url} cannot be observed: {_told(answer)}")
+        try:
+            seen = _seen(answer.text, now)
+        except InputError as error:
+            raise EngineError(f"the adaptor at {self._url} cannot be understood: {error}") from error
+        self._further = frozenset(seen.further_metrics)
+        samples = {} if seen.sample is None else {OPERATOR: self._counting.counted(seen.sample)}
+        return Observation(now, samples, {OPERATOR: seen.instances})
+
+    def apply(self, decision: Decision) -> Receipt:
+        size = decision.targets[OPERATOR]
+        if size < 0:
+            answer = Answer(Outcome.REFUSED, 0, f"{size} instances are not possible; at least 0 are.")
+        else:
+            answer = self._ask_for(size)
+        return Receipt(self._now(), {OPERATOR: answer})
+
+    def told_as_it_is(self, body: str) -> int:
+        """Send a body to ``/apply`` as it is; gives the status of the answer. For checks."""
+        return self._asked("POST", "apply", content=body).status_code
+
+    def close(self) -> None:
+        """Let go of the adaptor, whose job keeps its size; calling it twice is fine."""
+        self._closed = True
+        self._client.close()
+
+    def _ask_for(self, size: int) -> Answer:
+        answer = self._asked("POST", "apply", content=to_json({"version": VERSION, "size": size}))
+        if answer.is_success:
+            try:
+                return checked(_ANSWER, message_body(answer.text, "an answer"), "an answer")
+            except InputError as error:
+                raise EngineError(f"the adaptor at {self._url} cannot be understood: {error}") from error
+        if answer.is_server_error:
+            raise EngineError(f"the adaptor at {self._url} cannot be changed: {_told(answer)}")
+        return Answer(Outcome.REFUSED, size, _told(answer))
+
+    def _asked(self, method: str, path: str, **what: Any) -> httpx.Response:
+        if self._closed:
+            raise EngineError(f"the adaptor at {self._url} was let go of.")
+        try:
+            answer = self._client.request(method, f"{self._url}/{path}", **what)
+        except self._errors as error:
+            raise EngineError(
+                f"the adaptor at {self._url} does not answer: {str(error) or type(error).__name__}."
+            ) from error
+        if answer.status_code == GONE:
+            raise EngineGoneError(f"the job behind {self._url} has ended: {_told(answer)}")
+        return answer
+
+
+_SEEN = TypeAdapter(Seen)
+_ANSWER = TypeAdapter(Answer)
+
+
+def _seen(text: str, now: Instant) -> Seen:
+    body = message_body(text, "an observation")
+    if isinstance(body.get("sample"), Mapping):
+        body["sample"] = timed({"at_age_s": 0.0, **body["sample"], "operator": OPERATOR}, now)
+    return checked(_SEEN, body, "an observation")
+
+
+def _told(answer: httpx.Response) -> str:
+    return answer.text.strip() or f"status {answer.status_code}"
+
+
+class _Counting:
+    """Counters that never fall: one that does was begun anew, and goes on from what had been reached."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, float] = {}
+        self._last: dict[str, float] = {}
+
+    def counted(self, sample: Sample) -> Sample:
+        """
+        >>> counting = _Counting()
+        >>> [counting.counted(Sample("job", 0.0, done=done)).done for done in (5.0, 7.0, 1.0, 2.0)]
+        [5.0, 7.0, 8.0, 9.0]
+        """
+        told = {name: value for name in COUNTERS if (value := getattr(sample, name)) is not None}
+        if any(value < self._last.get(name, 0.0) for name, value in told.items()):
+            for name, value in self._last.items():
+                self._before[name] = self._before.get(name, 0.0) + value
+            self._last = {}
+        self._last.update(told)
+        return replace(sample, **{name: self._before.get(name, 0.0) + value for name, value in told.items()})

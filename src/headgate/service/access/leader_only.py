@@ -1,0 +1,33 @@
+"""Answers for a service that stands by: who asks is told that another leads, and where."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from headgate.engines.agents.wire import LEADER_HEADER, NOT_LEADING
+from headgate.service.access.gate import OPEN_FOLDERS, OPEN_PATHS, App, Receive, Send
+from headgate.service.service import Service
+
+ALWAYS = OPEN_PATHS | {"/metrics"}
+
+
+class LeaderOnly:
+    """The application behind it is asked only while its service leads."""
+
+    def __init__(self, app: App, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or self._service.leads or path in ALWAYS or path.startswith(OPEN_FOLDERS):
+            await self._app(scope, receive, send)
+            return
+        url = self._service.leader_url
+        text = f"this service stands by; {url or 'another one'} leads.".encode()
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
+        if url:
+            headers.append((LEADER_HEADER.lower().encode(), url.encode()))
+        await send({"type": "http.response.start", "status": NOT_LEADING, "headers": headers})
+        await send({"type": "http.response.body", "body": text})

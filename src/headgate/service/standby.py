@@ -1,0 +1,177 @@
+"""Has one of several services that share a database lead, and the others stand by.
+
+A thread renews the lease while this service leads, and tries to get it while another does. Who gets it takes on all
+jobs from what the journal knows; who lost it lets go of them and writes nothing more. A leader that cannot renew its
+lease, because the database is away, stops answering agents and deciding in time, and goes on if nobody has led since.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from headgate.core.errors import DeposedError, HeadgateError
+from headgate.service.lease import Lease, Term
+
+logger = logging.getLogger("headgate")
+
+RENEWALS = 4
+"""How often a lease is renewed in the time that it lasts."""
+LOOKS = 8
+"""How often those who stand by look whether it has ended, in the same time."""
+
+
+class Leading(Protocol):
+    """What leads: a service."""
+
+    def lead(self, token: int, goes_on: Callable[[], bool]) -> None:
+        """Take on all jobs, as long as ``goes_on`` says so."""
+        ...
+
+    def step_down(self) -> None:
+        """Let go of all jobs, and write nothing any more."""
+        ...
+
+
+class Standby:
+    """Leads with ``service`` whenever it may; ``step`` makes one look, and ``start`` has a thread make them."""
+
+    def __init__(self, lease: Lease, service: Leading, now: Callable[[], float] = time.monotonic) -> None:
+        self._lease = lease
+        self._service = service
+        self._now = now
+        self._term: Term | None = None
+        self._is_complete = False
+        """Whether all jobs were taken on."""
+        self._taking_on: threading.Thread | None = None
+        self._failed: Term | None = None
+        """One in which the jobs could not be taken on."""
+        self._leader_url = ""
+        self._problem = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headgate-standby", daemon=True)
+
+    # ---------------------------------------------------------------------------------------------- for those who ask
+
+    @property
+    def leads(self) -> bool:
+        """Whether this service may decide, and answer agents, at this moment; on those jobs that were taken on."""
+        term = self._term
+        return term is not None and term.holds(self._now())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it leads, and all jobs were taken on."""
+        return self._is_complete and self.leads
+
+    @property
+    def leader_url(self) -> str:
+        """Where the service is that leads, as far as is known."""
+        return self._leader_url
+
+    @property
+    def token(self) -> int | None:
+        term = self._term
+        return None if term is None else term.token
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def problem(self) -> str:
+        """Why the lease can't be looked at; empty where it can."""
+        return self._problem
+
+    # ------------------------------------------------------------------------------------------------------- its life
+
+    def start(self) -> Standby:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Lead no more; the lease is let go of, so that another can lead at once. Twice is fine."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        term, self._term = self._term, None
+        self._await_taking_on()
+        if term is not None:
+            try:
+                self._lease.release(term)
+            except HeadgateError as error:
+                logger.warning("the lease could not be let go of, and will end by itself: %s", error)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.step()
+            self._stop.wait(self._lease.lasts_s / (LOOKS if self._term is None else RENEWALS))
+
+    def step(self) -> None:
+        """Renew the lease, or try to get it."""
+        try:
+            if self._term is None:
+                self._try_to_lead()
+            else:
+                self._go_on(self._term)
+        except HeadgateError as error:
+            if not self._problem:
+                logger.warning("the lease cannot be looked at: %s", error)
+            self._problem = str(error)
+        else:
+            self._problem = ""
+
+    def _try_to_lead(self) -> None:
+        term = self._lease.acquire()
+        if term is None:
+            leader = self._lease.leader()
+            self._leader_url = "" if leader is None else leader.url
+            return
+        logger.warning("this service leads from now on, in term %d", term.token)
+        self._term, self._leader_url = term, ""
+        # Beside the renewals: to take on a thousand jobs may take longer than the lease lasts.
+        self._taking_on = threading.Thread(target=self._take_on, args=(term,), name="headgate-taking-on", daemon=True)
+        self._taking_on.start()
+
+    def _take_on(self, term: Term) -> None:
+        def goes_on() -> bool:
+            return self.token == term.token and not self._stop.is_set()
+
+        try:
+            self._service.lead(term.token, goes_on)
+        except DeposedError as error:
+            logger.warning("term %d ended while jobs were taken on: %s", term.token, error)
+        except Exception as error:
+            # Without its jobs it must not keep others from leading: it steps down when it looks next.
+            is_known = isinstance(error, HeadgateError)
+            logger.error("jobs cannot be taken on in term %d: %s", term.token, error, exc_info=not is_known)
+            self._failed = term
+        else:
+            self._is_complete = goes_on()
+
+    def _go_on(self, term: Term) -> None:
+        if self._failed is not None and self._failed.token == term.token:
+            self._lease.release(term)
+            self._step_down("its jobs could not be taken on")
+            return
+        renewed = self._lease.renew(term)
+        if renewed is None:
+            self._step_down("another has led since")
+        else:
+            self._term = renewed
+
+    def _step_down(self, why: str) -> None:
+        logger.warning("this service leads no more: %s", why)
+        self._term = None
+        self._await_taking_on()
+        self._service.step_down()
+
+    def _await_taking_on(self) -> None:
+        self._is_complete = False
+        if self._taking_on is not None:
+            self._taking_on.join()
+            self._taking_on = None
+        self._is_complete = False

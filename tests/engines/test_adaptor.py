@@ -1,0 +1,158 @@
+"""Engines in any language join by a small HTTP contract; the twenty lines of the guide keep it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from headgate.core.errors import EngineError, EngineGoneError, InputError
+from headgate.core.types import Decision, Outcome, Verdict
+from headgate.engines.adaptor import AdaptorEngine
+from headgate.local.machine import LOOPBACK, free_ports
+from headgate.testing import ContractViolation, check_adaptor
+from tests.engines.adaptors import EXAMPLE, running_example
+
+
+def test_the_twenty_lines_of_the_guide_keep_the_contract() -> None:
+    lines = [line for line in EXAMPLE.read_text().splitlines() if line.strip()]
+    assert len(lines) <= 20
+    with running_example() as url:
+        check_adaptor(url)
+
+
+class Answers:
+    """An adaptor that answers as it is told to."""
+
+    def __init__(self) -> None:
+        self.observed: object = {}
+        self.applied: object = {}
+        self.status = 200
+        self.asked: list[str] = []
+        answers = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self._answer(answers.observed)
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                answers.asked.append(body)
+                self._answer(answers.applied)
+
+            def _answer(self, told: object) -> None:
+                answers.asked.append(self.path)
+                text = told if isinstance(told, str) else json.dumps(told)
+                self.send_response(answers.status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - it is called so
+                return None
+
+        self.server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+        self.url = f"http://{LOOPBACK}:{self.server.server_address[1]}"
+
+
+@pytest.fixture
+def answers() -> Iterator[Answers]:
+    made = Answers()
+    thread = threading.Thread(target=made.server.serve_forever, daemon=True)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    thread.join()
+    made.server.server_close()
+
+
+def seen(**sample: object) -> dict[str, object]:
+    return {"version": 1, "instances": {"planned": 3, "requested": 3, "ready": 2}, "sample": sample}
+
+
+def decision(size: int) -> Decision:
+    return Decision(0.0, "test", {"job": Verdict("job", 3, size, size, "test", "the test wants it")})
+
+
+def test_ages_become_times_and_unknown_fields_are_not_looked_at(answers: Answers) -> None:
+    answers.observed = seen(at_age_s=2.0, done=5, batch_ended_age_s=4.0, surprise=1) | {"surprise": 2}
+    with closing(AdaptorEngine(answers.url, now=lambda: 1000.0)) as engine:
+        found = engine.observe()
+    assert found.instances["job"].ready == 2
+    sample = found.samples["job"]
+    assert (sample.at_s, sample.batch_ended_s, sample.done) == (998.0, 996.0, 5)
+
+
+def test_counters_that_begin_anew_go_on_from_what_they_had_reached(answers: Answers) -> None:
+    with closing(AdaptorEngine(answers.url)) as engine:
+        counted = []
+        for done in (10, 12, 1, 4):
+            answers.observed = seen(done=done)
+            counted.append(engine.observe().samples["job"].done)
+    assert counted == [10, 12, 13, 16]
+
+
+def test_only_metrics_that_were_subscribed_to_are_asked_for(answers: Answers) -> None:
+    answers.observed = seen(done=1) | {"further_metrics": ["heap", "files"]}
+    with closing(AdaptorEngine(answers.url)) as engine:
+        engine.observe()
+        assert set(engine.further_metrics) == {"heap", "files"}
+        engine.subscribe({"heap"})
+        engine.observe()
+    assert answers.asked == ["/observe", "/observe?metrics=heap"]
+
+
+def test_what_becomes_of_a_size_is_told(answers: Answers) -> None:
+    answers.applied = {"version": 1, "outcome": "refused", "requested": 3, "detail": "the cluster is full"}
+    with closing(AdaptorEngine(answers.url)) as engine:
+        assert engine.apply(decision(4)).answers["job"].detail == "the cluster is full"
+        answers.status = 400
+        assert engine.apply(decision(4)).outcome is Outcome.REFUSED
+        assert engine.apply(decision(-1)).outcome is Outcome.REFUSED
+        answers.status = 500
+        with pytest.raises(EngineError, match="cannot be changed"):
+            engine.apply(decision(4))
+        answers.status = 410
+        with pytest.raises(EngineGoneError, match="has ended"):
+            engine.observe()
+    assert json.loads(answers.asked[0]) == {"version": 1, "size": 4}
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ("nothing", "not JSON"),
+        ({"version": 7}, "version 7"),
+        ({"version": 1}, "instances: field required"),
+        ({"version": 1, "instances": {"planned": 1, "requested": 1, "ready": 1}, "sample": {"done": "many"}}, "many"),
+    ],
+)
+def test_what_cannot_be_understood_is_told_with_what_was_wrong(answers: Answers, told: object, why: str) -> None:
+    answers.observed = told
+    with closing(AdaptorEngine(answers.url)) as engine, pytest.raises(EngineError, match=why):
+        engine.observe()
+
+
+def test_an_adaptor_that_is_not_there_and_one_that_has_no_address_are_told() -> None:
+    (port,) = free_ports(1)
+    with closing(AdaptorEngine(f"http://{LOOPBACK}:{port}")) as engine, pytest.raises(EngineError, match="not answer"):
+        engine.observe()
+    with pytest.raises(InputError, match="an address such as"):
+        AdaptorEngine("localhost:9000")
+
+
+def test_the_checks_find_an_adaptor_that_forgets_what_it_was_told(answers: Answers) -> None:
+    answers.observed = seen(done=1) | {"instances": {"planned": 3, "requested": 3, "ready": 3}}
+    answers.applied = {"version": 1, "outcome": "accepted", "requested": 4}
+    with pytest.raises(ContractViolation, match="after size 4 was accepted, 3 are planned"):
+        check_adaptor(answers.url, settles_within_s=0.1)
+
+
+def test_the_checks_find_an_adaptor_without_a_reading(answers: Answers) -> None:
+    answers.observed = {"version": 1, "instances": {"planned": 3, "requested": 3, "ready": 3}}
+    with pytest.raises(ContractViolation, match="there is no sample"):
+        check_adaptor(answers.url)

@@ -1,0 +1,249 @@
+"""Services that share a PostgreSQL, killed and cut off while agents report to them, and what the journal says then."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headgate.core.errors import HeadgateError
+from headgate.core.types import Decision, Role
+from headgate.journal.postgres import PostgresJournal
+from headgate.local.machine import LOOPBACK, free_ports
+from headgate.service.lease import Leader
+from headgate.service.scheduler import phase_of
+from headgate.service.store import open_store
+from headgate.service.store.tokens import Scope
+from tests.postgres import PostgresServer
+from tests.service.sharing.jobs import Jobs
+from tests.service.sharing.proxy import Proxy
+from tests.service.sharing.spawner import ServicePlan, Spawner
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one service runs: its port, and the networks between it and others."""
+
+    listens: int
+    agents: Proxy
+    database: Proxy
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.agents.port}"
+
+
+@dataclass
+class Faults:
+    """What was done to the services, and when."""
+
+    kills_s: list[float] = field(default_factory=list)
+    disturbed_s: list[tuple[float, float]] = field(default_factory=list)
+    """When the database or the network was away, besides."""
+
+
+class Sharing:
+    """Some services at work for some jobs."""
+
+    def __init__(
+        self, postgres: PostgresServer, url: str, places: list[Place], spawner: Spawner, plan: ServicePlan
+    ) -> None:
+        self.postgres = postgres
+        self.url = url
+        self.places = places
+        self.faults = Faults()
+        self._spawner = spawner
+        self._plan = plan
+        self._store = open_store(url)
+        self._lease = self._store.lease("test", "", 1.0)
+        self.jobs = Jobs(plan.jobs, [place.url for place in places], self._store.tokens.make("agents", {Scope.AGENT}))
+        self._pids = [self._start(place) for place in places]
+
+    @property
+    def interval_s(self) -> float:
+        return self._plan.interval_s
+
+    def _start(self, place: Place) -> int:
+        store = self.url.replace(f":{self.postgres.port}/", f":{place.database.port}/")
+        plan = ServicePlan(
+            store, place.listens, place.agents.port, self._plan.jobs, self._plan.interval_s, self._plan.log
+        )
+        return self._spawner.start(plan)
+
+    def close(self) -> None:
+        self.jobs.stop()
+        self._store.close()
+
+    # ---------------------------------------------------------------------------------------------------- to be waited
+
+    def leader(self) -> Leader | None:
+        try:
+            return self._lease.leader()
+        except HeadgateError:
+            return None
+
+    def await_leader(self, after: int = 0, within_s: float = 120.0) -> Leader:
+        """A leader of a later term than this."""
+        until_s = time.monotonic() + within_s
+        while time.monotonic() < until_s:
+            leader = self.leader()
+            if leader is not None and leader.token > after and leader.left_s > 0:
+                return leader
+            time.sleep(0.05)
+        raise AssertionError(f"nobody leads after term {after}, {within_s:g} s later")
+
+    def await_settled(self, within_s: float = 180.0) -> None:
+        until_s = time.monotonic() + within_s
+        while not self.jobs.settled:
+            sizes = [(job.name, job.size, job.load) for job in self.jobs.all if not job.is_settled]
+            assert time.monotonic() < until_s, f"not settled after {within_s:g} s: {sizes}"
+            time.sleep(0.1)
+
+    # --------------------------------------------------------------------------------------------------- to be broken
+
+    def index_of(self, leader: Leader) -> int:
+        return next(number for number, place in enumerate(self.places) if place.url == leader.url)
+
+    def kill_leader(self) -> Leader:
+        """Kill whoever leads with -9 and start it again; gives who that was."""
+        leader = self.await_leader()
+        number = self.index_of(leader)
+        self.faults.kills_s.append(time.time())
+        self._spawner.kill(self._pids[number])
+        self._pids[number] = self._start(self.places[number])
+        return leader
+
+    def restart_database(self, how: signal.Signals = signal.SIGINT, away_s: float = 1.0) -> None:
+        with self._disturbed():
+            self.postgres.stop(how)
+            time.sleep(away_s)
+            self.postgres.start()
+
+    def cut(self, proxies: list[Proxy], away_s: float) -> None:
+        with self._disturbed():
+            for proxy in proxies:
+                proxy.cut()
+            time.sleep(away_s)
+            for proxy in proxies:
+                proxy.restore()
+
+    @contextmanager
+    def _disturbed(self) -> Iterator[None]:
+        began_s = time.time()
+        yield
+        self.faults.disturbed_s.append((began_s, time.time()))
+
+
+@contextmanager
+def sharing(
+    postgres: PostgresServer, folder: Path, *, services: int, jobs: int, interval_s: float
+) -> Iterator[Sharing]:
+    url = postgres.new_database()
+    with ExitStack() as stack:
+        ports = free_ports(services)
+        places = [
+            Place(port, stack.enter_context(Proxy(port)), stack.enter_context(Proxy(postgres.port))) for port in ports
+        ]
+        spawner = stack.enter_context(Spawner())
+        shared = Sharing(postgres, url, places, spawner, ServicePlan("", 0, 0, jobs, interval_s, str(folder / "log")))
+        stack.callback(shared.close)
+        shared.jobs.start()
+        yield shared
+
+
+# ------------------------------------------------------------------------------------------------------ what is judged
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the journal and the jobs say of a run."""
+
+    decisions: int
+    changes: int
+    runs: int
+    wrong: list[str]
+    """Changes of size away from what the load asked for."""
+    doubled: list[str]
+    """Intervals of jobs in which more than one decision was made."""
+    lost: list[str]
+    """Sizes that an agent was told, and of which there is no decision."""
+    longest_s: float
+    """From a kill to the next decision on each job, where nothing else was broken."""
+    at_most_s: float
+    answers: int
+    failures: int
+
+
+def judged(shared: Sharing) -> Judged:
+    journal = PostgresJournal.read(shared.url)
+    try:
+        decided = {
+            job.name: sorted(
+                (
+                    one
+                    for number, _ in journal.runs(job.name)
+                    for one in journal.decisions(run=number)
+                    if one.role is Role.ACTING
+                ),
+                key=lambda one: one.at_s,
+            )
+            for job in shared.jobs.all
+        }
+        runs = len(journal.runs())
+    finally:
+        journal.close()
+    memory_s = 4 * shared.interval_s
+    wrong = [f"{job.name} {change}" for job in shared.jobs.all for change in job.wrong_changes(memory_s)]
+    return Judged(
+        decisions=sum(map(len, decided.values())),
+        changes=sum(len(job.changes) for job in shared.jobs.all),
+        runs=runs,
+        wrong=wrong,
+        doubled=[told for name, found in decided.items() for told in _doubled(name, found, shared.interval_s)],
+        lost=[
+            told
+            for job, heard in zip(shared.jobs.all, shared.jobs.heard, strict=True)
+            for told in _lost(job.name, [size for _, size in heard.told], decided[job.name])
+        ],
+        longest_s=_longest(shared.faults, decided),
+        at_most_s=2 * shared.interval_s,
+        answers=sum(heard.answers for heard in shared.jobs.heard),
+        failures=sum(heard.failures for heard in shared.jobs.heard),
+    )
+
+
+def _doubled(job: str, decided: list[Decision], interval_s: float) -> Iterator[str]:
+    phase_s = phase_of(job, interval_s)
+    slots = [math.floor((one.at_s - phase_s) / interval_s) for one in decided]
+    for (one, slot), (other, next_slot) in itertools.pairwise(zip(decided, slots, strict=True)):
+        if slot == next_slot:
+            yield f"{job} at {one.at_s:.3f} and {other.at_s:.3f}"
+
+
+def _lost(job: str, told: list[int], decided: list[Decision]) -> Iterator[str]:
+    """Each size that was told is that of a decision, in the order in which they were made."""
+    targets = [target for one in decided for target in one.targets.values()]
+    at = 0
+    for size in told:
+        found = next((index for index in range(at, len(targets)) if targets[index] == size), None)
+        if found is None:
+            yield f"{job} was told {size} after {at} decisions"
+        else:
+            at = found
+
+
+def _longest(faults: Faults, decided: dict[str, list[Decision]]) -> float:
+    longest_s = 0.0
+    for killed_s in faults.kills_s:
+        later = {job: [one.at_s for one in found if one.at_s > killed_s] for job, found in decided.items()}
+        if not all(later.values()):
+            continue  # The run ended before.
+        next_s = max(min(times_s) for times_s in later.values())
+        if not any(began_s <= next_s and ended_s >= killed_s for began_s, ended_s in faults.disturbed_s):
+            longest_s = max(longest_s, next_s - killed_s)
+    return longest_s
