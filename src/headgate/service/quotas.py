@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 from headgate.core.arbiter import Arbiter, Limits
+from headgate.core.guarded import EachOperator, guarded
 from headgate.core.quota_ledger import Need
 from headgate.core.quotas import Demand, Grant, Group, Key, Quota
-from headgate.core.types import Decision, Instant, Observation, Role
+from headgate.core.types import Decision, Instant, Observation, Role, Verdict
 from headgate.core.window import Window
 from headgate.runtime.arbitration import Arbitrated
 from headgate.runtime.loop import ControlLoop
@@ -78,13 +80,21 @@ class SharedArbiter:
 
 
 class JobQuota:
-    """The guard of one job; its file may say something else tomorrow."""
+    """The guard of one job; its file may say something else tomorrow.
 
-    def __init__(self, arbiter: SharedArbiter, spec: Callable[[], JobSpec]) -> None:
+    - ``knows_all``: whether all jobs are counted; while a service that has come to lead takes them on, none may grow
+    """
+
+    def __init__(
+        self, arbiter: SharedArbiter, spec: Callable[[], JobSpec], knows_all: Callable[[], bool] = lambda: True
+    ) -> None:
         self._arbiter = arbiter
         self._spec = spec
+        self._knows_all = knows_all
 
     def __call__(self, window: Window, decision: Decision) -> Decision:
+        if self._arbiter.is_limiting and not self._knows_all():
+            return guarded((_ALL_UNKNOWN,), window, decision)
         spec = self._spec()
         asked = Arbitrated(self._arbiter, spec.name, spec.objective, spec.group or "", spec.priority, needs_of(spec))
         decided = asked(window, decision)
@@ -98,6 +108,21 @@ class JobQuota:
     def _watch(self, observation: Observation | None, decision: Decision | None) -> None:
         if decision is not None and decision.role is Role.RECOMMENDED:
             self._arbiter.forget(self._spec().name)
+
+
+class _NoGrowth(EachOperator):
+    """Nobody grows as long as it is not known what the others have."""
+
+    name: ClassVar[str] = Arbitrated.name
+    lets_holds_pass: ClassVar[bool] = True
+
+    def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
+        if verdict.change <= 0:
+            return verdict.target, ""
+        return verdict.current, "not all jobs that share quotas are taken on yet"
+
+
+_ALL_UNKNOWN = _NoGrowth()
 
 
 def needs_of(spec: JobSpec) -> Mapping[str, Need]:

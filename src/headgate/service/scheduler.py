@@ -24,6 +24,7 @@ logger = logging.getLogger("headgate")
 LONGEST_WAIT_S = 1.0
 """So often it looks whether it may decide."""
 Ticked = Callable[[Job, Instant, Instant, Instant], None]
+"""Is told of a job when its step was due, when it began and when it ended."""
 
 
 @dataclass(slots=True)

@@ -94,6 +94,8 @@ class Service:
         for job in self.fleet:
             self.scheduler.remove(job.name)
             self.fleet.remove(job.name)
+            self.arbiter.forget(job.name)
+            self.figures.forget(job.name)
             job.abandon()
         # The fence stays: what is still under way from when it led is refused.
         self._term = None
@@ -109,7 +111,7 @@ class Service:
             self.tell(spec.name, entry)
 
         changes = self._usable(spec, self.store.changes.of(spec.name))
-        quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec)
+        quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec, lambda: not self.is_between)
         figures = self.figures.of_job(spec.name)
 
         def wired(loop: ControlLoop) -> None:
