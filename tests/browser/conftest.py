@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Response, ViewportSize, sync_playwright
 
 from headgate.core.objective import parse_objective
 from headgate.service.api import make_api
@@ -38,8 +38,8 @@ WORDS = JobSpec(
     settings={"rules": RULES},
     shadows=("reactive",),
 )
-PHONE = {"width": 390, "height": 844}
-DESK = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+DESK: ViewportSize = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="session")
