@@ -12,6 +12,7 @@ from headgate.core.topology import Topology
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
+from headgate.simulation.station_course import BusyPhase, _Came
 from headgate.workloads import Workload, parse_workload
 
 BOUND_S = 8.0
@@ -132,3 +133,19 @@ def test_the_latencies_of_records_lie_between_those_of_the_newest_and_the_oldest
     # Batches from 10, 20 and 30 s on take 5 s each; what came since 30 s is not done yet.
     assert job.course().results.tolist() == [[100, 5, 15], [100, 5, 15], [100, 5, 15], [100, 0, 10]]
     assert job.course().latencies_s(0.5) == [pytest.approx(8.75)]
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32 - 1), st.sampled_from((0.0, 1e-3, 1.0, 50.0)))
+def test_a_phase_finds_its_moments_as_if_it_looked_at_all_that_came(seed: int, capacity_per_s: float) -> None:
+    rng = np.random.default_rng(seed)
+    times_s = np.sort(np.round(rng.random(40) * 50) * 20)
+    counts = np.concatenate([[0.0], np.cumsum(rng.random(39) * rng.integers(0, 3, 39) * 100)])
+    from_s = float(rng.choice(times_s))
+    phase = BusyPhase(from_s, from_s + 300 * rng.random(), float(rng.choice(counts)), float(counts[-1]), capacity_per_s)
+    every = [np.array([phase.from_s, phase.until_s]), times_s]
+    if capacity_per_s > 0:
+        every.append(phase.from_s + (counts - phase.done_before) / capacity_per_s)
+    at_s = np.unique(np.concatenate(every))
+    expected_s = at_s[(at_s >= phase.from_s) & (at_s <= phase.until_s)]
+    assert np.array_equal(_Came(times_s, counts).moments_s(phase), expected_s)

@@ -81,9 +81,15 @@ class _Came:
 
     def moments_s(self, phase: BusyPhase) -> Floats:
         """The moments of a phase between which both the backlog and the age of the oldest record are straight."""
-        found = [np.array([phase.from_s, phase.until_s]), self._times_s]
+        # A run of weeks has thousands of phases: of all that came, each looks only at its own.
+        first = int(np.searchsorted(self._times_s, phase.from_s, side="left"))
+        last = int(np.searchsorted(self._times_s, phase.until_s, side="right"))
+        found = [np.array([phase.from_s, phase.until_s]), self._times_s[first:last]]
         if phase.capacity_per_s > 0:
-            found.append(phase.from_s + (self._counts - phase.done_before) / phase.capacity_per_s)
+            most = phase.done_before + phase.capacity_per_s * (phase.until_s - phase.from_s)
+            first = int(np.searchsorted(self._counts, phase.done_before - self._hair, side="left"))
+            last = int(np.searchsorted(self._counts, most + self._hair, side="right"))
+            found.append(phase.from_s + (self._counts[first:last] - phase.done_before) / phase.capacity_per_s)
         at_s = np.unique(np.concatenate(found))
         return at_s[(at_s >= phase.from_s) & (at_s <= phase.until_s)]
 
