@@ -249,7 +249,7 @@ def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> Non
 
             for name in ("service.pem", "service.key"):
                 (files / name).touch()
-            assert "clicks" in [job.name for job in read_config(file).jobs]
+            assert read_config(file).jobs
         case "docs/guides/tune.md":
             assert read_settings(file).policy == "threshold"
         case "docs/objectives.md":

@@ -14,20 +14,29 @@ from tests.docs.blocks import LEFT_OUT, ROOT, Block, blocks
 
 SHELL = [block for block in blocks() if block.language in ("sh", "console")]
 ELSEWHERE = {
+    "agent": "tests/cli/test_agent.py",
     "app run": "tests/live/test_applications.py",
     "cluster": "tests/live/test_start.py",
+    "doctor": "tests/cli/test_doctor.py",
+    "history": "tests/docs/test_service_guide.py",
     "kafka": "tests/live/test_kafka.py",
     "lab results": "tests/cli/test_lab.py",
     "lab run": "tests/live/test_experiments.py",
     "lab tune": "tests/live/test_tuning.py",
     "load": "tests/live/test_load.py",
     "mst": "tests/live/test_mst.py",
+    "pause": "tests/docs/test_service_guide.py",
     "pipeline run": "tests/live/test_pipeline.py",
     "policies show half-full": "tests/docs/test_own_policy.py",
+    "resume": "tests/docs/test_service_guide.py",
+    "serve": "tests/docs/test_service_guide.py",
+    "set": "tests/docs/test_service_guide.py",
     "simulate --policy half-full": "tests/docs/test_own_policy.py",
     "simulate --settings lab/tune-hpa/settings.yaml": "tests/live/test_tuning.py",
+    "status": "tests/docs/test_service_guide.py",
+    "token": "tests/docs/test_service_guide.py",
 }
-"""What needs a cluster, a broker or a package, by how it begins, and the test that runs the like of it."""
+"""What needs a cluster, a broker, a service or a package, by how it begins, and the test that runs the like of it."""
 MISSING = {"--workload": "constant:20", "--service-rate": "10", "--seconds": "10m"}
 """What stands for the dots in a simulation that is not shown in full."""
 
