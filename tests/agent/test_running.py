@@ -32,7 +32,7 @@ class Controller:
         return answer
 
 
-def started(controller: Controller, seen: list[Observation]) -> RunningAgent:
+def started(controller: Controller, seen: list[Observation]) -> RunningAgent[Agent]:
     engine = SimulatedEngine(QueueNetwork(parse_workload("constant:1"), 5.0))
     return RunningAgent(Agent(engine, "parse", controller), engine, seen.append).start()
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import httpx
@@ -106,6 +107,12 @@ class Dashboard:
         for job in (CLICKS, WORDS):
             self.service.service.fleet.job(job.name).tick()
 
+    def stand_by(self, leader: str) -> None:
+        """Have another service lead from now on."""
+        standby = SimpleNamespace(leads=False, token=None, leader_url=leader, is_alive=True, stop=lambda: None)
+        self.service.service.standby = standby  # type: ignore[assignment]  # all that is asked of it
+        self.service.service.hub.close()
+
 
 @pytest.fixture(scope="module")
 def dashboard() -> Iterator[Dashboard]:
@@ -119,6 +126,16 @@ def dashboard() -> Iterator[Dashboard]:
             made.step(20.0 * (index % 12), 1.5 * (index % 12))
         yield made
         service.service.hub.close()
+
+
+@pytest.fixture
+def handed_over() -> Iterator[Dashboard]:
+    """One that will not go on leading."""
+    with (
+        served(CLICKS, access=AccessRules(requests_per_s=1000)) as service,
+        Server(make_api(service.service)) as server,
+    ):
+        yield Dashboard(service, server.url)
 
 
 @pytest.fixture

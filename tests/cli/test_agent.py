@@ -22,6 +22,8 @@ from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope
 from tests.cli.commands import refused
 from tests.engines.adaptors import running_example
+from tests.engines.flink.small_job import SmallJob, WallClock, played_by
+from tests.engines.flink.stand_in import standing_in
 
 CLICKS = JobSpec(
     "clicks",
@@ -62,6 +64,56 @@ def test_the_engine_of_the_guide_joins_is_scaled_and_leaves(tmp_path: Path) -> N
             agent.kill()
             agent.wait()
         assert httpx.get(f"{adaptor}/observe").json()["instances"]["planned"] == 5, "it keeps its size"
+
+
+def test_a_flink_job_joins_with_all_its_operators_and_is_rescaled_once(tmp_path: Path) -> None:
+    names = ("clicks", "slow", "count")
+    spec = JobSpec(
+        "clicks",
+        tuple(OperatorSpec(name) for name in names),
+        parse_objective("latency p95 < 10s"),
+        (("clicks", "slow"), ("slow", "count")),
+        policy="static",
+        settings={"instances": 2},
+        interval_s=1.0,
+    )
+    with ExitStack() as stack:
+        stand_in = stack.enter_context(standing_in())
+        job = SmallJob(WallClock())
+        target = played_by(job, stand_in)
+        service = stack.enter_context(Service(ServiceConfig((spec,), "sqlite://"), open_store("sqlite://")))
+        server = stack.enter_context(Server(make_api(service)))
+        service.run()
+        token = tmp_path / "token"
+        token.write_text(service.store.tokens.make("engine", {Scope.AGENT}))
+        arguments = [
+            target,
+            "--engine",
+            "flink",
+            "--service",
+            server.url,
+            "--job",
+            "clicks",
+            "--token-file",
+            str(token),
+        ]
+        agent = subprocess.Popen([sys.executable, "-m", "headgate", "agent", *arguments])
+        try:
+            await_that(lambda: set(job.sizes.values()) == {2})
+            agent.send_signal(signal.SIGTERM)
+            assert agent.wait(timeout=60) == 0
+        finally:
+            agent.kill()
+            agent.wait()
+        assert service.fleet.job("clicks").observation is not None
+        # All three in one request, unless a decision fell between two reports.
+        assert len(stand_in.changes) <= 2
+        assert job.state == "RUNNING"
+
+
+def test_an_engine_stands_for_all_its_operators() -> None:
+    assert "leave --operator and --fallback out" in refused(*AGENT, "--engine", "flink")
+    assert "write --operator NAME, or --engine NAME" in refused(*AGENT[:-2])
 
 
 def test_without_a_token_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

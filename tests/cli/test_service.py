@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,6 +107,23 @@ def test_a_service_runs_until_it_is_told_to_end(file: Path) -> None:
         rest = process.stdout.read()
         assert process.wait(60) == 0, rest
     assert secret not in rest
+
+
+def test_a_store_that_cannot_be_opened_is_told_and_a_port_that_is_taken_leaves_it_alone(file: Path) -> None:
+    (nobody,) = free_ports(1)
+    (file.parent / "text.db").write_text("not a database, though it is long enough to be one" * 100)
+    for store, told in {
+        f"sqlite:///{file.parent}/text.db": "text.db is not a store of Headgate: it is not a SQLite database.",
+        f"sqlite:///{file.parent}/none/x.db": "there is no folder",
+        f"postgresql://me:secret@127.0.0.1:{nobody}/jobs": "postgresql://me:***@127.0.0.1",
+    }.items():
+        file.write_text(f"store: {store}\n{FILE}")
+        assert told in refused("serve", str(file), "--listen", f"127.0.0.1:{nobody}")
+    file.write_text(f"store: sqlite:///{file.parent}/own.db\n{FILE}")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert "address already in use" in refused("serve", str(file), "--listen", address)
+    assert not (file.parent / "own.db").exists()
 
 
 # ------------------------------------------------------------------------------------------------------------ tokens

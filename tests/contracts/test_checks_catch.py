@@ -28,7 +28,7 @@ from headgate.core.types import (
     Target,
 )
 from headgate.core.window import Window
-from headgate.journal.contract import Journal, ReadableJournal
+from headgate.journal.contract import Journal, ReadableJournal, Runs
 from headgate.journal.memory import MemoryJournal
 from headgate.policies import Context
 from headgate.policies.frame.base import OperatorPolicy, PolicyBase
@@ -504,6 +504,14 @@ class Hopeful(MemoryJournal):
         return decisions[-1].targets if decisions else super().last_sizes(job)
 
 
+class Counting(MemoryJournal):
+    """Tells of runs that saw nothing, too."""
+
+    def spans(self, job: str, since_s: float) -> dict[int, tuple[float, float]]:
+        seen = super().spans(job, since_s)
+        return {number: seen.get(number, (since_s, since_s)) for number, _ in self.runs(job)}
+
+
 class Delayed(MemoryJournal):
     """Shows readers what was there when they came."""
 
@@ -526,6 +534,7 @@ def delayed_reader(journal: Journal) -> ReadableJournal:
         (Mixing, journals.keeps_runs_apart),
         (Jumbling, journals.keeps_jobs_apart),
         (Hopeful, journals.remembers_the_last_sizes),
+        (Counting, journals.tells_when_runs_saw_something),
         (Stubborn, journals.keeps_the_newest_state),
         (Delayed, journals.can_be_read_while_it_is_written),
         (Careless, journals.writes_only_within_a_run),
@@ -570,16 +579,14 @@ def test_writers_that_break_the_contract_are_caught(
 class Amnesic(MemoryJournal):
     """Keeps the last few of everything."""
 
-    def decisions(
-        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
-    ) -> list[Decision]:
+    def decisions(self, *, run: Runs = None, since_s: Instant | None = None, last: int | None = None) -> list[Decision]:
         return super().decisions(run=run, since_s=since_s, last=10)
 
 
 class Averaging(MemoryJournal):
     """Makes up readings between those that it has."""
 
-    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
+    def observations(self, *, run: Runs = None, since_s: Instant | None = None) -> list[Observation]:
         seen = super().observations(run=run, since_s=since_s)
         middle = {"job": Sample("job", seen[-1].at_s, arrived=(seen[0].samples["job"].arrived or 0.0) / 2)}
         return [*seen[:-1], Observation(seen[-1].at_s, middle, seen[-1].instances)]

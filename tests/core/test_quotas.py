@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
-from headgate.core.quotas import Demand, Group, Key, Need, Quota, arbitrate, still_yielding
+from headgate.core.quotas import Demand, Group, Key, Need, Quota, arbitrate, still_yielding, weigh
 
 NEEDS = (Need(), Need(cores=1, memory_gb=4), Need(cores=2.5, memory_gb=2, money_per_hour=0.1))
 SAME = Need(cores=2, memory_gb=4, money_per_hour=0.25)
@@ -27,6 +27,8 @@ def demand(draw: st.DrawFn, number: int, needs: tuple[Need, ...] = NEEDS) -> Dem
         minimum=minimum,
         held=held,
         need=draw(st.sampled_from(needs)),
+        needed=draw(st.none() | st.integers(0, 14)),
+        is_behind=draw(st.booleans()),
         budget_left=draw(st.none() | st.floats(-2, 1)),
         group=draw(st.sampled_from(GROUPS)),
         yielding=draw(st.booleans()),
@@ -160,12 +162,53 @@ def test_a_higher_priority_comes_before_a_smaller_budget() -> None:
 
 def test_who_gave_way_goes_on_until_it_is_clearly_worse_off() -> None:
     asked = [Demand("one", wanted=4, held=0, budget_left=0.50), Demand("two", wanted=4, held=0, budget_left=0.52)]
-    first = arbitrate(asked, cluster=Quota(instances=4))
-    assert [grant.instances for grant in first.values()] == [4, 0]
+    first = weigh(asked, cluster=Quota(instances=4))
+    assert [first.grant(key).instances for key in first] == [4, 0]
     # Having got nothing, it is a little worse off now; that alone does not turn the tables, a tenth does.
     for left, expected in ((0.45, [4, 0]), (0.39, [0, 4])):
-        again = [still_yielding(replace(asked[1], budget_left=left), first[asked[1].key]), asked[0]]
+        again = [still_yielding(replace(asked[1], budget_left=left), first), asked[0]]
         assert [grant.instances for grant in arbitrate(again, cluster=Quota(instances=4)).values()] == expected
+
+
+def test_a_reserve_is_given_up_before_anything_that_a_load_needs_whatever_the_priority() -> None:
+    asked = [
+        Demand("calm", current=8, wanted=8, needed=3, budget_left=-1.0, group="high"),
+        Demand("busy", current=2, wanted=6, needed=6, budget_left=0.9, group="low"),
+    ]
+    grants = arbitrate(asked, [Group("low"), Group("high", priority=1)], Quota(instances=10))
+    assert grants[asked[0].key].instances == 4
+    assert grants[asked[0].key].why == (
+        "4 of 8: the load of others needs it, busy (90 % of its budget left): the cluster may have 10 instances"
+    )
+    assert grants[asked[1].key].code == "waits", "until they have left"
+
+
+def test_a_shortage_is_not_passed_round_among_jobs_that_run_with_what_they_need() -> None:
+    """Whoever is late may not make another late in its turn, unless it has a higher priority."""
+    runs = Demand("runs", current=5, wanted=5, needed=5, minimum=1, budget_left=0.9)
+    late = Demand("late", current=1, wanted=9, needed=5, minimum=1, budget_left=-3.0, is_behind=True)
+    grants = arbitrate([runs, late], cluster=Quota(instances=6))
+    assert [grants[one.key].instances for one in (runs, late)] == [5, 1]
+    first = arbitrate([runs, replace(late, priority=1)], cluster=Quota(instances=6))
+    assert [first[one.key].instances for one in (runs, late)] == [1, 1], "it has to wait until they have left"
+
+
+def test_keeping_up_comes_before_catching_up_and_catching_up_before_a_reserve() -> None:
+    asked = [
+        Demand("late", current=2, wanted=9, needed=3, held=0, budget_left=-1.0, is_behind=True),
+        Demand("rising", current=2, wanted=6, needed=4, held=0, budget_left=0.5),
+    ]
+    for room, expected in ((4, [2, 2]), (5, [3, 2]), (7, [3, 4]), (10, [6, 4]), (13, [9, 4]), (14, [9, 5])):
+        assert [one.instances for one in arbitrate(asked, cluster=Quota(instances=room)).values()] == expected
+
+
+def test_what_is_needed_is_rounded_to_a_size_that_is_possible() -> None:
+    asked = [
+        Demand("steps", wanted=8, needed=3, held=0, allowed=(1, 2, 4, 8), budget_left=0.1),
+        Demand("other", wanted=6, needed=6, held=0, budget_left=0.9),
+    ]
+    grants = arbitrate(asked, cluster=Quota(instances=10))
+    assert [grants[one.key].instances for one in asked] == [4, 6]
 
 
 @pytest.mark.parametrize(

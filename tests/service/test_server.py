@@ -41,10 +41,29 @@ def test_tls_is_spoken_with_a_certificate_that_the_client_trusts(tls: Tls) -> No
             careful.jobs()
 
 
-def test_what_is_no_certificate_is_refused(tls: Tls, tmp_path: Path) -> None:
+def test_files_that_tls_cannot_be_spoken_with_are_refused_by_name(tls: Tls, tmp_path: Path) -> None:
+    text, other, locked, none = (tmp_path / name for name in ("text", "other.key", "locked.key", "none"))
+    text.write_text("not a certificate")
+    make_key = ("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+    subprocess.run([*make_key, "-out", str(other)], check=True, capture_output=True)
+    encrypted = ("-aes256", "-pass", "pass:secret", "-out", str(locked))
+    subprocess.run([*make_key, *encrypted], check=True, capture_output=True)
+    cases = {
+        (text, tls.key): f"{text} holds no certificate in PEM form.",
+        (tls.certificate, text): f"{text} holds no private key in PEM form.",
+        (tls.certificate, other): f"key {other} is not that of certificate {tls.certificate}.",
+        (tls.certificate, locked): f"key {locked} is encrypted; one without a password is needed",
+        (tls.certificate, none): f"{none} cannot be read: no such file or directory.",
+    }
+    with served() as here:
+        for (certificate, key), told in cases.items():
+            with pytest.raises(InputError) as refused:
+                Server(here.app, tls=Tls(certificate, key))
+            assert str(refused.value).startswith(told)
+
+
+def test_what_is_no_certificate_is_not_trusted(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a certificate")
-    with served() as here, pytest.raises(InputError, match=r"the certificate .* cannot be used"):
-        Server(here.app, tls=Tls(tmp_path / "text", tls.key))
     with pytest.raises(InputError, match="cannot be used"):
         Client("https://127.0.0.1", certificate=str(tmp_path / "text"))
 

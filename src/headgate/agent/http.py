@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from urllib.parse import quote
 
+from headgate.client.addresses import Turn, service_urls
 from headgate.client.client import trusting
 from headgate.core.errors import ControllerAwayError, InputError, NotLeadingError, SupersededError
 from headgate.core.extras import needing
@@ -47,19 +48,16 @@ class HttpController:
 
     def report(self, operator: str, report: Report) -> Reply:
         """Deliver a report to whoever leads, beginning with the one that did last; each is asked once."""
-        left = [self._url, *(url for url in self._urls if url != self._url)]
+        turn = Turn(self._urls, self._url)
         told: list[str] = []
         stands_by = False
-        while left:
-            url = left.pop(0)
+        for url in turn:
             try:
                 reply = self._ask(url, operator, report)
             except NotLeadingError as error:
                 told.append(str(error))
                 stands_by = True
-                if error.leader in left:
-                    left.remove(error.leader)
-                    left.insert(0, error.leader)
+                turn.leads(error.leader)
             except ControllerAwayError as error:
                 told.append(str(error))
             else:
@@ -95,16 +93,3 @@ class HttpController:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def service_urls(service: str | Sequence[str]) -> tuple[str, ...]:
-    """The addresses of services that share their jobs.
-
-    >>> service_urls("http://one:8420/, http://two:8420")
-    ('http://one:8420', 'http://two:8420')
-    """
-    given = service.split(",") if isinstance(service, str) else service
-    urls = tuple(dict.fromkeys(url.strip().rstrip("/") for url in given if url.strip()))
-    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
-        raise InputError(f"service {service!r} is not usable; an address such as http://127.0.0.1:8420 is needed.")
-    return urls

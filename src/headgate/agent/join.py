@@ -34,7 +34,7 @@ def join(  # noqa: PLR0913 - one keyword per thing that a user may say
     drain_timeout_s: float = 30.0,
     late_after_s: float | None = None,
     watcher: Callable[[Observation], None] | None = None,
-) -> RunningAgent:
+) -> RunningAgent[Agent]:
     """Let the service at ``service`` decide how many executors this application has, as an operator of its graph.
 
     - ``service``: its address; of several that share a database all are given, and the one that leads is found

@@ -5,22 +5,42 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
-from headgate.agent.agent import Agent
 from headgate.core.contracts import Engine
 from headgate.core.errors import EngineGoneError, HeadgateError, SupersededError
-from headgate.core.types import Observation
+from headgate.core.types import Event, Observation
 
 logger = logging.getLogger("headgate")
 
 
-class RunningAgent:
+class Reporting(Protocol):
+    """An agent, or those of several operators of one engine."""
+
+    @property
+    def wait_s(self) -> float:
+        """How long until it reports again."""
+        ...
+
+    def note(self, event: Event) -> None:
+        """Have something told that happened to the job; from any thread."""
+        ...
+
+    def tick(self) -> Observation: ...
+
+    def leave(self) -> None: ...
+
+
+AgentT_co = TypeVar("AgentT_co", bound=Reporting, covariant=True)
+
+
+class RunningAgent(Generic[AgentT_co]):
     """An agent on a thread of its own, until it is stopped, superseded, or its engine is gone.
 
     ``watcher`` is shown every observation that it makes.
     """
 
-    def __init__(self, agent: Agent, engine: Engine, watcher: Callable[[Observation], None] | None = None) -> None:
+    def __init__(self, agent: AgentT_co, engine: Engine, watcher: Callable[[Observation], None] | None = None) -> None:
         self.agent = agent
         self._engine = engine
         self._watcher = watcher
@@ -31,7 +51,7 @@ class RunningAgent:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def start(self) -> RunningAgent:
+    def start(self) -> RunningAgent[AgentT_co]:
         self._thread.start()
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,16 +12,36 @@ from headgate.cli.common import say
 from headgate.cli.service_options import CertificateOption, TokenFileOption, read_token
 from headgate.core.errors import InputError
 
+if TYPE_CHECKING:
+    from headgate.agent.http import HttpController
+    from headgate.agent.running import Reporting
+    from headgate.core.contracts import Engine
+    from headgate.policies.frame.base import AnyPolicy
+
 
 def agent(  # noqa: PLR0913 - one option per thing that a user may say
-    adaptor: Annotated[str, typer.Argument(metavar="ADAPTOR", help="The adaptor's address.", show_default=False)],
+    adaptor: Annotated[
+        str,
+        typer.Argument(metavar="ADAPTOR", help="The adaptor's address; with --engine its target.", show_default=False),
+    ],
     *,
     service: Annotated[
         str,
         typer.Option(metavar="URL", help="The service's address; of several that share a database, all, with commas."),
     ],
     job: Annotated[str, typer.Option(metavar="NAME", help="The job, as the service knows it.")],
-    operator: Annotated[str, typer.Option(metavar="NAME", help="The operator of it that the adaptor stands for.")],
+    operator: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The operator of it that the adaptor stands for.", show_default=False),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="An engine of headgate engines in place of an adaptor; reports for all its operators by their names.",
+            show_default=False,
+        ),
+    ] = None,
     token_file: TokenFileOption = None,
     certificate: CertificateOption = None,
     fallback: Annotated[
@@ -45,29 +65,57 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
     The engine offers a small HTTP contract, the adaptor: GET /observe and POST /apply. The agent runs beside it until
     it is told to stop, or the job has ended.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
       [cyan]headgate agent http://127.0.0.1:9000 --service http://127.0.0.1:8420 --job clicks --operator count[/cyan]
+      [cyan]headgate agent http://127.0.0.1:8081#sum --engine flink --service http://127.0.0.1:8420 --job sum[/cyan]
     """
-    from headgate.agent.agent import Agent
-    from headgate.agent.fallback import Fallback
     from headgate.agent.http import HttpController
     from headgate.agent.join import fallback_policy
     from headgate.agent.running import RunningAgent
     from headgate.cli.interrupts import stopped_by_signals
-    from headgate.engines.adaptor import AdaptorEngine
 
+    if engine is None and operator is None:
+        raise InputError("which operator the adaptor stands for is not said; write --operator NAME, or --engine NAME.")
+    if engine is not None and (operator is not None or fallback is not None):
+        raise InputError("--engine reports for all operators of the engine; leave --operator and --fallback out.")
     policy = None if fallback is None else fallback_policy(fallback, objective, instances)
     trusted = None if certificate is None else str(certificate)
     controller = HttpController(service, _token(token_file), job, certificate=trusted)
-    engine = AdaptorEngine(adaptor)
-    engine.observe()  # What is wrong with the address is told now, and not again and again.
-    own = None if policy is None else Fallback(policy, engine)
+    reporting, opened, named = (
+        _of_adaptor(adaptor, str(operator), controller, policy)
+        if engine is None
+        else _of_engine(engine, adaptor, controller)
+    )
     with controller, stopped_by_signals() as stop:
-        running = RunningAgent(Agent(engine, operator, controller, own), engine).start()
-        say(f"{job}/{operator}: reporting for {adaptor}")
+        running = RunningAgent(reporting, opened).start()
+        for name in named:
+            say(f"{job}/{name}: reporting for {adaptor}")
         while running.is_alive and not stop.wait(0.5):
             pass
         running.stop()
+
+
+def _of_adaptor(
+    adaptor: str, operator: str, controller: HttpController, policy: AnyPolicy | None
+) -> tuple[Reporting, Engine, tuple[str, ...]]:
+    from headgate.agent.agent import Agent
+    from headgate.agent.fallback import Fallback
+    from headgate.engines.adaptor import AdaptorEngine
+
+    engine = AdaptorEngine(adaptor)
+    engine.observe()  # What is wrong with the address is told now, and not again and again.
+    own = None if policy is None else Fallback(policy, engine)
+    return Agent(engine, operator, controller, own), engine, (operator,)
+
+
+def _of_engine(name: str, target: str, controller: HttpController) -> tuple[Reporting, Engine, tuple[str, ...]]:
+    import time
+
+    from headgate.agent.several import SeveralAgents
+    from headgate.engines.base import engine_class
+
+    engine = engine_class(name)(target, time.time)
+    return SeveralAgents(engine, controller), engine, engine.topology().operators
 
 
 def _token(file: Path | None) -> str:

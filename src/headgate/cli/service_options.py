@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 ServiceOption = Annotated[
     str | None,
     typer.Option(
-        metavar="URL",
-        help="The service; HEADGATE_SERVICE, or http://127.0.0.1:8420, where not given.",
+        metavar="URL[,URL]",
+        help="The service, or several of which one leads; HEADGATE_SERVICE, or port 8420 here, where not given.",
         show_default=False,
     ),
 ]

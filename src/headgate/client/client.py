@@ -9,16 +9,21 @@ Answers are plain dictionaries, as the interface's documentation (``/openapi.jso
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from types import TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
-from headgate.core.errors import InputError, ServiceAwayError
+from headgate.client.addresses import Turn, service_urls
+from headgate.core.errors import InputError, ServiceAwayError, cause_of
 from headgate.core.extras import needing
 from headgate.core.types import JSON
+from headgate.engines.agents.wire import LEADER_HEADER, NOT_LEADING
 from headgate.journal.codec import from_json
+
+if TYPE_CHECKING:
+    from httpx import Response
 
 ADDRESS_VARIABLE = "HEADGATE_SERVICE"
 TOKEN_VARIABLE = "HEADGATE_TOKEN"
@@ -29,22 +34,26 @@ ANSWER_WITHIN_S = 10.0
 class Client:
     """What is asked of the service at ``url``.
 
-    - ``url``: ``HEADGATE_SERVICE``, or this machine where that is not set
+    - ``url``: ``HEADGATE_SERVICE``, or this machine where that is not set. Of several that share their jobs, as a
+      sequence or one text with commas, the one that leads is found; nobody is asked who was not named, for the token
+      would go there.
     - ``token``: ``HEADGATE_TOKEN`` where not given; reading on the service's own machine needs none
     - ``certificate``: a file with the certificate to trust, where it is not one that everybody does
     """
 
-    def __init__(self, url: str | None = None, token: str | None = None, *, certificate: str | None = None) -> None:
+    def __init__(
+        self, url: str | Sequence[str] | None = None, token: str | None = None, *, certificate: str | None = None
+    ) -> None:
         with needing("headgate.Client"):
             import httpx
-        self.url = (url or os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS).rstrip("/")
-        if not self.url.startswith(("http://", "https://")):
-            raise InputError(f"service {self.url!r} is not usable; an address such as {DEFAULT_ADDRESS} is needed.")
+        self._urls = service_urls(url or os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS)
+        self.url = self._urls[0]
+        """Of the one that answered last."""
         secret = token or os.environ.get(TOKEN_VARIABLE)
         headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self._errors = (httpx.HTTPError, httpx.InvalidURL)
-        verify = trusting(certificate)
-        self._client = httpx.Client(base_url=self.url, headers=headers, timeout=ANSWER_WITHIN_S, verify=verify)
+        self._unreached = (httpx.ConnectError, httpx.ConnectTimeout)
+        self._client = httpx.Client(headers=headers, timeout=ANSWER_WITHIN_S, verify=trusting(certificate))
 
     # ------------------------------------------------------------------------------------------------------- to read
 
@@ -110,12 +119,9 @@ class Client:
         """What is new, as it happens and without an end: its kind (decision, event or change) and what is told."""
         asked = {name: value for name, value in (("job", job), ("since", since)) if value is not None}
         kind = ""
-        with (
-            self._told(),
-            self._client.stream("GET", "/v1/events", params=asked, timeout=None) as answer,
-        ):
+        with self._told(), closing(self._sent("GET", "/v1/events", params=asked, timeout=None, stream=True)) as answer:
             if not answer.is_success:
-                self._refuse(answer.status_code, answer.read().decode())
+                self._refuse(answer, answer.read().decode())
             for line in answer.iter_lines():
                 if line.startswith("event: "):
                     kind = line.removeprefix("event: ")
@@ -203,21 +209,53 @@ class Client:
 
     def _ask(self, method: str, path: str, body: JSON = None, params: Mapping[str, JSON] | None = None) -> JSON:
         with self._told():
-            answer = self._client.request(method, path, json=body, params=dict(params or {}))
+            answer = self._sent(method, path, json=body, params=dict(params or {}))
         if not answer.is_success:
-            self._refuse(answer.status_code, answer.text)
+            self._refuse(answer, answer.text)
         return from_json(answer.text)
+
+    def _sent(self, method: str, path: str, *, stream: bool = False, **request: JSON) -> Response:
+        """The answer of whoever leads, or of the last that was asked."""
+        turn = Turn(self._urls, self.url)
+        answer: Response | None = None
+        unreached: Exception | None = None
+        for self.url in turn:
+            if answer is not None:
+                answer.close()
+            try:
+                asked = self._client.build_request(method, f"{self.url}{path}", **request)
+                answer = self._client.send(asked, stream=stream)
+            except self._unreached as error:
+                # Nothing was asked, so nothing is asked twice.
+                unreached = error
+                continue
+            if answer.status_code != NOT_LEADING:
+                return answer
+            turn.leads(answer.headers.get(LEADER_HEADER, ""))
+        if answer is None:
+            assert unreached is not None, "there is one address at least"
+            raise unreached
+        return answer
 
     @contextmanager
     def _told(self) -> Iterator[None]:
         try:
             yield
         except self._errors as error:
-            told = str(error) or type(error).__name__
+            root: BaseException = error
+            while root.__cause__ is not None:  # The system's own words are at the bottom.
+                root = root.__cause__
+            told = cause_of(root) or type(error).__name__
             raise ServiceAwayError(f"the service at {self.url} does not answer: {told}.") from error
 
-    def _refuse(self, status: int, text: str) -> NoReturn:
+    def _refuse(self, answer: Response, text: str) -> NoReturn:
+        status = answer.status_code
         told = text.strip() or f"status {status}."
+        if status == NOT_LEADING:
+            leader = answer.headers.get(LEADER_HEADER, "")
+            unnamed = leader and leader not in self._urls
+            help_ = f" Name that one, too: {','.join((*self._urls, leader))}." if unnamed else ""
+            raise ServiceAwayError(f"the service at {answer.url.scheme}://{answer.url.netloc.decode()}: {told}{help_}")
         if status >= 500:
             raise ServiceAwayError(f"the service at {self.url} cannot answer: {told}")
         raise InputError(told)

@@ -1,7 +1,8 @@
 """Keeps what all jobs want, and tells each at its decision what it may have: quotas first, then the pace.
 
 Jobs decide one after the other. As long as everything fits, one is told at once that it gets what it wants; when it
-does not, all are weighed against each other (``quotas.py``) whenever one has changed its mind, and now and then.
+does not, all are weighed against each other (``quotas.py``) whenever one wants more than was set aside for it, and now
+and then.
 
 >>> arbiter = Arbiter([Group("shop", Quota(instances=10))])
 >>> arbiter.ask(0.0, Demand("search", current=6, wanted=6, group="shop")).instances
@@ -19,7 +20,7 @@ from typing import Protocol
 
 from headgate.core.pacing import Pace, Pacer, Urgency
 from headgate.core.quota_ledger import EVERYWHERE, NO_LIMIT, Ledger
-from headgate.core.quotas import Demand, Grant, Group, Key, Quota, arbitrate, still_yielding
+from headgate.core.quotas import Demand, Grant, Group, Key, Quota, Weighing, still_yielding, weigh
 from headgate.core.types import Instant
 
 NEWS_S = 1.0
@@ -56,7 +57,7 @@ class Arbiter:
 
     def __init__(self, groups: Sequence[Group] = (), cluster: Quota = NO_LIMIT, pace: Pace | None = None) -> None:
         self._demands: dict[Key, Demand] = {}
-        self._grants: dict[Key, Grant] = {}
+        self._weighed: Weighing | None = None
         self._weighed_s: Instant = float("-inf")
         self.change(Limits(tuple(groups), cluster, pace))
 
@@ -75,7 +76,6 @@ class Arbiter:
         """A job that is no longer there takes nothing."""
         for key in [key for key in self._demands if key.job == job]:
             del self._demands[key]
-            self._grants.pop(key, None)
             if self._pacer is not None:
                 self._pacer.forget(key)
         self._recount()
@@ -97,7 +97,10 @@ class Arbiter:
     @property
     def short(self) -> dict[Key, Grant]:
         """Who got less than it wants, and why."""
-        return {key: grant for key, grant in self._grants.items() if grant.is_short}
+        weighed = self._weighed
+        if weighed is None:
+            return {}
+        return {key: weighed.grant(key) for key in weighed if key in self._demands and weighed.is_short(key)}
 
     def usage(self) -> dict[tuple[str, int], tuple[float, float]]:
         """What runs, of every limit, and the limit."""
@@ -113,13 +116,15 @@ class Arbiter:
         before = self._demands.get(key)
         self._put(before, demand)
         if not self._wished.is_exceeded:
-            self._grants.clear()
+            self._weighed = None
             return Grant(demand.wanted)
-        if _mind(before) != _mind(demand) or key not in self._grants or now - self._weighed_s >= NEWS_S:
+        weighed = self._weighed
+        is_news = _mind(before) != _mind(demand) or now - self._weighed_s >= NEWS_S
+        if weighed is None or is_news or not weighed.answers(demand):
+            asked = [still_yielding(one, weighed) for one in self._demands.values()]
+            weighed = self._weighed = weigh(asked, self.limits.groups, self.limits.cluster)
             self._weighed_s = now
-            asked = [still_yielding(one, self._grants.get(one.key)) for one in self._demands.values()]
-            self._grants = arbitrate(asked, self.limits.groups, self.limits.cluster)
-        return self._grants[key]
+        return weighed.grant(key, demand.wanted)
 
     def _put(self, before: Demand | None, demand: Demand) -> None:
         """Count what would be taken if everybody got what it wants, and nobody had left yet."""
@@ -137,8 +142,10 @@ class Arbiter:
         if grant.instances == demand.current:
             pacer.forget(demand.key)
             return grant
+        makes_room = grant.is_short and grant.instances < demand.current
         urgency = Urgency(
-            demand.priority_in(self._priorities),
+            # Others may wait for what one gives up, and none of them can come before that.
+            max(self._priorities.values(), default=0) if makes_room else demand.priority_in(self._priorities),
             grows=grant.instances > demand.current or grant.is_short,
             budget_left=demand.budget_left,
         )
@@ -154,4 +161,6 @@ def _most(demand: Demand) -> int:
 
 def _mind(demand: Demand | None) -> Demand | None:
     """What of a demand matters at once; all else changes all the time, and matters when they are weighed next."""
-    return None if demand is None else replace(demand, budget_left=None, held=None, current=0)
+    if demand is None:
+        return None
+    return replace(demand, budget_left=None, held=None, current=0, wanted=0, needed=None, is_behind=False)

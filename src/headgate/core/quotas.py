@@ -1,13 +1,19 @@
 """Many jobs on one cluster: who gets how many instances when the quotas do not suffice for what all want.
 
 Every group of jobs has a quota and a priority, and the cluster may have a quota of its own. Instances are granted one
-operator after the other: first what each needs at least, then what it wants beyond that. A higher priority comes first;
-of the same priority, the objective that has less of its error budget left, so that the one with the most left gives way
-first. It is told for whom.
+operator after the other, in this order:
 
-Who has given way goes on doing so until its budget is a tenth lower than that of the other: two jobs in the same plight
-take turns slowly, and do not swap sizes at every decision. What one gives up is free when its instances have left, and
-only then granted to another: the quota holds for what runs, not only for what is planned.
+1. what each needs at least;
+2. by priority: what runs already and is needed for the load, then what is missing to keep up with it, then what those
+   want to catch up who miss their objective just now;
+3. what is wanted beyond that: a reserve.
+
+Within each step the objective that has less of its error budget left comes first, so that the one with the most left
+gives way first. It is told for whom. A shortage is not passed round among jobs that all run with what they need: each
+would be late in its turn, and every turn costs the start of instances.
+
+Who has given way goes on doing so until it is clearly worse off than another. What one gives up is free when its
+instances have left, and only then granted to another: the quota holds for what runs, not only for what is planned.
 
 >>> shop = Group("shop", Quota(instances=10), priority=1)
 >>> asked = [Demand("orders", current=4, wanted=8, budget_left=0.1, group="shop"),
@@ -21,99 +27,19 @@ search 2 gives-way - 2 of 6: it gives way to orders (10 % of its budget left): g
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from itertools import groupby
+from operator import attrgetter
 
-from headgate.core.errors import InputError
-from headgate.core.quota_ledger import ANY_NEED, EVERYWHERE, NO_LIMIT, Ledger, Need, Quota
+from headgate.core.demand import Demand, Group, Key
+from headgate.core.quota_ledger import EVERYWHERE, NO_LIMIT, Ledger, Need, Place, Quota
 
-__all__ = ["Demand", "Grant", "Group", "Key", "Need", "Quota", "arbitrate"]
+__all__ = ["Demand", "Grant", "Group", "Key", "Need", "Quota", "Weighing", "arbitrate", "weigh"]
 
-STICKINESS = 0.1
-"""By how much of its budget a job that gives way must be worse off than another before the two change places."""
 NAMED = 3
 """So many are named of those for whom one gives way."""
-
-
-class Key(NamedTuple):
-    """Which operator of which job."""
-
-    job: str
-    operator: str
-
-    def __str__(self) -> str:
-        return self.job if self.operator in ("job", self.job) else f"{self.job}/{self.operator}"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Jobs that share a quota."""
-
-    name: str
-    quota: Quota = NO_LIMIT
-    priority: int = 0
-    """Of two groups the one with the higher number comes first."""
-
-    def __post_init__(self) -> None:
-        if not self.name or self.name == EVERYWHERE:
-            raise InputError(f"group name {self.name!r} is not allowed; any other name is that is not empty.")
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What one operator has, wants and needs, by its own policy and guards."""
-
-    job: str
-    operator: str = "job"
-    current: int = 0
-    """Instances that are planned."""
-    wanted: int = 0
-    minimum: int = 0
-    """Where only some sizes are possible, one of them."""
-    held: int | None = None
-    """Instances that there are, those to come and those that are leaving included; ``None``: as planned."""
-    need: Need = ANY_NEED
-    """What one instance takes."""
-    budget_left: float | None = None
-    """The share of the error budget that is left, below 0 where the objective is broken; ``None``: not known yet,
-    which counts as all of it."""
-    group: str = ""
-    priority: int | None = None
-    """Its own, in place of that of its group."""
-    allowed: tuple[int, ...] | None = None
-    """The only sizes that are possible, rising; ``None``: any."""
-    yielding: bool = False
-    """Whether it gave way the last time."""
-
-    @property
-    def key(self) -> Key:
-        return Key(self.job, self.operator)
-
-    @property
-    def in_use(self) -> int:
-        return self.current if self.held is None else max(0, self.held)
-
-    @property
-    def floor(self) -> int:
-        """What comes before any growth of others; who wants less than its minimum gets what it wants."""
-        return min(self.minimum, self.wanted)
-
-    @property
-    def rank(self) -> float:
-        """Less comes first."""
-        left = 1.0 if self.budget_left is None else self.budget_left
-        return left + (STICKINESS if self.yielding else 0.0)
-
-    def priority_in(self, groups: Mapping[str, int]) -> int:
-        """Its priority, given those of the groups."""
-        return groups.get(self.group, 0) if self.priority is None else self.priority
-
-    def possible(self, most: int) -> int:
-        """The largest size that is possible and not above this."""
-        if self.allowed is None or most >= self.wanted:
-            return min(most, self.wanted)
-        return max((size for size in self.allowed if size <= most), default=0)
+_BY_PRIORITY = (attrgetter("running"), attrgetter("keeping_up"), attrgetter("urgent"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +64,87 @@ class _Share:
 
     demand: Demand
     granted: int = 0
-    limit: tuple[str, int] | None = None
+    """Of what is planned."""
+    limit: Place | None = None
     """The quota that has no room for more, and of what."""
-    ahead: tuple[Demand, ...] = ()
-    further: int = 0
+    now: int = 0
+    """Of that, what is not still in use by others."""
+    in_the_way: Place | None = None
+    """The quota that others have not left yet."""
+
+
+class Weighing:
+    """What came of weighing demands against each other. It is told one by one: to tell all takes longer than to weigh.
+
+    - ``shares``: in the order in which they came
+    """
+
+    def __init__(self, shares: Sequence[_Share], planned: Ledger, running: Ledger) -> None:
+        self._shares = {share.demand.key: share for share in shares}
+        self._planned = planned
+        self._running = running
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(sorted(self._shares))
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._shares
+
+    def is_yielding(self, key: Key) -> bool:
+        """Whether an operator is to get less than its load takes."""
+        share = self._shares.get(key)
+        return share is not None and share.granted < share.demand.keeping_up
+
+    def is_short(self, key: Key) -> bool:
+        """Whether an operator gets less than it wants."""
+        share = self._shares[key]
+        return share.now < share.demand.wanted
+
+    def answers(self, demand: Demand) -> bool:
+        """Whether it tells what an operator gets whose wish has changed since: not more than was set aside for it.
+
+        Who has been told that there is no more gets no more by wanting more.
+        """
+        share = self._shares.get(demand.key)
+        return share is not None and (demand.wanted <= share.now or self.is_short(demand.key))
+
+    def grant(self, key: Key, wanted: int | None = None) -> Grant:
+        """What an operator may have now, whose wish may have changed since it was weighed."""
+        share = self._shares[key]
+        demand, granted = share.demand, share.granted
+        wanted = demand.wanted if wanted is None else wanted
+        if wanted <= share.now:
+            return Grant(wanted)
+        if share.now < granted:
+            in_use = self._running.used(*share.in_the_way) if share.in_the_way else "all"
+            why = f"{share.now} of {wanted} until instances of others have left: {in_use} are in use"
+            return Grant(share.now, "waits", why)
+        assert share.limit is not None, "who gets less than it wants has met a limit"
+        limit = self._planned.told(*share.limit)
+        whom, further, told = self._for_whom(share, share.limit)
+        names = ", ".join(f"{one.key} ({_left(one)})" for one in whom)
+        others = f" and {further} more" if further else ""
+        for_them = f"{told} {names}{others}: " if names else ""
+        below = f", below its minimum of {demand.minimum}" if granted < demand.floor else ""
+        code = "below-minimum" if below else "gives-way" if names else "quota"
+        why = f"{granted} of {wanted}{below}: {for_them}{limit}"
+        return Grant(granted, code, why, tuple(one.key for one in whom))
+
+    def _for_whom(self, share: _Share, limit: Place) -> tuple[list[Demand], int, str]:
+        """The first who have more than their minimum of a limit, how many others do, and in which words."""
+        ahead: list[Demand] = []
+        behind: list[Demand] = []
+        found = ahead
+        for other in self._shares.values():
+            if other is share:
+                found = behind
+            elif other.granted > other.demand.floor and any(
+                place == limit for place, _ in self._planned.counted(other.demand.group, other.demand.need)
+            ):
+                found.append(other.demand)
+        if ahead:
+            return ahead[:NAMED], max(0, len(ahead) - NAMED), "it gives way to"
+        return behind[:NAMED], max(0, len(behind) - NAMED), "the load of others needs it,"
 
 
 def arbitrate(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: Quota = NO_LIMIT) -> dict[Key, Grant]:
@@ -152,21 +155,27 @@ def arbitrate(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: 
     - Who wants more, or has less budget left, never gets less for it; with instances that all take the same, a larger
       quota gives nobody less. (As long as the minima fit.)
     """
+    weighed = weigh(demands, groups, cluster)
+    return {key: weighed.grant(key) for key in weighed}
+
+
+def weigh(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: Quota = NO_LIMIT) -> Weighing:
+    """The same, to be told one by one."""
     priorities = {group.name: group.priority for group in groups}
     shares = [_Share(one) for one in sorted(demands, key=lambda one: _precedence(one, priorities))]
-    ledger = Ledger({EVERYWHERE: cluster, **{group.name: group.quota for group in groups}})
+    planned = Ledger({EVERYWHERE: cluster, **{group.name: group.quota for group in groups}})
     for share in shares:
-        _grow(share, share.demand.floor, ledger)
-    beneficiaries: dict[tuple[str, int], list[Demand]] = {}
+        _grow(share, share.demand.floor, planned)
+    for _, equals in groupby(shares, key=lambda share: share.demand.priority_in(priorities)):
+        of_priority = tuple(equals)
+        for size in _BY_PRIORITY:
+            for share in of_priority:
+                _grow(share, size(share.demand), planned)
     for share in shares:
-        _grow(share, share.demand.wanted, ledger)
-        if share.limit is not None:
-            ahead = beneficiaries.get(share.limit, [])
-            share.ahead, share.further = tuple(ahead[:NAMED]), max(0, len(ahead) - NAMED)
-        if share.granted > share.demand.floor:
-            for place, _ in ledger.counted(share.demand.group, share.demand.need):
-                beneficiaries.setdefault(place, []).append(share.demand)
-    return _phased(shares, ledger)
+        _grow(share, share.demand.wanted, planned)
+    running = planned.emptied()
+    _phase(shares, running)
+    return Weighing(shares, planned, running)
 
 
 def _precedence(demand: Demand, priorities: Mapping[str, int]) -> tuple[float, float, Key]:
@@ -187,39 +196,19 @@ def _grow(share: _Share, wanted: int, ledger: Ledger) -> None:
         share.granted = size
 
 
-def _phased(shares: Sequence[_Share], planned: Ledger) -> dict[Key, Grant]:
+def _phase(shares: Sequence[_Share], running: Ledger) -> None:
     """Let those who give way go first: others grow into what has become free."""
-    running = planned.emptied()
     for share in shares:
         running.take(share.demand.group, share.demand.need, share.demand.in_use)
-    grants = {}
     for share in shares:
         demand, more = share.demand, share.granted - share.demand.in_use
-        room, limit = running.room(demand.group, demand.need) if more > 0 else (0.0, None)
-        if more <= room or more <= 0:
-            running.take(demand.group, demand.need, max(0, more))
-            grants[demand.key] = _told(share, planned)
+        share.now = share.granted
+        if more <= 0:
             continue
-        size = max(demand.in_use, demand.possible(demand.in_use + math.floor(room)))
-        running.take(demand.group, demand.need, size - demand.in_use)
-        in_use = running.used(*limit) if limit else "all"
-        why = f"{size} of {demand.wanted} until instances of others have left: {in_use} are in use"
-        grants[demand.key] = Grant(size, "waits", why)
-    return {share.demand.key: grants[share.demand.key] for share in sorted(shares, key=lambda one: one.demand.key)}
-
-
-def _told(share: _Share, ledger: Ledger) -> Grant:
-    demand, granted = share.demand, share.granted
-    if share.limit is None:
-        return Grant(granted)
-    limit = ledger.told(*share.limit)
-    names = ", ".join(f"{one.key} ({_left(one)})" for one in share.ahead)
-    others = f" and {share.further} more" if share.further else ""
-    whom = f"it gives way to {names}{others}: " if names else ""
-    below = f", below its minimum of {demand.minimum}" if granted < demand.floor else ""
-    code = "below-minimum" if below else "gives-way" if names else "quota"
-    why = f"{granted} of {demand.wanted}{below}: {whom}{limit}"
-    return Grant(granted, code, why, tuple(one.key for one in share.ahead))
+        room, share.in_the_way = running.room(demand.group, demand.need)
+        if more > room:
+            share.now = max(demand.in_use, demand.possible(demand.in_use + math.floor(room)))
+        running.take(demand.group, demand.need, share.now - demand.in_use)
 
 
 def _left(demand: Demand) -> str:
@@ -229,7 +218,7 @@ def _left(demand: Demand) -> str:
     return "its budget is used up" if left <= 0 else f"{100 * left:.0f} % of its budget left"
 
 
-def still_yielding(demand: Demand, grant: Grant | None) -> Demand:
+def still_yielding(demand: Demand, weighed: Weighing | None) -> Demand:
     """The same demand, with whether it gave way the last time."""
-    yielding = grant is not None and grant.code in ("gives-way", "below-minimum")
+    yielding = weighed is not None and weighed.is_yielding(demand.key)
     return demand if yielding is demand.yielding else replace(demand, yielding=yielding)

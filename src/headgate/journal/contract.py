@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from typing import Protocol, TypeAlias
 
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.journal.retention import Thinned
+
+Runs: TypeAlias = int | Collection[int] | None
+"""The number of a run, those of several that are read as one, or ``None`` for the newest of all."""
 
 
 class ReadableJournal(Protocol):
@@ -32,10 +35,17 @@ class ReadableJournal(Protocol):
         """The planned size that each operator of a job's newest run had last, as far as it is known."""
         ...
 
-    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]: ...
+    def spans(self, job: str, since_s: Instant) -> dict[int, tuple[Instant, Instant]]:
+        """When the first and the last observation at or after a time were made, by run of a job, oldest run first.
+
+        Runs that saw nothing in that time are left out.
+        """
+        ...
+
+    def observations(self, *, run: Runs = None, since_s: Instant | None = None) -> list[Observation]: ...
 
     def decisions(
-        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
+        self, *, run: Runs = None, since_s: Instant | None = None, last: int | None = None
     ) -> list[Decision]: ...
 
     def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]: ...

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.journal.codec import from_json, to_json
+from headgate.journal.contract import Runs
 from headgate.journal.retention import Thinned
 from headgate.journal.sizes import last_sizes
 
@@ -89,15 +90,15 @@ class MemoryJournal:
 
         return last_sizes(self, job, newest_first)
 
-    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
-        entries = self._entries(run)
-        return _since(entries.observations, since_s) if entries else []
+    def spans(self, job: str, since_s: Instant) -> dict[int, tuple[Instant, Instant]]:
+        seen = {number: self.observations(run=number, since_s=since_s) for number, _ in self.runs(job)}
+        return {number: (found[0].at_s, found[-1].at_s) for number, found in seen.items() if found}
 
-    def decisions(
-        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
-    ) -> list[Decision]:
-        entries = self._entries(run)
-        found = _since(entries.decisions, since_s) if entries else []
+    def observations(self, *, run: Runs = None, since_s: Instant | None = None) -> list[Observation]:
+        return _since([one for entries in self._of(run) for one in entries.observations], since_s)
+
+    def decisions(self, *, run: Runs = None, since_s: Instant | None = None, last: int | None = None) -> list[Decision]:
+        found = _since([one for entries in self._of(run) for one in entries.decisions], since_s)
         return found if last is None else found[max(0, len(found) - last) :]
 
     def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]:
@@ -119,6 +120,10 @@ class MemoryJournal:
         if not self._runs:
             raise JournalError("nothing can be written to the journal in memory before a run has begun.")
         return self._runs[-1]
+
+    def _of(self, run: Runs) -> list[_RunEntries]:
+        numbers = sorted(run) if isinstance(run, Collection) else [run]
+        return [entries for number in numbers if (entries := self._entries(number)) is not None]
 
     def _entries(self, run: int | None) -> _RunEntries | None:
         """The entries of a run, or of the newest one; ``None`` when there is no such run."""

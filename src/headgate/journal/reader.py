@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from sqlalchemy import Engine, Row, Select, Table, func, select
 from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.journal import codec, tables
+from headgate.journal.contract import Runs
 from headgate.journal.packing import unpacked
 from headgate.journal.retention import Detail, Thinned
 from headgate.journal.sizes import last_sizes
@@ -36,31 +37,37 @@ class JournalReader(ABC):
         """The names of the jobs that have a run here, the one that began a run last at the end."""
         runs = tables.runs
         query = select(runs.c.job).group_by(runs.c.job).order_by(func.max(runs.c.number))
-        return [row.job for row in self._rows(query)]
+        return [row.job for row in self.rows(query)]
 
     def runs(self, job: str | None = None) -> list[tuple[int, Run]]:
         """The runs that are kept, by number."""
-        return [self._numbered(row) for row in reversed(list(self._rows(_newest_runs(job))))]
+        return [self._numbered(row) for row in reversed(list(self.rows(_newest_runs(job))))]
 
     def newest_run(self, job: str | None = None) -> tuple[int, Run] | None:
         """The run that began last."""
-        return next((self._numbered(row) for row in self._rows(_newest_runs(job).limit(1))), None)
+        return next((self._numbered(row) for row in self.rows(_newest_runs(job).limit(1))), None)
 
     def last_sizes(self, job: str) -> dict[str, int]:
         """The planned size that each operator of a job's newest run had last, as far as it is known."""
 
         def newest_first(run: int) -> Generator[Observation]:
-            for row in self._rows(_newest_entries(tables.observations, run)):
-                yield self._decoded(codec.observation_from_dict, row.body)
+            for row in self.rows(_newest_entries(tables.observations, run)):
+                yield self.decoded(codec.observation_from_dict, row.body)
 
         return last_sizes(self, job, newest_first)
 
-    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
+    def spans(self, job: str, since_s: Instant) -> dict[int, tuple[Instant, Instant]]:
+        """When the first and the last observation at or after a time were made, by run of a job, oldest run first."""
+        seen, runs = tables.observations, tables.runs
+        of_job = select(runs.c.number).where(runs.c.job == job)
+        span = select(seen.c.run, func.min(seen.c.at_s).label("first_s"), func.max(seen.c.at_s).label("last_s"))
+        query = span.where(seen.c.run.in_(of_job), seen.c.at_s >= since_s).group_by(seen.c.run).order_by(seen.c.run)
+        return {row.run: (row.first_s, row.last_s) for row in self.rows(query)}
+
+    def observations(self, *, run: Runs = None, since_s: Instant | None = None) -> list[Observation]:
         return self._entries(tables.observations, codec.observation_from_dict, run, since_s)
 
-    def decisions(
-        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
-    ) -> list[Decision]:
+    def decisions(self, *, run: Runs = None, since_s: Instant | None = None, last: int | None = None) -> list[Decision]:
         return self._entries(tables.decisions, codec.decision_from_dict, run, since_s, last)
 
     def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]:
@@ -75,18 +82,23 @@ class JournalReader(ABC):
         for table in tables.ENTRIES:
             thin = table.c.detail.in_((Detail.MINUTE, Detail.HOUR))
             query = select(table.c.detail, func.max(table.c.at_s).label("until_s")).group_by(table.c.detail)
-            for row in self._rows(query.where(table.c.run == _number(run), thin)):
+            for row in self.rows(query.where(table.c.run == _number(run), thin)):
                 until_s[row.detail] = max(row.until_s, until_s.get(row.detail, row.until_s))
         return Thinned(until_s.get(Detail.MINUTE), until_s.get(Detail.HOUR))
 
     def load_state(self, key: str) -> Mapping[str, JSON] | None:
         query = select(tables.states.c.body).where(tables.states.c.key == key)
-        return next((self._decoded(dict, row.body) for row in self._rows(query)), None)
+        return next((self.decoded(dict, row.body) for row in self.rows(query)), None)
+
+    def load_states(self, keys: Collection[str]) -> dict[str, Mapping[str, JSON]]:
+        """What is kept under some keys, read at once; those that there is nothing under are left out."""
+        query = select(tables.states.c.key, tables.states.c.body).where(tables.states.c.key.in_(keys))
+        return {row.key: self.decoded(dict, row.body) for row in self.rows(query)}
 
     def state_keys(self) -> list[str]:
         """The keys that there is state under, the one saved last at the end."""
         states = tables.states
-        return [row.key for row in self._rows(select(states.c.key).order_by(states.c.written_s, states.c.key))]
+        return [row.key for row in self.rows(select(states.c.key).order_by(states.c.written_s, states.c.key))]
 
     def close(self) -> None:
         """Let go of the database; calling it twice is fine."""
@@ -98,7 +110,7 @@ class JournalReader(ABC):
             raise JournalError(f"journal {self.place} is closed.")
         return self._reading
 
-    def _rows(self, query: Select[Any]) -> Iterator[Row[Any]]:
+    def rows(self, query: Select[Any]) -> Iterator[Row[Any]]:
         """What is found, read as it is taken."""
         with self._translated("read"), self._open().connect() as connection:
             yield from connection.execute(query)
@@ -107,20 +119,21 @@ class JournalReader(ABC):
         self,
         table: Table,
         decode: Callable[[Mapping[str, JSON]], T],
-        run: int | None,
+        run: Runs,
         since_s: Instant | None,
         last: int | None = None,
     ) -> list[T]:
         query = _newest_entries(table, run).limit(last)
         if since_s is not None:
             query = query.where(table.c.at_s >= since_s)
-        rows = list(self._rows(query))
-        return [self._decoded(decode, row.body) for row in reversed(rows)]
+        rows = list(self.rows(query))
+        return [self.decoded(decode, row.body) for row in reversed(rows)]
 
     def _numbered(self, row: Row[Any]) -> tuple[int, Run]:
-        return row.number, self._decoded(codec.run_from_dict, row.body)
+        return row.number, self.decoded(codec.run_from_dict, row.body)
 
-    def _decoded(self, decode: Callable[[Mapping[str, JSON]], T], body: bytes) -> T:
+    def decoded(self, decode: Callable[[Mapping[str, JSON]], T], body: bytes) -> T:
+        """What an entry says; ``JournalError`` where it is damaged."""
         try:
             return decode(codec.from_json(unpacked(body)))
         except (JournalError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -134,9 +147,10 @@ def _newest_runs(job: str | None) -> Select[Any]:
     return query if job is None else query.where(runs.c.job == job)
 
 
-def _newest_entries(table: Table, run: int | None) -> Select[Any]:
+def _newest_entries(table: Table, run: Runs) -> Select[Any]:
     """Backwards, so that the last few of a long run are found without reading all of it."""
-    query = select(table.c.body).where(table.c.run == _number(run))
+    is_its = table.c.run.in_(run) if isinstance(run, Collection) else table.c.run == _number(run)
+    query = select(table.c.body).where(is_its)
     return query.order_by(table.c.at_s.desc(), table.c.id.desc())
 
 

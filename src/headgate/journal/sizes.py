@@ -33,7 +33,7 @@ def last_sizes(
         with closing(newest_first(number)) as observations:
             seen = _seen(missing, observations)
         for operator in missing:
-            size = _size(operator, seen.get(operator), decision, receipts)
+            size = size_after(operator, seen.get(operator), decision, receipts)
             if size is not None:
                 sizes[operator] = size
     return {operator: sizes[operator] for operator in wanted if operator in sizes}
@@ -50,8 +50,8 @@ def _seen(operators: Sequence[str], newest_first: Iterable[Observation]) -> dict
     return found
 
 
-def _size(operator: str, seen: int | None, decision: Decision | None, receipts: Sequence[Receipt]) -> int | None:
-    """What was seen last, unless the last decision is newer and was taken."""
+def size_after(operator: str, seen: int | None, decision: Decision | None, receipts: Sequence[Receipt]) -> int | None:
+    """The size that was seen last, unless the last decision is newer and was taken; ``receipts`` came after it."""
     verdict = None if decision is None else decision.verdicts.get(operator)
     # A decision starts from the size that was seen just before it; another size was seen after it.
     if verdict is None or (seen is not None and seen != verdict.current):

@@ -13,6 +13,7 @@ from headgate.core.spending import paid_instances
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.window import Window
+from headgate.runtime.load_need import needed_for_load
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Arbitrated:
 
     def _asked(self, window: Window, now: Instant, verdict: Verdict) -> Verdict:
         name, topology = verdict.operator, window.topology
-        instances, budget = window.instances(name), window.budget(name)
+        instances, budget, sample = window.instances(name), window.budget(name), window.sample(name)
+        slo = self.objective.slo_of(name)
         demand = Demand(
             self.job,
             name,
@@ -44,6 +46,8 @@ class Arbitrated:
             minimum=self.objective.bounds_of(name, topology)[0],
             held=None if instances is None else max(verdict.current, paid_instances(instances)),
             need=self._need(name, topology),
+            needed=needed_for_load(window, name, slo),
+            is_behind=sample is not None and slo.violated_by(sample) is True,
             budget_left=None if budget is None else 1.0 - budget.spent,
             group=self.group,
             priority=self.priority,

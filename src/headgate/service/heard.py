@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
-from headgate.journal.contract import Journal
+from headgate.journal.contract import Journal, Runs
 from headgate.journal.retention import Thinned
 
 Heard: TypeAlias = Callable[[Decision | Event], None]
@@ -54,12 +54,13 @@ class HeardJournal:
     def last_sizes(self, job: str) -> dict[str, int]:
         return self._journal.last_sizes(job)
 
-    def observations(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Observation]:
+    def spans(self, job: str, since_s: Instant) -> dict[int, tuple[Instant, Instant]]:
+        return self._journal.spans(job, since_s)
+
+    def observations(self, *, run: Runs = None, since_s: Instant | None = None) -> list[Observation]:
         return self._journal.observations(run=run, since_s=since_s)
 
-    def decisions(
-        self, *, run: int | None = None, since_s: Instant | None = None, last: int | None = None
-    ) -> list[Decision]:
+    def decisions(self, *, run: Runs = None, since_s: Instant | None = None, last: int | None = None) -> list[Decision]:
         return self._journal.decisions(run=run, since_s=since_s, last=last)
 
     def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]:

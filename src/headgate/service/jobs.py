@@ -17,6 +17,7 @@ from headgate.journal.contract import Journal
 from headgate.runtime.clock import Clock
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.mode import Mode
+from headgate.runtime.recalling import Past
 from headgate.runtime.wiring import guards_around, wire
 from headgate.service.changed import changed, require_usable
 from headgate.service.config.model import JobSpec
@@ -60,6 +61,7 @@ class Job:
     - ``term``: in which the service leads that looks after it, where several share its journal: nothing is carried out
       then that could not be journalled
     - ``changes``: what was asked for while it ran before
+    - ``past``: gives what is known of it from before, where that need not be read from the journal
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per part of a job
@@ -76,6 +78,7 @@ class Job:
         hear: Heard = _nobody,
         term: int | None = None,
         changes: Sequence[Change] = (),
+        past: Callable[[JobSpec], Past | None] = lambda spec: None,
     ) -> None:
         self.asked = spec
         """As the file says; ``spec`` is what holds now."""
@@ -86,7 +89,10 @@ class Job:
         self.steering.take(changes)
         self.clock = clock
         self.journal = HeardJournal(journal, hear)
-        self.engine = engine or mailbox_of(self.spec, clock, journal.last_sizes(spec.name), term or 0)
+        known = past(self.spec)
+        self.began_with = journal.last_sizes(spec.name) if known is None else known.sizes
+        """The sizes it had before."""
+        self.engine = engine or mailbox_of(self.spec, clock, self.began_with, term or 0)
         self._is_shared = term is not None
         self._seen_engine = over(self.engine)
         self._further = further
@@ -102,7 +108,7 @@ class Job:
         self.decision: Decision | None = None
         self.day = Day(self.operators)
         """What it had in the last day."""
-        self.loop = self._wired()
+        self.loop = self._wired(known)
 
     @property
     def name(self) -> str:
@@ -112,7 +118,7 @@ class Job:
     def operators(self) -> tuple[str, ...]:
         return self.spec.topology.operators
 
-    def _wired(self) -> ControlLoop:
+    def _wired(self, past: Past | None = None) -> ControlLoop:
         spec = self.spec
         loop = wire(
             self._seen_engine,
@@ -127,6 +133,7 @@ class Job:
             mode=spec.mode,
             shadows=spec.make_shadows(),
             requires_journal=self._is_shared,
+            past=past,
         )
         loop.guards = Guards((*loop.guards, self.steering))
         loop.shared_guards += self._guards
@@ -146,10 +153,15 @@ class Job:
             self.ticked_s = self.clock.now()
             return self.loop.tick()
 
-    def begin(self) -> None:
-        """Note that it is looked after from now on."""
+    def begin(self, term: int | None = None) -> None:
+        """Note that it is looked after from now on; by another service than before, in the term that is given."""
         only = ", recommending only" if self.loop.mode is Mode.RECOMMEND else ""
-        self.loop.note("started", f"policy {self.spec.policy}, every {self.spec.interval_s:g} s{only}")
+        how = f"policy {self.spec.policy}, every {self.spec.interval_s:g} s{only}"
+        if term is None:
+            self.loop.note("started", how)
+        else:
+            # One entry, not two: a thousand jobs are waiting to be taken on.
+            self.loop.note("leader-changed", f"another service looks after {self.name}, in term {term}: {how}")
 
     def look(self) -> None:
         """See what agents report, and neither decide on it nor learn from it."""

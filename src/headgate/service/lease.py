@@ -107,12 +107,12 @@ class Lease:
     def lasts_s(self) -> float:
         return self._lasts_s
 
-    def acquire(self) -> Term | None:
-        """Lead from now on, with a new token; ``None`` while another does."""
+    def acquire(self, ended_s: float = 0.0) -> Term | None:
+        """Lead from now on, with a new token; ``None`` while another does, or did less than ``ended_s`` ago."""
         asked_s = self._now()
         taken = (
             update(lease)
-            .where(_ROW, lease.c.until_s <= self._database_now)
+            .where(_ROW, lease.c.until_s <= self._database_now - literal(ended_s))
             .values(token=lease.c.token + 1, holder=self._holder, url=self._url, until_s=self._end)
             .returning(lease.c.token)
         )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
+from headgate.journal.codec import to_json
 from headgate.rules.model import ALL_OPERATORS
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.service.changed import changed, require_usable
+from headgate.service.config.keys import NAME_PATTERN
 from headgate.service.jobs import Job
 from headgate.service.redaction import redacted, without_secrets
 from headgate.service.store.audit import Entry
@@ -74,6 +77,12 @@ class Operations:
         """A change that can be made, and all that are in force with it."""
         now_s = self._service.clock.now()
         _refuse_files(body.get("settings", {}))
+        _require_storable(why, to_json(dict(body)))
+        if kind is ChangeKind.PERIOD and not re.fullmatch(NAME_PATTERN, name):
+            raise InputError(
+                f"period name {name[:80]!r} is not allowed; up to 63 letters, digits, - and _ are, the first of them "
+                "a letter or a digit."
+            )
         until_s = None if lasts_s is None else now_s + lasts_s
         change = Change(job.name, kind, name, without_secrets(dict(body)), now_s, who, redacted(why), until_s)
         in_force = (*(one for one in job.changes if (one.kind, one.name) != (kind, name)), change)
@@ -133,6 +142,7 @@ class Operations:
         self._tell(entry)
 
     def _drop(self, job: Job, who: str, ended: tuple[Change, ...], left: tuple[Change, ...], why: str) -> None:
+        _require_storable(why)
         store, said = self._service.store, redacted(why)
         entries = []
         with store.transaction() as connection:
@@ -157,6 +167,12 @@ def _refuse_files(settings: Mapping[str, JSON]) -> None:
             raise InputError(
                 f"setting {name!r} names a file of the service's machine; only the service's own file may."
             )
+
+
+def _require_storable(*texts: str) -> None:
+    """PostgreSQL keeps every character but one, which in JSON is told by its number."""
+    if any("\x00" in text or "\\u0000" in text for text in texts):
+        raise InputError("a text with a NUL character cannot be kept; write it without.")
 
 
 def _called(change: Change) -> str:

@@ -42,7 +42,7 @@ class SharedArbiter:
 
     def expect(self, job: Job) -> None:
         """Count what a job has before it asks for the first time: others must not grow into it."""
-        sizes = job.journal.last_sizes(job.name)
+        sizes = job.began_with
         for operator in job.spec.operators:
             size = sizes.get(operator.name, operator.starts or max(1, operator.min_instances))
             with self._lock:

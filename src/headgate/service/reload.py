@@ -82,7 +82,7 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
         service.let_go(name, "its file has changed")
         added.append(name)
     for name in added:
-        service.take_on(service.made(new[name]))
+        service.take_on(service.made(new[name], service.store.changes.of(name)))
     if not (gone or added or different):
         return
     told = {"added": added, "changed": different, "gone": gone}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headgate.core.errors import EngineError, InputError, cause_of
 from headgate.core.extras import needing
 from headgate.local.machine import LOOPBACK
+from headgate.service.certificates import require_usable
 from headgate.service.config.model import Tls
 
 if TYPE_CHECKING:
@@ -20,13 +21,25 @@ START_WITHIN_S = 10.0
 
 
 class Server:
-    """Serves at ``url`` inside its block; a free port is taken where none is given, and TLS spoken with ``tls``."""
+    """Serves at ``url`` inside its block; a free port is taken where none is given, and TLS spoken with ``tls``.
 
-    def __init__(self, api: FastAPI, port: int = 0, host: str = LOOPBACK, tls: Tls | None = None) -> None:
+    ``listener`` is a socket that is bound already, and closed with the server.
+    """
+
+    def __init__(
+        self,
+        api: FastAPI,
+        port: int = 0,
+        host: str = LOOPBACK,
+        tls: Tls | None = None,
+        listener: socket.socket | None = None,
+    ) -> None:
         with needing("a service"):
             import uvicorn
         self._host, self._tls = host, tls
-        self._socket = _bound(host, port)
+        if tls is not None:
+            require_usable(tls)
+        self._socket = bound(host, port) if listener is None else listener
         settings = uvicorn.Config(
             api,
             log_level="warning",
@@ -40,12 +53,6 @@ class Server:
             ssl_certfile=None if tls is None else tls.certificate,
             ssl_keyfile=None if tls is None else tls.key,
         )
-        try:
-            settings.load()
-        except OSError as error:
-            self._socket.close()
-            files = "" if tls is None else f" {tls.certificate} and {tls.key}"
-            raise InputError(f"the certificate{files} cannot be used: {cause_of(error)}.") from error
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(target=self._run, name="headgate-service", daemon=True)
 
@@ -75,7 +82,7 @@ class Server:
         self._socket.close()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int) -> socket.socket:
     """A socket at an address, or one sentence that says why there cannot be one."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 
 from headgate.core.errors import InputError, JournalError
@@ -11,6 +12,7 @@ from headgate.core.types import Decision, Event
 from headgate.journal.codec import decision_to_dict, event_to_dict
 from headgate.runtime.clock import Clock, SystemClock
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.recalling import Past
 from headgate.service.changed import changed, require_usable
 from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
 from headgate.service.fleet import Fleet
@@ -24,8 +26,12 @@ from headgate.service.scheduler import Scheduler, next_step_s
 from headgate.service.standby import Standby
 from headgate.service.store import Store
 from headgate.service.store.changes import Change
+from headgate.service.warm import WarmJobs
 
 logger = logging.getLogger("headgate")
+
+AT_ONCE = 50
+"""Jobs whose learned state is read at once when they are taken over."""
 
 
 class Service:
@@ -57,9 +63,10 @@ class Service:
         self.operations = Operations(self)
         self.started_s = self.clock.now()
         self._term: int | None = None
+        self._warm = WarmJobs(store, self.clock.now)
         if leads:
             for spec in config.jobs:
-                self.take_on(self.made(spec))
+                self.take_on(self.made(spec, store.changes.of(spec.name)))
 
     @property
     def leads(self) -> bool:
@@ -80,14 +87,37 @@ class Service:
         """Take on all jobs from what the journal knows, in a term that everything is written under."""
         self.store.fence = fence(token)
         self._term = token
-        now = self.clock.now()
+        self._warm.catch_up()
+        changes = self.store.changes.by_job()
+        now, followed = self.clock.now(), self.is_warm
         # One after the other, and each is decided on as soon as it is there: those come first whose time does.
-        for spec in sorted(self.config.jobs, key=lambda one: next_step_s(one.name, one.interval_s, now)):
-            if not goes_on():
-                return
-            job = self.made(spec)
-            self.take_on(job)
-            job.loop.note("leader-changed", f"another service looks after {spec.name}, in term {token}")
+        waiting = sorted(self.config.jobs, key=lambda one: next_step_s(one.name, one.interval_s, now))
+        while waiting:
+            some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+            past = partial(self._warm.take, states=self._warm.states(spec.name for spec in some))
+            for spec in some:
+                if not goes_on():
+                    return
+                job = self.made(spec, changes.get(spec.name, ()), past)
+                self.take_on(job, token)
+        self._warm.forget()
+        how = "followed before" if followed else "read from the journal, as far as they had not been followed yet"
+        logger.info("%d jobs were taken on in %.1f s, %s", len(self.fleet), self.clock.now() - now, how)
+
+    def stand_by(self) -> None:
+        """Follow what the leader does, to go on with it at once when that is gone."""
+        if not self._warm.is_due:
+            return
+        changes = self.store.changes.by_job()
+        self._warm.look([self._changed(spec, changes.get(spec.name, ())) for spec in self.config.jobs])
+
+    def _changed(self, spec: JobSpec, changes: Sequence[Change]) -> JobSpec:
+        return changed(spec, self._usable(spec, changes)) if changes else spec
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it could take on all jobs at once."""
+        return self._warm.is_warm
 
     def step_down(self) -> None:
         """Let go of all jobs and write nothing more: another leads."""
@@ -97,6 +127,7 @@ class Service:
             self.arbiter.forget(job.name)
             self.figures.forget(job.name)
             job.abandon()
+        self._warm.forget()
         # The fence stays: what is still under way from when it led is refused.
         self._term = None
 
@@ -104,13 +135,15 @@ class Service:
     def access(self) -> AccessRules:
         return self.config.access
 
-    def made(self, spec: JobSpec) -> Job:
-        """A job of this service, as it is asked for."""
+    def made(
+        self, spec: JobSpec, asked: Sequence[Change] = (), past: Callable[[JobSpec], Past | None] = lambda spec: None
+    ) -> Job:
+        """A job of this service with what was asked for since; ``past`` gives what is known of it already."""
 
         def hear(entry: Decision | Event) -> None:
             self.tell(spec.name, entry)
 
-        changes = self._usable(spec, self.store.changes.of(spec.name))
+        changes = self._usable(spec, asked)
         quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec, lambda: not self.is_between)
         figures = self.figures.of_job(spec.name)
 
@@ -119,7 +152,17 @@ class Service:
             figures.attach(loop)
 
         journal = self.store.journal_of(spec.name)
-        return Job(spec, journal, self.clock, guards=(quota,), wired=wired, hear=hear, changes=changes, term=self._term)
+        return Job(
+            spec,
+            journal,
+            self.clock,
+            guards=(quota,),
+            wired=wired,
+            hear=hear,
+            changes=changes,
+            term=self._term,
+            past=past,
+        )
 
     @staticmethod
     def _usable(spec: JobSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -134,11 +177,11 @@ class Service:
             kept = (*kept, change)
         return kept
 
-    def take_on(self, job: Job) -> None:
-        """Look after a job from now on."""
+    def take_on(self, job: Job, term: int | None = None) -> None:
+        """Look after a job from now on; in a term in which another service has done so before."""
         self.fleet.add(job)
         self.arbiter.expect(job)
-        job.begin()
+        job.begin(term)
         self.scheduler.add(job)
 
     def let_go(self, name: str, why: str) -> None:
@@ -178,6 +221,7 @@ class Service:
             job.close()
         if self.standby is not None:
             self.standby.stop()
+        self._warm.forget()
         self.store.close()
 
     def __enter__(self) -> Service:

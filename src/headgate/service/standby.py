@@ -22,6 +22,8 @@ RENEWALS = 4
 """How often a lease is renewed in the time that it lasts."""
 LOOKS = 8
 """How often those who stand by look whether it has ended, in the same time."""
+HOLDS_BACK = 2
+"""Who is not ready yet takes a lease only when it has ended for this part of the time that it lasts."""
 
 
 class Leading(Protocol):
@@ -33,6 +35,15 @@ class Leading(Protocol):
 
     def step_down(self) -> None:
         """Let go of all jobs, and write nothing any more."""
+        ...
+
+    def stand_by(self) -> None:
+        """Follow what the leader does."""
+        ...
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether it has followed enough to take on all jobs at once."""
         ...
 
 
@@ -125,10 +136,12 @@ class Standby:
             self._problem = ""
 
     def _try_to_lead(self) -> None:
-        term = self._lease.acquire()
+        # Who has just been started leaves it to those who know the jobs, if there are any.
+        term = self._lease.acquire(0.0 if self._service.is_warm else self._lease.lasts_s / HOLDS_BACK)
         if term is None:
             leader = self._lease.leader()
             self._leader_url = "" if leader is None else leader.url
+            self._service.stand_by()
             return
         logger.warning("this service leads from now on, in term %d", term.token)
         self._term, self._leader_url = term, ""

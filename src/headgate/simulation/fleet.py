@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, count, pairwise
+from itertools import accumulate, chain, count, pairwise
+from typing import TypeAlias
 
 from headgate.core.course import Rows, rows
 from headgate.core.types import Instances, Instant, Startup
 from headgate.simulation.contract import Warmed
 
+_Size: TypeAlias = tuple[Instant, Instant, int, int]
+"""From, to, ready instances and instances paid for."""
+_Lasted: TypeAlias = defaultdict[tuple[int, int], float]
+"""For how many seconds so many were ready, and paid for."""
+MOST_CHANGES = 100_000
+"""Of more changes than this, all are settled as soon as they are in the past."""
+_MOST_SPANS = 64
+"""Into so many spans of time at most."""
 _WATCHED_S = 180.0
 """An instance that has got no work for so long is told of without, as on Spark."""
 
@@ -30,9 +40,19 @@ class Fleet:
 
     ``draw_startup_s`` gives the start-up time of the next instance. An instance is paid for from the request for it
     until it has left; ``drain_s`` is how long one takes to leave that has nothing more to do.
+
+    Of more than ``most_changes`` it is only kept how long the size was which, in spans that are the longer the more
+    there are.
     """
 
-    def __init__(self, ready: int, draw_startup_s: Callable[[], float], drain_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        ready: int,
+        draw_startup_s: Callable[[], float],
+        drain_s: float = 0.0,
+        *,
+        most_changes: int = MOST_CHANGES,
+    ) -> None:
         self.ready = ready
         self.planned = ready
         self._draw_startup_s = draw_startup_s
@@ -44,7 +64,15 @@ class Fleet:
         """Those that are ready and of which it is not known yet how long they took to be of use."""
         self._changes: list[tuple[Instant, int, int]] = [(0.0, ready, ready)]
         """When how many became ready and were paid for, more or fewer."""
+        self._most_changes = most_changes
+        self._settled: list[tuple[Instant, _Lasted]] = []
+        """From when on, and for how long which size."""
         self._told = Instances(ready, ready, ready)
+
+    @property
+    def kept(self) -> int:
+        """How many changes and settled sizes are kept."""
+        return len(self._changes) + sum(len(lasted) for _, lasted in self._settled)
 
     @property
     def instances(self) -> Instances:
@@ -83,6 +111,8 @@ class Fleet:
             self._joined.append(self._starting.pop(0))
             self.ready += 1
             self._changes.append((now, 1, 0))
+        if len(self._changes) > self._most_changes:
+            self._settle(now)
 
     def left(self, now: Instant, through_s: Sequence[Instant]) -> None:
         """Instances take no more work from now on, and are through with what they have at these times."""
@@ -120,12 +150,40 @@ class Fleet:
 
     def sizes(self, until_s: Instant) -> Rows:
         """From, to, ready instances and instances paid for, until a time."""
+        settled = chain.from_iterable(_one_by_one(from_s, lasted) for from_s, lasted in self._settled)
+        return rows(chain(settled, self._since_settled(until_s)), 4)
+
+    def _since_settled(self, until_s: Instant) -> Iterator[_Size]:
         changes = sorted(change for change in self._changes if change[0] < until_s)
         times_s = [*(at_s for at_s, _, _ in changes), until_s]
         ready = accumulate(change for _, change, _ in changes)
         paid = accumulate(change for _, _, change in changes)
         spans = zip(pairwise(times_s), ready, paid, strict=True)
-        return rows(((from_s, to_s, now, due) for (from_s, to_s), now, due in spans if to_s > from_s), 4)
+        return ((from_s, to_s, now, due) for (from_s, to_s), now, due in spans if to_s > from_s)
+
+    def _settle(self, now: Instant) -> None:
+        """Of what lies before now, keep how long the size was which."""
+        lasted: _Lasted = defaultdict(float)
+        for from_s, to_s, ready, paid in self._since_settled(now):
+            lasted[ready, paid] += to_s - from_s
+        if not lasted:
+            return
+        past = [change for change in self._changes if change[0] < now]
+        self._settled.append((min(past)[0], lasted))
+        ready, paid = sum(change[1] for change in past), sum(change[2] for change in past)
+        self._changes = [(now, ready, paid), *(change for change in self._changes if change[0] >= now)]
+        if len(self._settled) > _MOST_SPANS:
+            for (_, older), (_, newer) in zip(self._settled[::2], self._settled[1::2], strict=False):
+                for sizes, lasted_s in newer.items():
+                    older[sizes] += lasted_s
+            del self._settled[1::2]
+
+
+def _one_by_one(from_s: Instant, lasted: _Lasted) -> Iterator[_Size]:
+    """How long the size was which, as if each had lasted once."""
+    for (ready, paid), lasted_s in sorted(lasted.items()):
+        yield from_s, from_s + lasted_s, ready, paid
+        from_s += lasted_s
 
 
 def _startup(joined: _Starting, one: Warmed) -> Startup:

@@ -188,6 +188,30 @@ def _write(journal: Journal, entry: Observation | Decision | Receipt) -> None:
             journal.received(entry)
 
 
+def tells_when_runs_saw_something(factory: JournalFactory, open_reader: OpenReader) -> None:
+    """The runs of a job that saw something since a time are told with when that was, and can be read as one."""
+
+    def seen(at_s: float) -> Observation:
+        return Observation(at_s, {}, {"job": Instances(3, 2, 1)})
+
+    with opened(factory) as journal:
+        for job, times_s in {"orders": [10.0, 20.0, 30.0], "clicks": [35.0], "nothing": []}.items():
+            journal.begin(replace(RUN, job=job))
+            for at_s in times_s:
+                journal.observed(seen(at_s))
+        journal.begin(replace(RUN, job="orders"))
+        journal.begin(replace(RUN, job="orders"))
+        journal.observed(seen(40.0))
+        spans = {1: (20.0, 30.0), 5: (40.0, 40.0)}
+        ensure_equal("what runs of a job saw, and when", journal.spans("orders", 15.0), spans)
+        ensure_equal("the order of runs", list(journal.spans("orders", 15.0)), [1, 5])
+        ensure_equal("runs that saw nothing since", journal.spans("orders", 41.0), {})
+        ensure_equal("a job that saw nothing", journal.spans("nothing", 0.0), {})
+        together = journal.observations(run=[1, 4, 5], since_s=15.0)
+        ensure_equal("observations of several runs", together, [seen(20.0), seen(30.0), seen(40.0)])
+        ensure_equal("decisions of several runs", journal.decisions(run=[1, 5]), [])
+
+
 def keeps_the_newest_state(factory: JournalFactory, open_reader: OpenReader) -> None:
     """State is kept by key, outlives its run, and the newest one wins; what is saved or loaded is a copy."""
     with opened(factory) as journal:
@@ -251,6 +275,7 @@ JOURNAL_CHECKS: tuple[Callable[[JournalFactory, OpenReader], None], ...] = (
     keeps_runs_apart,
     keeps_jobs_apart,
     remembers_the_last_sizes,
+    tells_when_runs_saw_something,
     keeps_the_newest_state,
     can_be_read_while_it_is_written,
     writes_only_within_a_run,

@@ -157,6 +157,15 @@ def test_a_hold_before_agents_have_joined_brings_nobody_to_a_size_that_was_only_
     assert cluster.sizes()["enrich"] == Instances(3, 3, 3)
 
 
+def test_a_hold_that_was_decided_while_an_agent_joined_does_not_bring_it_to_the_size_that_was_assumed() -> None:
+    mailbox = AgentsEngine(Topology.single("parse"), now=FakeClock().now)
+    assumed = mailbox.observe().instances["parse"].planned
+    mailbox.report("parse", Report("a", Instances(2, 2, 2)))
+    receipt = mailbox.apply(decision({"parse": assumed}))
+    assert receipt.answers["parse"] == Answer(Outcome.UNCHANGED, 2)
+    assert mailbox.report("parse", Report("a", Instances(2, 2, 2))).size is None
+
+
 def test_an_operator_that_has_not_joined_yet_is_stale_and_has_nothing_ready() -> None:
     mailbox = AgentsEngine(CHAIN, starts={"enrich": 2}, now=FakeClock().now)
     seen = mailbox.observe()

@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 
 from headgate.service.access.callers import COOKIE, csrf_of
+from headgate.service.config.model import AccessRules
 from headgate.service.pages.changing import DONE
 from headgate.service.pages.forms import FORMS
 from headgate.service.store.changes import Change, ChangeKind
@@ -193,3 +194,49 @@ def test_a_page_of_another_site_changes_nothing(service: Served) -> None:
     browser.headers["Origin"] = "http://example.org"
     assert browser.send("pause", "do", **FILLED["pause"])[0] == 403
     assert service.service.fleet.job("clicks").changes == ()
+
+
+NASTY = (
+    "\x00",
+    "9" * 400,
+    "nan",
+    "-1",
+    "<script>alert(1)</script>",
+    "'; drop table audit",
+    "é😀",
+    "x" * 20_000,
+    "* * *",
+)
+
+
+@pytest.mark.parametrize("form", sorted(FILLED))
+def test_whatever_is_written_into_a_field_is_used_or_refused_in_a_sentence(form: str) -> None:
+    with served(access=AccessRules(requests_per_s=10_000)) as service:
+        browser = Browser(service)
+        for field in FILLED[form]:
+            for text in NASTY:
+                status, told = browser.send(form, **{**FILLED[form], field: text})
+                assert status in (200, 400), (field, text[:20])
+                assert "<script>alert" not in told
+                assert status == 200 or 'role="alert"' in told
+        assert in_force(service) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"name": "Europe/Berlin"}, "period name 'Europe/Berlin' is not allowed; up to 63 letters"),
+        ({"why": "a\x00b"}, "a text with a NUL character cannot be kept"),
+        ({"during": "* 8-17 * * mon\x00"}, "a text with a NUL character cannot be kept"),
+    ],
+)
+def test_what_cannot_be_named_or_kept_is_refused(service: Served, changes: dict[str, str], told: str) -> None:
+    status, answer = Browser(service).send("period", **{**FILLED["period"], **changes})
+    assert status == 400
+    assert told in unescape(answer)
+
+
+def test_a_form_with_too_many_fields_is_refused(service: Served) -> None:
+    status, told = Browser(service).send("pause", **{f"field{number}": "" for number in range(60)})
+    assert status == 400
+    assert "a form with 64 fields is not usable; at most 50 are." in told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
@@ -261,3 +262,27 @@ def test_static_files_are_those_that_are_known(running: Served) -> None:
     assert running.client().get("/static/style.css").headers["content-type"] == "text/css; charset=utf-8"
     assert running.client().get("/static/secret.txt").status_code == 404
     assert running.client().get("/static/..%2Frouting.py").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "told"),
+    [
+        ("/nothing", 404, "Not Found."),
+        ("/audit?before=99999999999999999999", 400, "query.before: input should be less than or equal to"),
+        ("/jobs/clicks/history?before=x", 400, "query.before: input should be a valid integer"),
+        ("/?page=x", 400, "query.page"),
+        ("/jobs/clicks?span=forever", 404, "forever"),
+    ],
+)
+def test_an_address_that_is_wrong_is_told_on_a_page_and_to_programs_in_a_sentence(
+    path: str, status: int, told: str
+) -> None:
+    with served() as service:
+        page = service.client().get(path, headers={"Accept": "text/html"})
+        assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+        assert told in unescape(page.text)
+        assert "All jobs" in page.text
+        if status == 400:
+            sentence = service.client().get(path)
+            assert sentence.headers["content-type"].startswith("text/plain")
+            assert sentence.text.startswith(told)

@@ -172,8 +172,10 @@ class Judged:
     """Intervals of jobs in which more than one decision was made."""
     lost: list[str]
     """Sizes that an agent was told, and of which there is no decision."""
-    longest_s: float
-    """From a kill to the next decision on each job, where nothing else was broken."""
+    gaps_s: list[float]
+    """From each kill until all jobs were decided on again, where nothing else was broken and nobody else killed."""
+    restored_s: list[float]
+    """From when a database or network was there again until all jobs were decided on, where nobody was killed."""
     at_most_s: float
     answers: int
     failures: int
@@ -198,6 +200,7 @@ def judged(shared: Sharing) -> Judged:
     finally:
         journal.close()
     memory_s = 4 * shared.interval_s
+    killed = [(at_s, at_s) for at_s in shared.faults.kills_s]
     wrong = [f"{job.name} {change}" for job in shared.jobs.all for change in job.wrong_changes(memory_s)]
     return Judged(
         decisions=sum(map(len, decided.values())),
@@ -210,7 +213,8 @@ def judged(shared: Sharing) -> Judged:
             for job, heard in zip(shared.jobs.all, shared.jobs.heard, strict=True)
             for told in _lost(job.name, [size for _, size in heard.told], decided[job.name])
         ],
-        longest_s=_longest(shared.faults, decided),
+        gaps_s=_gaps(shared.faults.kills_s, decided, [*killed, *shared.faults.disturbed_s]),
+        restored_s=_gaps([ended_s for _, ended_s in shared.faults.disturbed_s], decided, killed),
         at_most_s=2 * shared.interval_s,
         answers=sum(heard.answers for heard in shared.jobs.heard),
         failures=sum(heard.failures for heard in shared.jobs.heard),
@@ -237,13 +241,16 @@ def _lost(job: str, told: list[int], decided: list[Decision]) -> Iterator[str]:
             at = found
 
 
-def _longest(faults: Faults, decided: dict[str, list[Decision]]) -> float:
-    longest_s = 0.0
-    for killed_s in faults.kills_s:
-        later = {job: [one.at_s for one in found if one.at_s > killed_s] for job, found in decided.items()}
+def _gaps(
+    moments_s: list[float], decided: dict[str, list[Decision]], others_s: list[tuple[float, float]]
+) -> list[float]:
+    """From each moment until every job was decided on, where nothing else happened in between."""
+    gaps_s = []
+    for moment_s in moments_s:
+        later = {job: [one.at_s for one in found if one.at_s > moment_s] for job, found in decided.items()}
         if not all(later.values()):
             continue  # The run ended before.
         next_s = max(min(times_s) for times_s in later.values())
-        if not any(began_s <= next_s and ended_s >= killed_s for began_s, ended_s in faults.disturbed_s):
-            longest_s = max(longest_s, next_s - killed_s)
-    return longest_s
+        if not any(began_s <= next_s and ended_s > moment_s for began_s, ended_s in others_s):
+            gaps_s.append(next_s - moment_s)
+    return gaps_s

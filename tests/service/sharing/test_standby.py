@@ -25,6 +25,11 @@ class Led:
         self.may_finish = threading.Event()
         self.may_finish.set()
         self.fails_with: Exception | None = None
+        self.is_warm = True
+        self.looks = 0
+
+    def stand_by(self) -> None:
+        self.looks += 1
 
     def lead(self, token: int, goes_on: Callable[[], bool]) -> None:
         while goes_on() and not self.may_finish.wait(0.001):
@@ -154,6 +159,16 @@ def test_who_cannot_take_on_the_jobs_does_not_keep_others_from_leading(rivals: R
         rivals.pass_time(LASTS_S, 1)
     rivals.await_leading(1)
     assert not rivals.leads(0)
+
+
+def test_who_has_just_been_started_leaves_it_to_one_that_has_followed(rivals: Rivals) -> None:
+    rivals.pass_time(0, 0, 1)
+    assert (rivals.led[0].looks, rivals.led[1].looks) == (0, 1)
+    rivals.led[1].is_warm = False
+    rivals.pass_time(LASTS_S, 1)
+    assert not rivals.leads(1), "another may know the jobs"
+    rivals.pass_time(LASTS_S / 2, 1)
+    rivals.await_leading(1)
 
 
 def test_a_leader_that_stops_lets_another_lead_at_once(rivals: Rivals) -> None:

@@ -12,9 +12,12 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Instances, Sample
 from headgate.engines.agents import Report
 from headgate.runtime.learned import state_key
+from headgate.runtime.recalling import LONGEST_BREAK_S
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.service import Service
 from headgate.service.store import open_store
+from headgate.service.store.changes import ChangeKind
+from headgate.service.warm import FOLLOW_EVERY_S
 from headgate.testing.clock import FakeClock
 
 INTERVAL_S = 10.0
@@ -34,6 +37,14 @@ class Two:
         # A lease that ends at once: whoever asks gets it.
         self._leases = [store.lease(f"service-{number}", "", 0.0) for number, store in enumerate(stores)]
         self.size = 2
+
+    def follow(self, number: int) -> None:
+        """Have one stand by until it knows the job."""
+        service = self.services[number]
+        self.clock.advance(FOLLOW_EVERY_S)
+        service.stand_by()
+        while not service.is_warm:
+            service.stand_by()
 
     def lead(self, number: int) -> Service:
         term = self._leases[number].acquire()
@@ -82,6 +93,77 @@ def test_who_takes_over_begins_with_sizes_history_and_what_was_learned(two: Two)
     assert again.targets == decided.targets, "taking over changes no size"
     assert again.is_hold
     assert "leader-changed" in [event.kind for event in job.journal.events(run=job.journal.run)]
+
+
+def begun_with(service: Service) -> tuple[object, ...]:
+    """All that a loop has of its job's past."""
+    job = service.fleet.job("clicks")
+    history = job.loop.history
+    change = history.last_change("count")
+    return (
+        list(history.observations),
+        list(history.decisions),
+        history.saved_budgets(),
+        history.startup_times("count").to_json(),
+        None if change is None else change.at_s,
+        history.settled_since_s("count"),
+        history.short_since_s("count"),
+        history.streak("count"),
+        job.began_with,
+        job.loop.policy.snapshot(),
+    )
+
+
+def test_who_has_followed_begins_with_the_same_as_who_reads_the_journal(two: Two) -> None:
+    first = two.lead(0)
+    two.pass_time(first, 0.95, steps=3)
+    two.follow(1)
+    two.pass_time(first, 0.95, steps=3)
+    two.follow(1)
+    two.pass_time(first, 0.4, steps=2)
+    two.clock.advance(INTERVAL_S)
+    followed = begun_with(two.lead(1))
+    assert len(followed[0]) == 8  # type: ignore[arg-type]  # the observations
+    two.services[0].step_down()
+    assert begun_with(two.lead(0)) == followed, "it reads everything"
+
+
+def test_what_was_seen_is_there_though_one_in_between_saw_nothing(two: Two) -> None:
+    two.pass_time(two.lead(0), 0.95, steps=4)
+    two.lead(1)
+    two.services[0].step_down()
+    job = two.lead(0).fleet.job("clicks")
+    assert len(job.loop.history.observations) == 4
+    assert job.began_with == {"count": two.size}
+
+
+def test_after_a_longer_break_what_was_seen_is_of_another_story(two: Two) -> None:
+    first = two.lead(0)
+    two.follow(1)
+    two.pass_time(first, 0.95, steps=4)
+    two.follow(1)
+    two.clock.advance(LONGEST_BREAK_S + 1)
+    first.step_down()
+    first = two.lead(0)
+    two.pass_time(first, 0.7, steps=2)
+    two.follow(1)
+    two.clock.advance(INTERVAL_S)
+    job = two.lead(1).fleet.job("clicks")
+    assert len(job.loop.history.observations) == 2
+    assert job.began_with == {"count": two.size}
+
+
+def test_who_follows_takes_up_what_is_changed_meanwhile(two: Two) -> None:
+    first = two.lead(0)
+    two.pass_time(first, 0.7, steps=2)
+    two.follow(1)
+    first.operations.put("somebody", "clicks", ChangeKind.BOUNDS, "count", {"instances": [1, 6]}, "a test")
+    two.follow(1)
+    two.pass_time(first, 0.7, steps=2)
+    two.clock.advance(INTERVAL_S)
+    job = two.lead(1).fleet.job("clicks")
+    assert len(job.loop.history.observations) == 4
+    assert job.spec.operator("count").max_instances == 6
 
 
 def test_who_was_deposed_can_neither_decide_nor_write(two: Two) -> None:

@@ -102,7 +102,7 @@ class AgentsEngine:
             for name, verdict in decision.verdicts.items():
                 if why := self._why_impossible(name, verdict):
                     return Receipt(now, {name: Answer(Outcome.REFUSED, 0, why)})
-            return Receipt(now, {name: self._leave(name, target) for name, target in decision.targets.items()})
+            return Receipt(now, {name: self._leave(name, one) for name, one in decision.verdicts.items()})
 
     def size_by(self, topology: Topology) -> None:
         """Allow other sizes from now on; the operators must be the same."""
@@ -159,16 +159,17 @@ class AgentsEngine:
             return f"{verdict.target} instances of {name!r} are not possible; {allowed} are."
         return ""
 
-    def _leave(self, name: str, target: int) -> Answer:
+    def _leave(self, name: str, verdict: Verdict) -> Answer:
         """Leave a size for an operator's agent."""
-        member = self._members[name]
+        member, target = self._members[name], verdict.target
         if target == member.wanted and (refusal := member.refusal) is not None:
             # The agent could not do it: the plan is what it has, until somebody decides again.
             member.wanted = None
             return Answer(refusal.outcome, member.planned, refusal.detail)
-        # A hold is no wish: whoever has not told its size yet must not be brought to the one that was assumed.
-        if target == member.planned:
-            return Answer(Outcome.UNCHANGED, target)
+        # A hold is no wish: whoever has not told its size yet must not be brought to the one that was assumed, nor who
+        # told it while that was decided.
+        if target == member.planned or (verdict.change == 0 and member.wanted is None):
+            return Answer(Outcome.UNCHANGED, member.planned)
         member.wanted = target
         return Answer(Outcome.DELIVERED, target)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from headgate.core.types import Answer, Batch, Event, Instances, Instant, Sample, Startup
 from headgate.engines.agents.wire import Report
 
-COUNTERS = ("arrived", "done", "emitted", "late", "busy_s", "available_s")
+COUNTERS = ("arrived", "given", "done", "emitted", "late", "busy_s", "available_s", "paused_s")
 _A_MOMENT_S = 1e-6
 
 

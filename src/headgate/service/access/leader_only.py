@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import Any
+from collections.abc import Callable, MutableMapping
+from typing import Any, TypeAlias
 
 from headgate.engines.agents.wire import LEADER_HEADER, NOT_LEADING
 from headgate.service.access.gate import OPEN_FOLDERS, OPEN_PATHS, App, Receive, Send
@@ -12,12 +12,17 @@ from headgate.service.service import Service
 ALWAYS = OPEN_PATHS | {"/metrics"}
 
 
+StandingBy: TypeAlias = Callable[[MutableMapping[str, Any], str], App | None]
+"""What somebody who looks at pages is shown, with the leader's address; ``None``: a sentence, as for programs."""
+
+
 class LeaderOnly:
     """The application behind it is asked only while its service leads."""
 
-    def __init__(self, app: App, service: Service) -> None:
+    def __init__(self, app: App, service: Service, shown: StandingBy) -> None:
         self._app = app
         self._service = service
+        self._shown = shown
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
@@ -25,6 +30,9 @@ class LeaderOnly:
             await self._app(scope, receive, send)
             return
         url = self._service.leader_url
+        if (page := self._shown(scope, url)) is not None:
+            await page(scope, receive, send)
+            return
         text = f"this service stands by; {url or 'another one'} leads.".encode()
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
         if url:

@@ -65,11 +65,11 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic, *, dem
     for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health, metrics):
         api.include_router(part.router(service))
     document(api)
-    shown = add_pages(api, service, demo)
+    shown, standing_by = add_pages(api, service, demo)
     gate: Any = Gate
     callers = Callers(service.store.tokens, now)
     api.add_middleware(gate, callers=callers, rules=lambda: service.access, now=now, shown=shown)
     # Outermost: a service that stands by has nothing to keep from anybody, and need not look up who asks.
     leader_only: Any = LeaderOnly
-    api.add_middleware(leader_only, service=service)
+    api.add_middleware(leader_only, service=service, shown=standing_by)
     return api

@@ -36,7 +36,7 @@ def run(plan: EnginesPlan, stop: threading.Event) -> None:
         stop.wait()
 
 
-def joined(job: SimulatedJob, plan: EnginesPlan) -> list[RunningAgent]:
+def joined(job: SimulatedJob, plan: EnginesPlan) -> list[RunningAgent[Agent]]:
     """The agents of a job's operators, each on a thread of its own."""
     paced = PacedEngine(job.engine())
     agents = []

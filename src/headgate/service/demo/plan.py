@@ -85,7 +85,7 @@ def demo_jobs() -> tuple[SimulatedJob, ...]:
                 report_every_s=REPORT_EVERY_S,
                 shadows=("hpa", "ds2"),
             ),
-            "sine:mean=60,amplitude=48,period=240s | noise 5% every 3s",
+            "sine:mean=60,amplitude=48,period=600s | noise 5% every 3s",
             {"parse": 30.0, "enrich": 14.0, "total": 60.0, "alert": 90.0},
         ),
         SimulatedJob(

@@ -1,19 +1,50 @@
-"""What somebody is shown whom the gate does not let through: the page to sign in, or why not."""
+"""What somebody is shown who does not get a page: the one to sign in, or one that says why not."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias, cast
 from urllib.parse import quote
 
-from fastapi import Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
+from headgate.engines.agents.wire import LEADER_HEADER
 from headgate.service.access.callers import COOKIE
 from headgate.service.access.gate import SAFE, App, Refused, Shown
+from headgate.service.access.leader_only import StandingBy
 from headgate.service.pages.rendering import Renderer, here
 
-_TITLES = {401: "Sign in", 403: "Not allowed", 413: "Too long", 429: "Too many requests"}
+LOOK_AGAIN_S = 5
+_TITLES = {
+    400: "Not usable",
+    401: "Sign in",
+    403: "Not allowed",
+    404: "Not here",
+    413: "Too long",
+    429: "Too many requests",
+    503: "Not possible just now",
+}
+_Handler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
+
+
+def standing_by(renderer: Renderer) -> StandingBy:
+    """That another service leads, and where the same page is there."""
+
+    def shown(scope: MutableMapping[str, Any], leader: str) -> App | None:
+        request = Request(scope)
+        if not _is_for_people(request):
+            return None
+        path = here(request) if request.method in SAFE else "/"
+        answer = renderer.page(
+            request, "standby.html", status=503, leader=leader, there=f"{leader}{path}" if leader else ""
+        )
+        # This one may come to lead in a moment.
+        answer.headers["Refresh"] = str(LOOK_AGAIN_S)
+        answer.headers[LEADER_HEADER] = leader
+        return answer
+
+    return shown
 
 
 def refusals(renderer: Renderer) -> Shown:
@@ -21,8 +52,7 @@ def refusals(renderer: Renderer) -> Shown:
 
     def shown(scope: MutableMapping[str, Any], refused: Refused) -> App | None:
         request = Request(scope)
-        is_page = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
-        if not is_page:
+        if not _is_for_people(request):
             return None
         if refused.status == 401:
             back = here(request) if request.method in SAFE else request.url.path
@@ -41,3 +71,24 @@ def refusals(renderer: Renderer) -> Shown:
         )
 
     return shown
+
+
+def tell_errors_on_pages(api: FastAPI, renderer: Renderer) -> None:
+    """Have errors that were told in a sentence until now told on a page, where somebody looks at one."""
+    for kind, handler in list(api.exception_handlers.items()):
+        api.exception_handlers[kind] = _on_page(renderer, cast("_Handler", handler))
+
+
+def _on_page(renderer: Renderer, handler: _Handler) -> _Handler:
+    async def told(request: Request, error: Exception) -> Response:
+        answer = await handler(request, error)
+        if not _is_for_people(request):
+            return answer
+        title = _TITLES.get(answer.status_code, "Not possible")
+        return renderer.problem(request, answer.status_code, title, bytes(answer.body).decode())
+
+    return told
+
+
+def _is_for_people(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")

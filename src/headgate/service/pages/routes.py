@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from headgate.core.errors import UnknownNameError
 from headgate.journal.codec import to_json
 from headgate.service.access.gate import Shown
+from headgate.service.access.leader_only import StandingBy
 from headgate.service.pages import changing, sign_in, stream
-from headgate.service.pages.refusals import refusals
+from headgate.service.pages.refusals import refusals, standing_by, tell_errors_on_pages
 from headgate.service.pages.rendering import Renderer, static_answer
 from headgate.service.pages.views.job_page import job_page
 from headgate.service.pages.views.overview import overview
@@ -20,16 +22,21 @@ from headgate.service.store.audit import Entry
 
 ENTRIES = 100
 """Of the audit log on one page."""
+Before = Annotated[int | None, Query(ge=1, le=2**62)]
 
 
-def add_pages(api: FastAPI, service: Service, demo: str = "") -> Shown:
-    """Serve the dashboard of a service; ``demo`` is said on top of it. Gives what those are shown who are refused."""
+def add_pages(api: FastAPI, service: Service, demo: str = "") -> tuple[Shown, StandingBy]:
+    """Serve the dashboard of a service; ``demo`` is said on top of it.
+
+    Gives what those are shown who are refused, and those who ask while another service leads.
+    """
     renderer = Renderer(demo)
+    tell_errors_on_pages(api, renderer)
     api.include_router(_router(service, renderer))
     api.include_router(changing.router(service, renderer))
     api.include_router(sign_in.router(service, renderer))
     api.include_router(stream.router(service))
-    return refusals(renderer)
+    return refusals(renderer), standing_by(renderer)
 
 
 def _router(service: Service, renderer: Renderer) -> APIRouter:
@@ -55,11 +62,11 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
         return renderer.page(request, "job.html", at="jobs", stream=listened, view=view, done=done)
 
     @made.get("/audit")
-    def audit(request: Request, before: int | None = None) -> Response:
+    def audit(request: Request, before: Before = None) -> Response:
         return _audit(request, None, before)
 
     @made.get("/jobs/{name}/history")
-    def history(request: Request, name: str, before: int | None = None) -> Response:
+    def history(request: Request, name: str, before: Before = None) -> Response:
         try:
             service.fleet.job(name)
         except UnknownNameError as error:

@@ -7,12 +7,14 @@ from urllib.parse import parse_qs, urlsplit
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
+from headgate.core.errors import InputError
 from headgate.service.access.callers import COOKIE
 from headgate.service.pages.rendering import Renderer
 from headgate.service.service import Service
 
 LASTS_S = 12 * 3600
 """A browser forgets the token after a working day."""
+MOST_FIELDS = 50
 
 
 def router(service: Service, renderer: Renderer) -> APIRouter:
@@ -76,5 +78,11 @@ def is_own_page(request: Request) -> bool:
 
 def form_fields(body: bytes) -> dict[str, str]:
     """The fields of a form, each once."""
-    found = parse_qs(body.decode("utf-8", errors="replace"), keep_blank_values=True, max_num_fields=50)
+    text = body.decode("utf-8", errors="replace")
+    try:
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise InputError(
+            f"a form with {text.count('&') + 1} fields is not usable; at most {MOST_FIELDS} are."
+        ) from error
     return {name: values[0] for name, values in found.items()}

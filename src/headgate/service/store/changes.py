@@ -48,8 +48,8 @@ class Change:
 
 
 class Changes:
-    def __init__(self, transaction: Callable[[], AbstractContextManager[Connection]], now: Callable[[], float]) -> None:
-        self._transaction = transaction
+    def __init__(self, reading: Callable[[], AbstractContextManager[Connection]], now: Callable[[], float]) -> None:
+        self._reading = reading
         self._now = now
 
     def put_with(self, connection: Connection, change: Change) -> None:
@@ -73,9 +73,19 @@ class Changes:
 
     def of(self, job: str) -> tuple[Change, ...]:
         """Those that hold now, oldest first."""
+        return self._found(changes.c.job == job)
+
+    def by_job(self) -> dict[str, tuple[Change, ...]]:
+        """Those of all jobs that hold now, oldest first."""
+        found: dict[str, tuple[Change, ...]] = {}
+        for change in self._found():
+            found[change.job] = (*found.get(change.job, ()), change)
+        return found
+
+    def _found(self, *asked: ColumnElement[bool]) -> tuple[Change, ...]:
         holds = or_(changes.c.until_s.is_(None), changes.c.until_s > self._now())
-        query = select(changes).where(changes.c.job == job, holds).order_by(changes.c.at_s)
-        with self._transaction() as connection:
+        query = select(changes).where(holds, *asked).order_by(changes.c.at_s)
+        with self._reading() as connection:
             return tuple(
                 Change(
                     row.job,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import Engine, create_engine, event, exc, insert, inspect, select
 from sqlalchemy.pool import StaticPool
 
-from headgate.core.errors import InputError, UnwritableJournalError
+from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.postgres_engine import is_postgres
 from headgate.journal.sqlite import SqliteJournal
@@ -18,6 +20,8 @@ from headgate.service.store.store import Store
 from headgate.service.store.tables import SCHEMA_VERSION, VERSION_KEY, about, metadata
 
 IN_MEMORY = "sqlite://"
+LEAST_FREE_BYTES = 200_000
+"""What SQLite needs to open a file with its log."""
 _FILE = "sqlite:///"
 _REFUSING = (
     "CREATE TRIGGER IF NOT EXISTS headgate_audit_no_{verb} BEFORE {verb} ON headgate_audit "
@@ -62,11 +66,21 @@ def _in_file(path: Path, retention: Mapping[str, object] | None, now: Callable[[
         journal = SqliteJournal(journal_beside(path), retention=retention, now=now)
     except exc.DBAPIError as error:
         engine.dispose()
-        raise UnwritableJournalError(f"store {path} cannot be opened: {error.orig}.") from error
+        raise _sentence(path, error.orig) from error
     except BaseException:
         engine.dispose()
         raise
     return Store(engine, lambda job, fence: journal.another(fence), journal.close, now)
+
+
+def _sentence(path: Path, cause: BaseException | None) -> HeadgateError:
+    """What SQLite says of a fault, in words that tell whose it is."""
+    if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+        return InputError(f"{path} is not a store of Headgate: it is not a SQLite database.")
+    # SQLite calls it a fault of the disk when there is no room for what it writes beside the file.
+    free_bytes = shutil.disk_usage(path.parent).free
+    why = f"the disk is full, {free_bytes} bytes are free" if free_bytes < LEAST_FREE_BYTES else str(cause)
+    return UnwritableJournalError(f"store {path} cannot be opened: {why}.")
 
 
 def _set_up(connection: object, record: object) -> None:

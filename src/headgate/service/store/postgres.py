@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection, func, insert, inspect, select
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, UnwritableJournalError
 from headgate.journal.postgres import PostgresJournal
 from headgate.journal.postgres_database import SCHEMA, PostgresDatabase
+from headgate.journal.postgres_engine import first_line
 from headgate.service.lease import make_lease_table
 from headgate.service.store.store import Store
 from headgate.service.store.tables import SCHEMA_VERSION, VERSION_KEY, about, metadata
@@ -25,7 +26,12 @@ _ONLY_ADDED_TO = (
 def open_in_postgres(url: str, retention: Mapping[str, object] | None, now: Callable[[], float]) -> Store:
     """Tokens, audit log and changes beside the journal, and the lease, all in one schema of a database."""
     database = PostgresDatabase(url)
-    journal = PostgresJournal(database, retention=retention, now=now)
+    try:
+        journal = PostgresJournal(database, retention=retention, now=now)
+    except UnwritableJournalError as error:
+        # Nothing was to be written yet: it is the address that is wrong, or who asks, or the server is not there.
+        why = first_line(error.__cause__ or error)
+        raise InputError(f"store {database.place} cannot be opened: {why}.") from error
     try:
         with database.translated("opened for writing"):
             with database.engine.begin() as connection:

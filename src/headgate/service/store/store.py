@@ -10,7 +10,9 @@ from sqlalchemy import Connection, Engine, exc
 
 from headgate.core.errors import UnwritableJournalError
 from headgate.journal.contract import Journal
+from headgate.journal.following import Following
 from headgate.journal.postgres_engine import first_line
+from headgate.journal.reader import JournalReader
 from headgate.journal.writing import Fence
 from headgate.service.lease import Lease, database_now
 from headgate.service.store.audit import AuditLog
@@ -46,11 +48,18 @@ class Store:
         """Asked in every transaction of a service that leads whether it still does."""
         self.tokens = Tokens(self.transaction, now)
         self.audit = AuditLog(self.transaction, now)
-        self.changes = Changes(self.transaction, now)
+        # Who stands by reads them, too, though it may not write.
+        self.changes = Changes(lambda: self._on(self._engine), now)
 
     def journal_of(self, job: str) -> Journal:
         """A new writer of a job's journal, to be closed by whoever asked."""
         return self._journal(job, self.fence)
+
+    def following(self) -> Following:
+        """What others write from now on to the journals of all jobs."""
+        reader = self._journal("", None)
+        assert isinstance(reader, JournalReader), "it is asked for only where the store is a database"
+        return Following(reader)
 
     @property
     def is_shared(self) -> bool:

@@ -14,6 +14,8 @@ WIDTH, HEIGHT = 196, 92
 GAP_X, GAP_Y = 44, 18
 _MARGIN = 3
 _MOST_DOTS = 14
+_MOST_LETTERS = 15
+"""Of a name, beside the word for its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ def _drawn(node: Node, x: float, y: float) -> Markup:
     return element(
         "a",
         element("rect", x=x, y=y, width=WIDTH, height=HEIGHT, rx=10),
-        element("text", node.operator, class_="name", x=x + 14, y=y + 24),
+        element("title", node.operator),
+        element("text", _shortened(node.operator), class_="name", x=x + 14, y=y + 24),
         element("text", node.word, class_="word", x=x + WIDTH - 14, y=y + 24, text_anchor="end"),
         *_dots(node.ready, node.planned, x + 19, y + 42),
         element("text", node.first, class_="told", x=x + 14, y=y + 64),
@@ -94,6 +97,15 @@ def _drawn(node: Node, x: float, y: float) -> Markup:
         aria_label=f"{node.operator}: {node.word}, {node.ready} of {node.planned} ready, {node.first}, {node.second}",
         aria_current="true" if node.is_chosen else None,
     )
+
+
+def _shortened(name: str) -> str:
+    """
+    >>> _shortened("enrich"), _shortened("enrich-with-customers-of-last-year")
+    ('enrich', 'enrich…ast-year')
+    """
+    # The ends of names are what they differ by.
+    return name if len(name) <= _MOST_LETTERS else f"{name[:6]}…{name[-8:]}"
 
 
 def _dots(ready: int, planned: int, x: float, y: float) -> Iterator[Markup]:

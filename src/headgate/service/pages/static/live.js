@@ -3,7 +3,7 @@
   "use strict";
   const pulse = document.querySelector(".pulse");
   const stream = document.body.dataset.stream;
-  const LEAST_MS = 900;
+  const LEAST_MS = 900, AGAIN_MS = 2000;
   let asked = 0, waiting = null;
 
   function say(state, words) {
@@ -46,11 +46,24 @@
     asked = Date.now();
     try {
       const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } });
-      if (answer.redirected || answer.status === 401) { location.reload(); return; }
-      if (answer.ok) { exchange(new DOMParser().parseFromString(await answer.text(), "text/html")); }
+      if (answer.redirected || answer.status === 401 || answer.headers.has("Headgate-Leader")) { location.reload(); return; }
+      if (answer.ok) {
+        exchange(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        if (source && source.readyState === EventSource.OPEN) { say("live", "live"); }
+      } else if (answer.status === 404) {
+        // What was shown last stays to be read; a job may come back.
+        say("away", "not there any more");
+      } else {
+        again();
+      }
     } catch (error) {
-      say("away", "no answer; trying again");
+      again();
     }
+  }
+
+  function again() {
+    say("away", "no answer; trying again");
+    setTimeout(news, AGAIN_MS);
   }
 
   function news() {
@@ -59,13 +72,26 @@
     }
   }
 
+  let source = null;
+
+  function listen() {
+    const opened = source = new EventSource(stream);
+    opened.addEventListener("open", function () { say("live", "live"); news(); });
+    opened.addEventListener("news", news);
+    opened.addEventListener("error", function () {
+      say("away", "no answer; trying again");
+      // A browser asks again by itself where nobody answers, but not where the answer is an error, as of a service
+      // that is just being started. One that stands by is known by its page.
+      if (opened.readyState === EventSource.CLOSED) { setTimeout(function () { listen(); news(); }, AGAIN_MS); }
+    });
+  }
+
   if (stream) {
-    const source = new EventSource(stream);
-    source.addEventListener("open", function () { say("live", "live"); news(); });
-    source.addEventListener("news", function () { say("live", "live"); news(); });
-    source.addEventListener("error", function () { say("away", "no answer; trying again"); });
+    listen();
     document.addEventListener("visibilitychange", news);
     window.addEventListener("pagehide", function () { source.close(); });
+    // A page that is gone back to is shown as it was left.
+    window.addEventListener("pageshow", function (event) { if (event.persisted) { listen(); } });
   }
 
   // --------------------------------------------------------------------------------------------- reading a value

@@ -1,0 +1,53 @@
+"""Services that answer for real, of which a test says who leads."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+from headgate.agent.http import HttpController
+from headgate.core.objective import parse_objective
+from headgate.core.types import Instances
+from headgate.engines.agents import Report
+from headgate.service.api import make_api
+from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
+from headgate.service.server import Server
+from headgate.service.service import Service
+from headgate.service.store import open_store
+from headgate.service.store.tokens import Scope
+from headgate.testing.clock import FakeClock
+
+SECRET = "s" * 40
+REPORT = Report("an-agent", Instances(1, 1, 1))
+CLICKS = JobSpec("clicks", (OperatorSpec("count"),), parse_objective("latency p95 < 10s"))
+
+
+class Services:
+    """All have the same job, each in a store of its own."""
+
+    def __init__(self, stack: ExitStack, count: int) -> None:
+        self.clock = FakeClock(1.7e9)
+        config = ServiceConfig((CLICKS,), "sqlite://")
+        self.all = [stack.enter_context(Service(config, open_store("sqlite://"), self.clock)) for _ in range(count)]
+        for one in self.all:
+            one.store.tokens.add(SECRET, "agents", {Scope.AGENT, Scope.OPERATE})
+        self.urls = [stack.enter_context(Server(make_api(one))).url for one in self.all]
+
+    def let_lead(self, leader: int | None, *, told: str | None = None) -> None:
+        """Have one lead, and the others say so, or something else."""
+        url = told if told is not None else "" if leader is None else self.urls[leader]
+        for number, one in enumerate(self.all):
+            standby = SimpleNamespace(
+                leads=number == leader, token=None, leader_url=url, is_alive=True, stop=lambda: None
+            )
+            one.standby = standby  # type: ignore[assignment]  # all that is asked of it
+
+    def heard(self, controller: HttpController) -> list[int]:
+        """Which of them took in a report that is sent now."""
+        before = [self._count(one) for one in self.all]
+        controller.report("count", REPORT)
+        return [number for number, one in enumerate(self.all) if self._count(one) != before[number]]
+
+    def _count(self, one: Service) -> float | None:
+        self.clock.advance(1.0)
+        return one.fleet.job("clicks").engine.heard["count"]
