@@ -272,6 +272,16 @@ def test_a_record_of_a_long_run_keeps_no_more_than_it_may_and_budgets_have_seen_
     assert thin.standing() == whole.standing()
 
 
+def test_a_record_keeps_no_more_batches_than_it_may() -> None:
+    thin = RunRecord(OBJECTIVE, most=1000, most_batches=100)
+    for at_s in range(500):
+        batches = tuple(Batch(float(at_s), at_s + 0.1, 1.0) for _ in range(3))
+        sample = Sample("job", float(at_s), batches=batches)
+        thin(Observation(float(at_s), {"job": sample}, {"job": Instances(1, 1, 1)}), None)
+        assert sum(len(one.samples["job"].batches) for one in thin.observations) <= 100
+    assert (thin.observations[0].at_s, thin.observations[-1].at_s) == (0.0, 499.0)
+
+
 def test_a_long_run_of_many_changes_counts_them_all_and_keeps_some() -> None:
     thin = RunRecord(OBJECTIVE, most=100)
     for at_s in range(200):

@@ -10,7 +10,6 @@ import typer
 
 from headgate.cli.common import (
     JsonOption,
-    SettingsFileOption,
     check_target,
     chosen_settings,
     duration_s,
@@ -19,6 +18,15 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.outputs import Outputs
+from headgate.cli.policy_options import (
+    ConstraintsOption,
+    GuardOption,
+    PolicyOption,
+    RulesOption,
+    SetOption,
+    SettingsFileOption,
+    ShadowOption,
+)
 from headgate.cli.simulate_options import asked_of, seconds_of, service_of, told_when_stopped, told_with_file
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
@@ -54,28 +62,11 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             show_default="as long as what was recorded; all other loads need it",
         ),
     ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default=DEFAULT_POLICY),
-    ] = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A rule file that decides instead of a policy.", show_default=False),
-    ] = None,
-    constraints: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A rule file of constraints, for any policy.", show_default=False),
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated.", show_default=False
-        ),
-    ] = None,
-    guard: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
-    ] = None,
+    policy: PolicyOption = None,
+    rules: RulesOption = None,
+    constraints: ConstraintsOption = None,
+    setting: SetOption = None,
+    guard: GuardOption = None,
     settings: SettingsFileOption = None,
     objective: Annotated[
         str,
@@ -122,13 +113,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     readings: Annotated[
         str, typer.Option(metavar="HOW", help="What is seen of micro-batches: spark, kafka or perfect.")
     ] = "spark",
-    seed: Annotated[int, typer.Option(metavar="K", help="Makes noise and randomness repeatable.")] = 0,
-    shadow: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="A policy that decides too and never acts; may be repeated.", show_default=False
-        ),
-    ] = None,
+    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes noise and randomness repeatable.")] = 0,
+    shadow: ShadowOption = None,
     mode: Annotated[
         str, typer.Option(metavar="MODE", help="act, or recommend: everything is decided, and nothing is changed.")
     ] = "act",

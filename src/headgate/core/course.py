@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows: TypeAlias = NDArray[np.float64]
-_POINT_S = 1e-6
+POINT = 1e-6
 """Latencies that lie closer together than this are one."""
 
 
@@ -74,7 +74,7 @@ class Course:
         count, shortest_s, longest_s = self.results.T
         if not count.sum() > 0:
             return None if self.waits is None else 0.0
-        wide = longest_s - shortest_s > _POINT_S
+        wide = longest_s - shortest_s > POINT
         width_s = np.where(wide, longest_s - shortest_s, 1.0)
         share = np.where(wide, np.clip((longest_s - bound_s) / width_s, 0.0, 1.0), longest_s > bound_s)
         return float((count * share).sum() / count.sum())
@@ -84,7 +84,7 @@ class Course:
         count, shortest_s, longest_s = self.results.T
         if not count.sum() > 0:
             return [None] * len(shares)
-        wide = longest_s - shortest_s > _POINT_S
+        wide = longest_s - shortest_s > POINT
         at_s, place = np.unique(np.concatenate([shortest_s, longest_s]), return_inverse=True)
         low, high = place[: len(count)], place[len(count) :]
         # Records per second of latency begin at the shortest and end at the longest; points are there at once.

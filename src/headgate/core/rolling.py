@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from headgate.core.types import JSON, Instant
 
@@ -31,6 +32,8 @@ class RollingSums:
         self._columns = columns
         self._buckets: deque[tuple[int, list[float]]] = deque()
         """The number of a bucket, counted from the zero of the clock, and what it holds; rising, without empty ones."""
+        self._between: tuple[int, int, list[float]] | None = None
+        """The numbers of the oldest and the newest bucket, and the sums of those between them, which are complete."""
 
     def add(self, from_s: Instant, to_s: Instant, amounts: Sequence[float]) -> None:
         """Count amounts that came evenly between two times; times never go back."""
@@ -58,7 +61,11 @@ class RollingSums:
         """The sums over the last ``span_s`` seconds before ``now_s``, at most a period."""
         since_s = now_s - span_s
         totals = [0.0] * self._columns
-        for number, held in reversed(self._buckets):
+        buckets: Iterable[tuple[int, list[float]]] = reversed(self._buckets)
+        if len(self._buckets) > 2 and (self._buckets[0][0] + 1) * self._width_s >= since_s:
+            # All of the period is asked for at every decision, and nearly all of it does not change.
+            totals, buckets = list(self._complete()), (self._buckets[-1], self._buckets[0])
+        for number, held in buckets:
             start_s = number * self._width_s
             end_s = min(start_s + self._width_s, now_s)
             if end_s <= since_s:
@@ -67,6 +74,13 @@ class RollingSums:
             for column, amount in enumerate(held):
                 totals[column] += share * amount
         return tuple(totals)
+
+    def _complete(self) -> list[float]:
+        oldest, newest = self._buckets[0][0], self._buckets[-1][0]
+        if self._between is None or self._between[:2] != (oldest, newest):
+            between = islice(self._buckets, 1, len(self._buckets) - 1)
+            self._between = oldest, newest, [sum(column) for column in zip(*(held for _, held in between), strict=True)]
+        return self._between[2]
 
     def to_json(self) -> list[JSON]:
         return [[number, *held] for number, held in self._buckets]
@@ -79,4 +93,4 @@ class RollingSums:
             raise ValueError(f"{len(found)} buckets that do not rise, or have other than {self._columns} columns")
         if not all(math.isfinite(amount) for _, held in found for amount in held):
             raise ValueError("an amount that is not finite")
-        self._buckets = deque(found)
+        self._buckets, self._between = deque(found), None

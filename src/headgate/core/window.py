@@ -6,6 +6,7 @@ one to add to it, so a cycle costs the same however long the history is.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ class Window:
         "_decisions",
         "_last_in",
         "_last_out",
+        "_objective",
         "_observations",
         "_ready_since_s",
         "_samples",
@@ -68,10 +70,9 @@ class Window:
         self._unsettled_since_s: dict[str, Instant] = {}
         self._short_since_s: dict[str, Instant] = {}
         self._startup_times = {name: StartupTimes() for name in topology.operators}
-        asked = {} if objective is None else {name: objective.slo_of(name) for name in topology.operators}
-        self._budgets = {name: BudgetKeeper(slo) for name, slo in asked.items()}
-        prices = {} if objective is None else objective.prices(topology)
-        self._spending = SpendingKeeper(prices, objective.cost if objective else None) if prices else None
+        self._objective = objective
+        self._budgets = _budgets_of(topology, objective)
+        self._spending = _spending_of(topology, objective)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -120,7 +121,15 @@ class Window:
 
     def sample_at(self, operator: str, at_s: Instant) -> Sample | None:
         """The reading that was the newest one at a time in the past."""
-        return next((sample for sample in reversed(self._samples[operator]) if sample.at_s <= at_s), None)
+        samples = self._samples[operator]
+        place = bisect_right(samples, at_s, key=_at_s)
+        return samples[place - 1] if place else None
+
+    def first_sample(self, operator: str, since_s: Instant) -> Sample | None:
+        """The oldest reading taken at or after a time."""
+        samples = self._samples[operator]
+        place = bisect_left(samples, since_s, key=_at_s)
+        return samples[place] if place < len(samples) else None
 
     def samples(self, operator: str, since_s: Instant | None = None, *, settled: bool = False) -> list[Sample]:
         """The readings taken at or after a time, oldest first; with ``settled``, without those made while warming."""
@@ -220,9 +229,7 @@ class History(Window):
                     budget.observe(sample)
         if self._spending is not None:
             self._spending.observe(observation)
-        for name, told in startups.items():
-            for startup in told:
-                self._startup_times[name].add(startup)
+        self._add_startups(observation)
         self._forget(at_s - self.retention_s)
 
     def _follow_size(self, name: str, at_s: Instant, seen: Instances | None, instances: Instances) -> None:
@@ -237,10 +244,17 @@ class History(Window):
             self._short_since_s[name] = at_s
 
     def restore_startup_times(self, saved: Mapping[str, JSON]) -> None:
-        """Begin with the start-up times that were measured before."""
-        for name, times in saved.items():
-            if name in self._startup_times:
-                self._startup_times[name] = StartupTimes.from_json(times)
+        """Begin with the start-up times that were measured before; what was seen here comes on top."""
+        self._startup_times = {
+            name: StartupTimes.from_json(saved[name]) if name in saved else StartupTimes() for name in self.operators
+        }
+        for observation in self._observations:
+            self._add_startups(observation)
+
+    def _add_startups(self, observation: Observation) -> None:
+        for name, told in observation.startups.items():
+            for startup in told:
+                self._startup_times[name].add(startup)
 
     def saved_budgets(self) -> dict[str, JSON]:
         """What the budgets have counted and what was spent, to go on with after a restart."""
@@ -250,7 +264,10 @@ class History(Window):
         return saved
 
     def restore_budgets(self, saved: Mapping[str, JSON]) -> list[str]:
-        """Begin with what was counted before; gives why, in sentences, where that cannot be."""
+        """Begin with what was counted before, and count what was seen since; gives why where that cannot be."""
+        # Anew: what is seen here was counted before, too, and must not count twice.
+        self._budgets = _budgets_of(self.topology, self._objective)
+        self._spending = _spending_of(self.topology, self._objective)
         refused = []
         budgets, spending = saved.get("budgets", {}), saved.get("spending")
         known: list[tuple[BudgetKeeper | SpendingKeeper, JSON]] = [
@@ -263,6 +280,12 @@ class History(Window):
                 keeper.restore(state)
             except StateError as error:
                 refused.append(str(error))
+        for name, keeper in self._budgets.items():
+            for sample in self._samples[name]:
+                keeper.observe(sample)
+        if self._spending is not None:
+            for observation in self._observations:
+                self._spending.observe(observation)
         return refused
 
     def record(self, decision: Decision) -> None:
@@ -290,3 +313,17 @@ class History(Window):
             # The newest reading stays, however old: it is what is known, and its age is told with it.
             while len(samples) > 1 and samples[0].at_s < before_s:
                 samples.popleft()
+
+
+def _budgets_of(topology: Topology, objective: Objective | None) -> dict[str, BudgetKeeper]:
+    asked = {} if objective is None else {name: objective.slo_of(name) for name in topology.operators}
+    return {name: BudgetKeeper(slo) for name, slo in asked.items()}
+
+
+def _spending_of(topology: Topology, objective: Objective | None) -> SpendingKeeper | None:
+    prices = {} if objective is None else objective.prices(topology)
+    return SpendingKeeper(prices, objective.cost if objective else None) if prices else None
+
+
+def _at_s(sample: Sample) -> Instant:
+    return sample.at_s

@@ -382,33 +382,32 @@ def _numbers(
     now: Instant, learned: Learned, ahead: Prospect, choice: Choice, target: int
 ) -> tuple[float, dict[str, Number]]:
     """The late records it expects of the size it wants, and all that it expects and what led to that."""
-    rolled = ahead.rollout.of(max(1, target))
-    expected_late = float(rolled.late[0] @ ahead.weights)
+    expected_late = float(ahead.rollout.of(max(1, target)).late[0] @ ahead.weights)
+    rolled = ahead.rollout.foretold(max(1, target))
+    at_bin = min(ahead.counts.shape[1], round(AHEAD_S / BIN_S)) - 1
     numbers: dict[str, Number] = {
         "rate_per_s": ahead.rate_per_s,
         "chosen": choice.size,
         "expected_after_s": AHEAD_S,
         "expected_late": expected_late,
     }
+    low, middle, high = _quantiles(ahead.counts[:, at_bin], ahead.weights)
     spread = {
+        "rate_per_s": (low / BIN_S, middle / BIN_S, high / BIN_S),
         "backlog": _quantiles(rolled.ahead[0], ahead.weights),
         "latency_s": _quantiles(rolled.latency_s[0], ahead.weights),
         "instances": (target, target, target),
     }
+    # Between two batches more and more waits: where between them it will be in a minute is chance.
+    cycle_s = (learned.seen.trigger_interval_s if learned.seen is not None else None) or 0.0
+    chance = {"backlog": ahead.rate_per_s * cycle_s, "latency_s": cycle_s}
     for name, (low, middle, high) in spread.items():
-        stated = learned.grades[name].expect(now, low, middle, high)
+        stated = learned.grades[name].expect(now, low, middle, high, chance.get(name, 0.0))
         numbers |= {
             f"expected_{name}": stated.middle,
             f"expected_{name}_low": stated.low,
             f"expected_{name}_high": stated.high,
         }
-    at_bin = min(ahead.counts.shape[1] - 1, round(AHEAD_S / BIN_S))
-    low, middle, high = (rate / BIN_S for rate in _quantiles(ahead.counts[:, at_bin], ahead.weights))
-    numbers |= {
-        "expected_rate_per_s": middle,
-        "expected_rate_per_s_low": low,
-        "expected_rate_per_s_high": high,
-    }
     if ahead.standstill_s > 0:
         numbers["standstill_s"] = ahead.standstill_s
     fixed_s, each_s = learned.service.coefficients

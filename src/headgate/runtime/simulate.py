@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -49,6 +50,8 @@ MODELS = ("queue", "micro-batch")
 DEFAULT_INTERVAL_S = 5.0
 MOST_OBSERVATIONS = 250_000
 """Two weeks of the usual interval: of longer runs, plots and series have fewer points."""
+TOLD_EVERY_S = 0.1
+"""How often, in real time, a run tells how far it is."""
 Progress: TypeAlias = Callable[[float], None]
 """Is told now and then what share of the run is done, from 0 to 1."""
 
@@ -143,6 +146,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     if model == "queue":
         if work is not None:
             raise InputError("work of its own is not possible in the queue model; use micro-batch.")
+        Readings.of(readings)  # Not needed, but a slip of the finger all the same.
         kernel = QueueNetwork(workload, service_rate_per_s, ready=start, late_after_s=late_after_s)
     else:
         kernel = MicroBatchJob(
@@ -248,13 +252,14 @@ def _run(
 ) -> None:
     # Rounded, because 1.1 / 0.1 is a little more than 11.
     cycles = math.ceil(round(seconds / interval_s, 9))
-    # In a long run a hundredth may take minutes; somebody waits to see that it goes on.
-    told_every = max(1, min(cycles // 100, 500))
+    told_s = -math.inf
     for cycle in range(cycles):
+        # By the clock: a hundredth of a long run, or a single cycle of one that seldom decides, may take minutes.
+        if progress is not None and (now_s := time.monotonic()) - told_s >= TOLD_EVERY_S:
+            progress(cycle / cycles)
+            told_s = now_s
         engine.advance(cycle * interval_s)
         loop.tick()
-        if progress is not None and cycle % told_every == 0:
-            progress(cycle / cycles)
     engine.advance(seconds)
     if progress is not None:
         progress(1.0)

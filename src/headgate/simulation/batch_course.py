@@ -18,9 +18,14 @@ from numpy.typing import NDArray
 from headgate.core.course import Course, Rows
 from headgate.core.types import Instant
 from headgate.simulation.search import bends_s
+from headgate.simulation.settled import Settled
 from headgate.workloads.contract import Workload
 
 Floats = NDArray[np.float64]
+MOST_BATCHES = 500_000
+"""Of more batches than this the older ones are settled: four weeks of a trigger of 5 s."""
+_PARTS = 8
+"""They are settled in parts of this share of them, for each takes its room while it is looked at."""
 _COLUMNS = 7
 _HAIR = 1e-9
 """Rates that differ by less than this share of them are equal."""
@@ -43,20 +48,57 @@ class LoggedBatch(NamedTuple):
     """How the share of it that is done grew: straight lines between pairs of time and share."""
 
 
-class BatchLog:
-    """All batches of a run that have ended, in little room.
+class _Before(NamedTuple):
+    """What was settled before the first batch of a log."""
 
-    Of what records wait for their trigger, ``excused_s`` does not count as latency.
+    until_s: Instant = 0.0
+    done: float = 0.0
+    """Records of the batches that are settled."""
+    oldest_s: Instant = 0.0
+    """When the oldest record arrived that is in none of them."""
+
+
+class BatchLog:
+    """All batches of a run that have ended: one by one, and the older ones of a long run settled (``settled.py``).
+
+    Of what records wait for their trigger, ``excused_s`` does not count as latency. ``bound_s`` is that of a latency
+    objective.
     """
 
-    def __init__(self, workload: Workload, excused_s: float = 0.0) -> None:
+    def __init__(
+        self, workload: Workload, excused_s: float = 0.0, bound_s: float | None = None, *, most: int = MOST_BATCHES
+    ) -> None:
         self._workload = workload
         self._excused_s = excused_s
+        self._most = most
+        self._part = max(1, most // _PARTS)
         self._batches = array("d")
         self._knots = array("d")
+        self._before = _Before()
+        self._settled = Settled(bound_s)
+
+    @property
+    def kept(self) -> int:
+        """How many numbers are kept of batches that are not settled."""
+        return len(self._batches) + len(self._knots)
 
     def add(self, batch: LoggedBatch) -> None:
         _append(self._batches, self._knots, batch)
+        if len(self._batches) > self._most * _COLUMNS:
+            while len(self._batches) > self._part * _COLUMNS:
+                self._settle(self._part)
+            # A run that is not told whole needs no more room than this.
+            self._most = 2 * self._part
+
+    def _settle(self, count: int) -> None:
+        """Settle so many batches, fewer than there are."""
+        batches, next_batch = self._batches[: count * _COLUMNS], self._batches[count * _COLUMNS :][:_COLUMNS]
+        knots = 2 * int(sum(batches[_COLUMNS - 1 :: _COLUMNS]))
+        next_start_s, _, next_oldest_s = next_batch[:3]
+        told = _Told(self._workload, batches, self._knots[:knots], next_start_s, count, self._before)
+        self._settled.add(told.course(None, self._excused_s))
+        del self._batches[: count * _COLUMNS], self._knots[:knots]
+        self._before = _Before(next_start_s, float(told.done[-1]), next_oldest_s)
 
     def course(self, now: Instant, oldest_s: Instant | None, running: LoggedBatch | None) -> Course:
         """What has happened by now.
@@ -67,8 +109,8 @@ class BatchLog:
         batches, knots = self._batches[:], self._knots[:]
         if running is not None:
             _append(batches, knots, running)
-        told = _Told(self._workload, batches, knots, now, len(self._batches) // _COLUMNS)
-        return told.course(oldest_s, self._excused_s)
+        told = _Told(self._workload, batches, knots, now, len(self._batches) // _COLUMNS, self._before)
+        return self._settled.followed_by(told.course(oldest_s, self._excused_s))
 
 
 def _append(batches: array[float], knots: array[float], batch: LoggedBatch) -> None:
@@ -81,21 +123,23 @@ class _Told:
     """The log as arrays, with the arrivals until now. The last batch may not have ended."""
 
     def __init__(
-        self, workload: Workload, batches: array[float], knots: array[float], now: Instant, ended: int
+        self, workload: Workload, batches: array[float], knots: array[float], now: Instant, ended: int, before: _Before
     ) -> None:
         table = np.array(batches, dtype=np.float64).reshape(-1, _COLUMNS)
+        self.from_s = before.until_s
         self.now = now
         self.ended = ended
         self.start_s, self.end_s, self.oldest_s, self.newest_s, self.records, self.arrived, counts = table.T
-        self.done = np.concatenate([[0.0], np.cumsum(self.records)])
+        self.done = np.cumsum(np.concatenate([[before.done], self.records]))
         """Records of the batches before each one, and of all."""
         self.knots = np.array(knots, dtype=np.float64).reshape(-1, 2)
         self.knots_of = np.repeat(np.arange(len(table)), counts.astype(int))
-        self.turns_s = _turns_s(workload, now)
+        since_s = min(before.until_s, before.oldest_s)
+        self.turns_s = _turns_s(workload, since_s, now)
         self.total = workload.arrivals(0.0, now)
         at_turns = [workload.arrivals(0.0, turn_s) for turn_s in self.turns_s]
-        known_s = np.concatenate([[0.0], self.start_s, self.turns_s, [now]])
-        known = np.concatenate([[0.0], self.arrived, at_turns, [self.total]])
+        known_s = np.concatenate([[since_s], self.start_s, self.turns_s, [now]])
+        known = np.concatenate([[workload.arrivals(0.0, since_s)], self.arrived, at_turns, [self.total]])
         order = np.argsort(known_s, kind="stable")
         self._known_s, self._known = known_s[order], known[order]
 
@@ -116,7 +160,7 @@ class _Told:
         waited_s = np.maximum(0.0, until - oldest - excused_s)
         backlogs = self._backlogs()
         return Course(
-            0.0,
+            self.from_s,
             self.now,
             waits=np.column_stack([until - waited_s, until, np.zeros_like(until), waited_s]),
             results=results,
@@ -145,14 +189,15 @@ class _Told:
         knot_s, share = self.knots.T
         done = self.done[self.knots_of] + share * self.records[self.knots_of]
         last_s, last = ([], []) if self._is_running else ([self.now], self.done[-1:])
-        times_s = np.concatenate([[0.0], knot_s, self.start_s, last_s])
-        counts = np.concatenate([[0.0], done, self.done[:-1], last])
+        times_s = np.concatenate([[self.from_s], knot_s, self.start_s, last_s])
+        counts = np.concatenate([self.done[:1], done, self.done[:-1], last])
         # At one moment a batch ends before the next one starts, and the knots of a jump keep their order.
         order = np.argsort(times_s, kind="stable")
         times_s, counts = times_s[order], counts[order]
-        places = np.searchsorted(times_s, self.turns_s)
-        counts = np.insert(counts, places, np.interp(self.turns_s, times_s, counts))
-        times_s = np.insert(times_s, places, self.turns_s)
+        turns_s = self.turns_s[self.turns_s > self.from_s]
+        places = np.searchsorted(times_s, turns_s)
+        counts = np.insert(counts, places, np.interp(turns_s, times_s, counts))
+        times_s = np.insert(times_s, places, turns_s)
         arrived = self.arrived_by(times_s)
         return np.column_stack([times_s, np.maximum(0.0, arrived - counts), arrived])
 
@@ -164,10 +209,9 @@ class _Told:
         return np.column_stack([self.start_s, self.start_s + lasting_s])[came > through * (1 + _HAIR)]
 
 
-def _turns_s(workload: Workload, until_s: Instant) -> Floats:
-    """Where the workload turns, and in between where it bends."""
+def _turns_s(workload: Workload, from_s: Instant, until_s: Instant) -> Floats:
+    """Where the workload turns after one time and before another, and in between where it bends."""
     found = []
-    from_s = 0.0
     while from_s < until_s:
         turn_s = min(until_s, workload.next_turn_s(from_s))
         middle_s, last_s = (from_s + turn_s) / 2, math.nextafter(turn_s, from_s)

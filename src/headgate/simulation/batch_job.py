@@ -12,7 +12,7 @@ from headgate.core.course import Course
 from headgate.core.objective import excused_wait_s
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
-from headgate.simulation.batch_course import BatchLog, LoggedBatch
+from headgate.simulation.batch_course import MOST_BATCHES, BatchLog, LoggedBatch
 from headgate.simulation.batch_readings import LEAST_RECORDS, BatchReadings, Progress, Readings
 from headgate.simulation.batch_work import Work, make_work
 from headgate.simulation.contract import Warmed, require_service_rate
@@ -66,7 +66,7 @@ class MicroBatchJob:
     (100.0, 10.0, 13.0, 13.0)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one keyword per thing that can be said of a job
         self,
         workload: Workload,
         service_rate_per_s: float,
@@ -77,9 +77,11 @@ class MicroBatchJob:
         work: Workload | None = None,
         readings: str = Readings.SPARK,
         late_after_s: float | None = None,
+        most_batches: int = MOST_BATCHES,
     ) -> None:
         """``work`` is what arrives in records' worth of service; without it, every record is worth one. Records whose
-        results come later than ``late_after_s`` are counted as late."""
+        results come later than ``late_after_s`` are counted as late. Of more than ``most_batches`` the older ones
+        are settled (``settled.py``)."""
         require_service_rate(OPERATOR, service_rate_per_s)
         self._workload = workload
         self._work = work
@@ -89,7 +91,8 @@ class MicroBatchJob:
         self._random = np.random.default_rng(seed)
         kind, interval_s = Readings.of(readings), self._model.trigger_interval_s
         self._readings = BatchReadings(OPERATOR, kind, workload, interval_s, late_after_s)
-        self._log = BatchLog(workload, excused_wait_s(interval_s, late_after_s))
+        excused_s = excused_wait_s(interval_s, late_after_s)
+        self._log = BatchLog(workload, excused_s, late_after_s, most=most_batches)
         self._now_s = 0.0
         self._ready = ready
         self._admitted = 0.0
@@ -338,6 +341,11 @@ class MicroBatchJob:
             started_s=None if batch is None else batch.start_s,
             oldest_s=self._oldest_s if batch is None else batch.told_oldest_s,
         )
+
+    @property
+    def kept(self) -> int:
+        """How many numbers are kept of what is not settled."""
+        return self._log.kept
 
     def course(self, operator: str = OPERATOR) -> Course:
         """What truly happened until now."""

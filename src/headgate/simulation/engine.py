@@ -52,7 +52,7 @@ class SimulatedEngine:
             _require_duration("start-up time", one_s)
         _require_duration("drain time", drain_s)
         if not 0 <= startup_spread < math.inf:
-            raise InputError(f"start-up spread {startup_spread} is not allowed; it must be finite and not negative.")
+            raise InputError(f"startup spread {startup_spread} is not allowed; it must be finite and not negative.")
         self._kernel = kernel
         random = np.random.default_rng([seed, 1])
 

@@ -19,7 +19,7 @@ from headgate.core.quick import quickly
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
 from headgate.simulation.contract import READING_DIGITS, Warmed, require_service_rate
-from headgate.simulation.station import Station
+from headgate.simulation.station import MOST_KEPT, Station
 from headgate.simulation.stream import Piece, merged
 from headgate.workloads.contract import Workload
 
@@ -30,7 +30,8 @@ class QueueNetwork:
     """A kernel of fluid queues: one operator called ``job``, or one per operator of a topology.
 
     ``service_rate_per_s`` is what one instance serves, for all operators or by name. Records that are not done after
-    ``late_after_s`` at one operator are counted as late there.
+    ``late_after_s`` at one operator are counted as late there. Of more than ``most_kept`` phases in which records
+    waited the older half is settled (``settled.py``).
 
     >>> from headgate.workloads import parse_workload
     >>> queue = QueueNetwork(parse_workload("constant:10"), 5.0)
@@ -47,6 +48,7 @@ class QueueNetwork:
         topology: Topology | None = None,
         ready: int = 1,
         late_after_s: float | None = None,
+        most_kept: int = MOST_KEPT,
     ) -> None:
         self._topology = topology or Topology.single()
         self._workload = workload
@@ -57,7 +59,7 @@ class QueueNetwork:
         for name in self._topology.order:
             rate = service_rate_per_s[name] if isinstance(service_rate_per_s, Mapping) else service_rate_per_s
             require_service_rate(name, rate)
-            self._stations[name] = Station(workload, rate, ready, late_after_s)
+            self._stations[name] = Station(workload, rate, ready, late_after_s, most_kept=most_kept)
         self._upstream = {name: self._topology.upstream(name) for name in self._topology.order}
         self._read_s = 0.0
         self._resized_s: dict[str, Instant] = {}
@@ -153,6 +155,11 @@ class QueueNetwork:
             return None
         mean_ready = (station.available_s - available_s) / (self._now_s - self._read_s)
         return round(mean_ready * station.service_rate_per_s, READING_DIGITS)
+
+    @property
+    def kept(self) -> int:
+        """How many phases and points are kept of what is not settled, or waits."""
+        return sum(station.kept for station in self._stations.values())
 
     def course(self, operator: str) -> Course:
         """What truly happened to an operator until now."""

@@ -7,13 +7,13 @@ from functools import partial
 
 from headgate.workloads.contract import Workload
 
-_BENDS = 64
+BENDS = 64
 """Into so many straight lines a curve is cut where its truth is told."""
 
 
 def bends_s(from_s: float, until_s: float) -> list[float]:
     """The moments from one time on, the other left out, between which a curve is as good as straight."""
-    return [from_s + part / _BENDS * (until_s - from_s) for part in range(_BENDS)]
+    return [from_s + part / BENDS * (until_s - from_s) for part in range(BENDS)]
 
 
 def first_time_s(is_after: Callable[[float], bool], from_s: float, to_s: float) -> float:

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
 from headgate.core.course import Course
 from headgate.core.types import Instant
 from headgate.simulation.search import first_time_s
+from headgate.simulation.settled import Settled
 from headgate.simulation.station_course import BusyPhase, course_of
 from headgate.simulation.stream import Arrivals, Piece
 from headgate.workloads.contract import Workload
 
+MOST_KEPT = 200_000
+"""Of more phases, or points of the line of what arrived, than this the older half is settled."""
+
 
 class Station:
-    """Serves what arrives, first come first served."""
+    """Serves what arrives, first come first served.
+
+    Of more than ``most_kept`` phases in which something waited the older half is settled (``settled.py``).
+    """
 
     def __init__(
-        self, workload: Workload, service_rate_per_s: float, ready: int, late_after_s: float | None = None
+        self,
+        workload: Workload,
+        service_rate_per_s: float,
+        ready: int,
+        late_after_s: float | None = None,
+        *,
+        most_kept: int = MOST_KEPT,
     ) -> None:
         self._workload = workload
         self.service_rate_per_s = service_rate_per_s
@@ -33,6 +47,15 @@ class Station:
         self._at_once = 0.0
         """Records that were done as they came."""
         self._busy: list[BusyPhase] = []
+        self._most_kept = most_kept
+        self._most_points = most_kept
+        self._settled = Settled(late_after_s)
+        self._settled_s: Instant = 0.0
+
+    @property
+    def kept(self) -> int:
+        """How many phases and points are kept of what is not settled, or waits."""
+        return len(self._busy) + self.arrivals.points
 
     def oldest_s(self) -> Instant | None:
         """When the oldest record came that is not done; ``None`` when nothing waits."""
@@ -50,7 +73,27 @@ class Station:
                 done.append(served)
                 at_s, whole = served.until_s, None
         self.available_s += self.ready * (at_s - from_s)
+        if len(self._busy) > self._most_kept:
+            self._settle(self._busy[len(self._busy) // 2].from_s)
+        if self.arrivals.points > self._most_points:
+            self._settle(max(self._settled_s, self.arrivals.middle_s()))
+            # What waits cannot be forgotten: where that is much, it is looked through again when there is half as much
+            # more, so that what is spent on it does not grow faster than it does.
+            self._most_points = max(self._most_kept, self.arrivals.points * 3 // 2)
         return done
+
+    def _settle(self, until_s: Instant) -> None:
+        """Settle what happened until a time, and forget what came before the oldest record that waited then."""
+        count = bisect_left(self._busy, until_s, key=_until_s)
+        old, rest = self._busy[:count], self._busy[count:]
+        if rest and rest[0].from_s < until_s:
+            before, rest[0] = rest[0].cut(until_s)
+            old.append(before)
+        course = course_of(until_s, self.arrivals, old, 0.0, from_s=self._settled_s, with_rest=False)
+        self._settled.add(course)
+        self._busy, self._settled_s = rest, until_s
+        done = rest[0].done_before if rest else self.processed
+        self.arrivals.forget(until_s - (self._late_after_s or 0.0), done)
 
     def _serve_phase(self, from_s: Instant, piece: Piece, whole: float | None) -> Piece:
         """Serve for as long as the queue stays empty, or stays filled, within one piece of the stream.
@@ -134,4 +177,9 @@ class Station:
 
     def course(self, now: Instant) -> Course:
         """What truly happened until now."""
-        return course_of(now, self.arrivals, self._busy, self._at_once)
+        course = course_of(now, self.arrivals, self._busy, self._at_once, from_s=self._settled_s)
+        return self._settled.followed_by(course)
+
+
+def _until_s(phase: BusyPhase) -> Instant:
+    return phase.until_s

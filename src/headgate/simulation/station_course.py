@@ -13,6 +13,8 @@ from headgate.simulation.stream import Arrivals, Floats
 
 _HAIR = 1e-9
 """Rates that differ by less than this share of them are equal."""
+_ROUNDING = 1e-13
+"""By this share of it a count of records may be off."""
 
 
 class BusyPhase(NamedTuple):
@@ -28,12 +30,28 @@ class BusyPhase(NamedTuple):
     def done_by(self, at_s: Instant) -> float:
         return min(self.done_after, self.done_before + self.capacity_per_s * (at_s - self.from_s))
 
+    def cut(self, at_s: Instant) -> tuple[BusyPhase, BusyPhase]:
+        """What lies before a time within it, and what comes after."""
+        done = self.done_by(at_s)
+        return self._replace(until_s=at_s, done_after=done), self._replace(from_s=at_s, done_before=done)
+
 
 _NONE_CAME: tuple[Floats, Floats] = (np.zeros(1), np.zeros(1))
 
 
-def course_of(now: Instant, arrivals: Arrivals, busy: Sequence[BusyPhase], at_once: float) -> Course:
-    """What happened until now; so many records were done as they came."""
+def course_of(
+    now: Instant,
+    arrivals: Arrivals,
+    busy: Sequence[BusyPhase],
+    at_once: float,
+    *,
+    from_s: Instant = 0.0,
+    with_rest: bool = True,
+) -> Course:
+    """What happened from one time until another; so many records were done as they came.
+
+    ``with_rest``: those that are not done by then are told of too.
+    """
     # Where nothing ever waited nobody asks when which record came, and the line is long.
     came = _Came(*(arrivals.line() if busy else _NONE_CAME))
     waits, results, loads, behind = [rows((), 4)], [rows([(at_once, 0.0, 0.0)], 3)], [rows((), 5)], [rows((), 2)]
@@ -41,23 +59,23 @@ def course_of(now: Instant, arrivals: Arrivals, busy: Sequence[BusyPhase], at_on
         at_s = came.moments_s(phase)
         done = np.minimum(phase.done_after, phase.done_before + phase.capacity_per_s * (at_s - phase.from_s))
         arrived = came.by(at_s)
-        from_s, to_s = at_s[:-1], at_s[1:]
+        since_s, to_s = at_s[:-1], at_s[1:]
         served, offered = np.diff(done), np.diff(arrived)
-        age_s = np.maximum(0.0, from_s - came.next_s(done[:-1]))
+        age_s = np.maximum(0.0, since_s - came.next_s(done[:-1]))
         # While nothing is served it is the same record that gets older.
         last_age_s = to_s - np.where(served > 0, came.last_s(done[1:]), came.next_s(done[:-1]))
-        waits.append(np.column_stack([from_s, to_s, age_s, last_age_s]))
+        waits.append(np.column_stack([since_s, to_s, age_s, last_age_s]))
         results.append(np.column_stack([served, np.minimum(age_s, last_age_s), np.maximum(age_s, last_age_s)]))
         backlog = np.maximum(0.0, arrived - done)
-        loads.append(np.column_stack([from_s, to_s, backlog[:-1], backlog[1:], offered]))
-        fell = offered > phase.capacity_per_s * (to_s - from_s) * (1 + _HAIR)
-        behind.append(np.column_stack([from_s, to_s])[fell])
+        loads.append(np.column_stack([since_s, to_s, backlog[:-1], backlog[1:], offered]))
+        fell = offered > phase.capacity_per_s * (to_s - since_s) * (1 + _HAIR)
+        behind.append(np.column_stack([since_s, to_s])[fell])
     left = max(0.0, arrivals.count - (busy[-1].done_after if busy else arrivals.count))
-    if busy and busy[-1].until_s >= now and left > _HAIR * arrivals.count:
+    if with_rest and busy and busy[-1].until_s >= now and left > _HAIR * arrivals.count:
         results.append(came.waiting(arrivals.count - left, now))
     every_load = np.concatenate(loads)
     return Course(
-        0.0,
+        from_s,
         now,
         waits=np.concatenate(waits),
         results=np.concatenate(results),
@@ -74,7 +92,8 @@ class _Came:
         self._times_s = times_s
         self._counts = counts
         # Where nothing came for a while, rounding must not tell the record before from the one after.
-        self._hair = _HAIR * max(1.0, float(counts[-1]))
+        # After years a share of all that ever came would be many records: those that are looked at count.
+        self._hair = max(_HAIR * max(1.0, float(counts[-1] - counts[0])), _ROUNDING * float(counts[-1]))
 
     def by(self, at_s: Floats) -> Floats:
         return np.asarray(np.interp(at_s, self._times_s, self._counts))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.types import Instant
-from headgate.simulation.search import bends_s, first_time_s
+from headgate.simulation.search import BENDS, bends_s, first_time_s
 from headgate.workloads.contract import Workload
 
 Floats = NDArray[np.float64]
@@ -60,6 +60,8 @@ class Arrivals:
         self._pieces: list[Piece] = []
         self._turn_s: Instant | None = None
         """When the workload turns next after the last piece began; ``None`` before that was asked."""
+        self.points = 0
+        """How many points the line has that goes through all that is kept."""
         self.count = 0.0
         self.until_s = 0.0
 
@@ -72,6 +74,7 @@ class Arrivals:
             self._from_s.append(self.until_s)
             self._before.append(self.count)
             self._pieces.append(piece)
+            self.points += _points_of(piece)
             self._turn_s = None
         self.count += came
         self.until_s = piece.until_s
@@ -87,6 +90,17 @@ class Arrivals:
         if self._turn_s is None:
             self._turn_s = self._workload.next_turn_s(self._from_s[-1])
         return self._turn_s >= piece.until_s
+
+    def middle_s(self) -> Instant:
+        """When the middle one of the pieces began."""
+        return self._from_s[len(self._from_s) // 2]
+
+    def forget(self, before_s: Instant, before: float) -> None:
+        """Nobody will ask for what came before a time and before so many records had come."""
+        gone = min(bisect_right(self._from_s, before_s), bisect_right(self._before, before)) - 1
+        if gone > 0:
+            self.points -= sum(map(_points_of, self._pieces[:gone]))
+            del self._from_s[:gone], self._before[:gone], self._pieces[:gone]
 
     def by(self, at_s: Instant) -> float:
         """Records that had come by a time."""
@@ -134,3 +148,7 @@ class Arrivals:
             times_s.extend(found_s)
             counts.extend(before + piece.arrivals(self._workload, from_s, at_s) for at_s in found_s)
         return np.array([*times_s, self.until_s]), np.array([*counts, self.count])
+
+
+def _points_of(piece: Piece) -> int:
+    return BENDS if piece.share else 1

@@ -300,6 +300,16 @@ def test_late_records_are_counted_exactly() -> None:
     assert float(rolled.late[0, 0]) == pytest.approx(1000.0, rel=0.01)
 
 
+def test_a_minute_ahead_is_told_also_where_sizes_are_compared_by_less() -> None:
+    """Where instances start within seconds, what comes in the rest of the minute is done, too, and does not wait."""
+    now = stand(trigger_s=1.0, next_trigger_s=0.5)
+    rollout = Rollout(now, Service(0.1, 0.02, 1.0, 1.0), future(100.0, 5.0), 35.0)
+    foretold = rollout.foretold(4.0)
+    assert 0 < float(foretold.latency_s[0, 0]) < 2.5
+    assert 0 < float(foretold.ahead[0, 0]) < 250
+    assert float(rollout.of(4.0).late[0, 0]) == 0
+
+
 def test_instances_help_once_they_have_started() -> None:
     soon, late_ones = (late(stand(), 400.0, 12.0, startup_s=startup_s)[0] for startup_s in (5.0, 60.0))
     assert soon < late_ones
@@ -328,6 +338,29 @@ def test_nine_of_ten_answers_lie_within_the_stated_interval_however_wrong_it_was
         grades.grade(now, 1000.0 * float(random.lognormal(0, error)))
         grades.expect(now, 900.0, 1000.0, 1100.0)
     assert grades.coverage == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("every_s", [1.0, 2.0, 10.0])
+def test_a_minute_of_wrong_answers_widens_the_interval_alike_however_often_one_looks(every_s: float) -> None:
+    grades, ticks = Grades(), round((AHEAD_S + 60.0) / every_s)
+    for tick in range(ticks):
+        grades.grade(tick * every_s, 1e9)
+        grades.expect(tick * every_s, 90.0, 100.0, 110.0)
+    stated = grades.expect(ticks * every_s, 90.0, 100.0, 110.0)
+    assert 15.0 < stated.high - stated.middle < 25.0
+
+
+def test_what_is_chance_this_time_lies_within_the_interval() -> None:
+    stated = Grades().expect(0.0, 1.2, 1.2, 1.2, 1.0)
+    assert (stated.low, stated.high) == pytest.approx((0.2, 2.2))
+
+
+def test_grades_go_on_from_a_state_of_the_time_before_they_knew_when_they_were_answered() -> None:
+    kept = Grades().to_json()
+    del kept["answered_s"]
+    grades = Grades()
+    grades.restore(kept)
+    assert grades.to_json() == Grades().to_json()
 
 
 def test_an_answer_that_comes_far_too_late_is_no_answer() -> None:

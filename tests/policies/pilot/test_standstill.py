@@ -115,6 +115,18 @@ def test_without_batches_it_shows_in_what_is_done() -> None:
 # ------------------------------------------------------------------------------------------------------------- rollout
 
 
+def test_what_an_engine_has_measured_is_believed_however_short() -> None:
+    """A Flink job stands still for less than the time between two readings, and Flink says for how long."""
+    standstill = Standstill()
+    before: Sample | None = None
+    for read_s, ready, paused_s in ((0.0, 1, 0.0), (5.0, 1, 0.0), (10.0, 2, 0.6), (15.0, 2, 0.6)):
+        sample = Sample("job", read_s, done=100 * read_s, backlog=50.0, paused_s=paused_s)
+        standstill.notice(read_s, Instances(ready, ready, ready))
+        standstill.judge(before, sample)
+        before = sample
+    assert standstill.usual_s == pytest.approx(0.6)
+
+
 def rolled(standstill_s: float, rate_per_s: float = 120.0, **changes: object) -> Rollout:
     """Four instances of 50 records/s each; others are there after 30 s."""
     known: dict[str, object] = {

@@ -22,6 +22,9 @@ from headgate.core.types import JSON, Instant
 AHEAD_S = 60.0
 COVERAGE = 0.9
 STEP = 0.1
+STEP_EVERY_S = 10.0
+"""Answers that follow each other faster count for less, together as much: those of one minute are alike, and only what
+was stated before it could learn from them."""
 SLACK = 0.02
 """A difference of this share of what is expected is chance."""
 NARROWEST, WIDEST = math.log(0.2), math.log(1000.0)
@@ -45,6 +48,7 @@ class Grades:
         self._open: deque[tuple[Instant, float, float]] = deque()
         self._width = 0.0
         """The logarithm of the factor by which intervals are widened."""
+        self._answered_s: Instant | None = None
         self.answered = 0
         self.covered = 0
 
@@ -53,10 +57,10 @@ class Grades:
         """The share of answers that lay within the interval stated."""
         return self.covered / self.answered if self.answered else None
 
-    def expect(self, now: Instant, low: float, middle: float, high: float) -> Interval:
-        """State an interval for ``AHEAD_S`` from now, and remember it."""
+    def expect(self, now: Instant, low: float, middle: float, high: float, slack: float = 0.0) -> Interval:
+        """State an interval for ``AHEAD_S`` from now, and remember it; a difference of ``slack`` is chance now."""
         factor = math.exp(self._width)
-        slack = max(self._slack, SLACK * middle)
+        slack = max(self._slack, SLACK * middle, slack)
         stated = Interval(
             max(0.0, middle - factor * (middle - low + slack)), middle, middle + factor * (high - middle + slack)
         )
@@ -75,17 +79,22 @@ class Grades:
         inside = due[0] <= actual <= due[1]
         self.answered += 1
         self.covered += inside
-        moved = self._width - STEP * (1 - COVERAGE) if inside else self._width + STEP * COVERAGE
+        since_s = STEP_EVERY_S if self._answered_s is None else max(0.0, now - self._answered_s)
+        step = STEP * min(1.0, since_s / STEP_EVERY_S)
+        self._answered_s = now
+        moved = self._width - step * (1 - COVERAGE) if inside else self._width + step * COVERAGE
         self._width = max(NARROWEST, min(WIDEST, moved))
 
     def begin_anew(self) -> None:
         """Times are other than they were: what was expected for one of them is not graded."""
         self._open.clear()
+        self._answered_s = None
 
     def to_json(self) -> dict[str, JSON]:
         return {
             "open": [list(one) for one in self._open],
             "width": self._width,
+            "answered_s": self._answered_s,
             "answered": self.answered,
             "covered": self.covered,
         }
@@ -93,4 +102,6 @@ class Grades:
     def restore(self, saved: Mapping[str, JSON]) -> None:
         self._open = deque((float(at_s), float(low), float(high)) for at_s, low, high in saved["open"])
         self._width = float(saved["width"])
+        answered_s = saved.get("answered_s")
+        self._answered_s = None if answered_s is None else float(answered_s)
         self.answered, self.covered = int(saved["answered"]), int(saved["covered"])

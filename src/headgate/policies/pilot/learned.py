@@ -26,7 +26,7 @@ STRAIN_HALF_LIFE_S = 3600.0
 
 def _grades() -> dict[str, Grades]:
     # Sizes are whole numbers: what is expected may be beside the mark by one.
-    return {"backlog": Grades(), "latency_s": Grades(), "instances": Grades(slack=1.0)}
+    return {"rate_per_s": Grades(), "backlog": Grades(), "latency_s": Grades(), "instances": Grades(slack=1.0)}
 
 
 @dataclass(slots=True)
@@ -137,7 +137,12 @@ class Learned:
             self.outlook.observe(self.load, self.load.add(sample.at_s, arrived))
         if before is not None:
             self._count_late(before, sample)
-        actual = {"backlog": sample.backlog, "latency_s": sample.latency_s, "instances": instances.planned}
+        actual = {
+            "rate_per_s": sample.input_rate_per_s,
+            "backlog": sample.backlog,
+            "latency_s": sample.latency_s,
+            "instances": instances.planned,
+        }
         for name, value in actual.items():
             if value is not None:
                 self.grades[name].grade(sample.at_s, float(value))
@@ -213,7 +218,8 @@ class Learned:
         self.standstill.restore(saved.get("standstill", ()))
         self.strain = float(saved.get("strain", 1.0))
         for name, one in self.grades.items():
-            one.restore(saved["grades"][name])
+            if name in saved["grades"]:
+                one.restore(saved["grades"][name])
         self.seen_s = -math.inf if saved["seen_s"] is None else float(saved["seen_s"])
         self._counted = float(saved["counted"])
 

@@ -54,6 +54,8 @@ class Patience:
         """For how long the size that was given last has been enough."""
         self._right: deque[tuple[Instant, int]] = deque()
         """Sizes that were right, oldest first."""
+        self._peaks: deque[tuple[Instant, int]] = deque()
+        """Those of them that are larger than all after them: at a decision ten times a second there are thousands."""
         self._shrunk_s: Instant | None = None
         """When it last shrank, until that has proved itself."""
         self._shrunk_at_rate_per_s = 0.0
@@ -70,11 +72,13 @@ class Patience:
         What is ``planned`` at the beginning is taken to be right until a whole window has been seen. Where a change
         costs as much as an instance for ``change_s``, the size must have been enough to save that, and for ``least_s``.
         """
-        self._right.append((now, right if self._right else max(right, planned)))
+        self._take(now, right if self._right else max(right, planned))
         window_s = max(self.window_s, STARTUPS * startup_s)
         kept_s = window_s if change_s <= 0 else max(window_s, PAYS_BACK_WITHIN_S) + PAUSE_S
         while self._right[0][0] <= now - kept_s:
             self._right.popleft()
+        while self._peaks[0][0] <= now - kept_s:
+            self._peaks.popleft()
         if self._shrunk_s is not None and now - self._shrunk_s > UNDONE_WITHIN_S:
             self._shrunk_s = None
             self.window_s = max(self._shortest_s, SHORTER * self.window_s)
@@ -82,7 +86,17 @@ class Patience:
         if change_s > 0:
             shortest_s = max(window_s, STANDING_S, min(least_s, PAYS_BACK_WITHIN_S))
             return self._paid_back(now, shortest_s, planned, change_s)
-        return max(size for _, size in self._right)
+        return self._peaks[0][1]
+
+    def _take(self, at_s: Instant, size: int) -> None:
+        self._right.append((at_s, size))
+        while self._peaks and self._peaks[-1][1] <= size:
+            self._peaks.pop()
+        self._peaks.append((at_s, size))
+
+    def _forget(self) -> None:
+        self._right.clear()
+        self._peaks.clear()
 
     def _paid_back(self, now: Instant, window_s: float, planned: int, change_s: float) -> int:
         """The smallest size that would have saved its change, had it been taken when it became enough."""
@@ -124,12 +138,12 @@ class Patience:
 
     def begin_with(self, now: Instant, size: int) -> None:
         """A larger size than is right just now was taken on purpose: it counts as right from now on."""
-        self._right.clear()
-        self._right.append((now, size))
+        self._forget()
+        self._take(now, size)
 
     def begin_anew(self) -> None:
         """Times are other than they were."""
-        self._right.clear()
+        self._forget()
         self._shrunk_s, self._grown_s, self._paused_until_s = None, None, -math.inf
 
     def to_json(self) -> dict[str, JSON]:
@@ -144,7 +158,9 @@ class Patience:
 
     def restore(self, saved: Mapping[str, JSON]) -> None:
         self.window_s = max(self._shortest_s, float(saved["window_s"]))
-        self._right = deque((float(at_s), int(size)) for at_s, size in saved["right"])
+        self._forget()
+        for at_s, size in saved["right"]:
+            self._take(float(at_s), int(size))
         self._shrunk_s = None if saved["shrunk_s"] is None else float(saved["shrunk_s"])
         self._shrunk_at_rate_per_s = float(saved["shrunk_at_rate_per_s"])
         self._grown_s = None if saved["grown_s"] is None else float(saved["grown_s"])

@@ -109,7 +109,7 @@ class Rollout:
 
     def __init__(self, now: Now, service: Service, future: Future, until_s: float) -> None:
         self._now, self._service, self._until_s = now, service, until_s
-        self._startups_s, self._ratios = future.startups_s, future.ratios
+        self._future, self._startups_s, self._ratios = future, future.startups_s, future.ratios
         scenarios, bins = future.counts.shape
         past = len(now.arrived)
         courses = np.empty((scenarios, past + bins))
@@ -162,6 +162,15 @@ class Rollout:
     def of(self, size: float) -> Rolled:
         """One size, as a single row; one that was rolled before is not rolled again."""
         return self._known[size] if size in self._known else self.rolled(np.array([float(size)]))
+
+    def foretold(self, size: float) -> Rolled:
+        """One size, rolled for as long as it takes to tell what is ``AHEAD_S`` from now: sizes may be compared by less.
+
+        Where instances start within seconds, the comparison ends before that.
+        """
+        if self._until_s >= AHEAD_S:
+            return self.of(size)
+        return Rollout(self._now, self._service, self._future, AHEAD_S).of(size)
 
     def _inputs(self, sizes: FloatArray) -> Inputs:
         now, service = self._now, self._service

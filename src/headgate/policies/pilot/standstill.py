@@ -2,7 +2,8 @@
 
 A job that is started again for a new size does nothing meanwhile, and what arrives then waits. It shows in batches: the
 next one starts long after it could have, or the one that was under way takes far longer than instances that only warm
-up explain. Where there are no batches, nothing is done from one reading to the next though records wait.
+up explain. Where there are no batches, nothing is done from one reading to the next though records wait, or the engine
+has measured it.
 
 >>> standstill = Standstill()
 >>> standstill.usual_s
@@ -102,7 +103,11 @@ class Standstill:
         if self._from_s is None:
             return
         is_over = any(batch.started_s >= self._to_s for batch in self._last.values())
-        if sample.batch_ended_s is None:
+        if before is not None and None not in (before.paused_s, sample.paused_s):
+            # What an engine has measured needs no guessing, and may be shorter than the time between two readings.
+            self._longest_s += max(0.0, (sample.paused_s or 0.0) - (before.paused_s or 0.0))
+            is_over = sample.at_s > self._to_s
+        elif sample.batch_ended_s is None:
             is_over = not self._stood(before, sample) and sample.at_s > self._to_s
         if is_over and (self._is_clear or self._longest_s > 0):
             self._kept_s.append(self._longest_s)
