@@ -105,7 +105,11 @@ def test_engines_are_listed_with_their_package_and_what_is_wrong_with_some() -> 
     assert result.exit_code == 0
     assert "A job that follows a number in a file. (size-file 0.1.0)" in result.stdout
     assert result.stderr.startswith("headgate: engine 'no-class' of size-file 0.1.0 cannot be used: ")
-    assert [one["package"] for one in json.loads(command("engines", "--json").stdout)] == [None, "size-file 0.1.0"]
+    assert [one["package"] for one in json.loads(command("engines", "--json").stdout)] == [
+        None,
+        None,
+        "size-file 0.1.0",
+    ]
 
 
 @pytest.mark.usefixtures("_installed")

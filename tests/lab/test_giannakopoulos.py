@@ -29,6 +29,7 @@ def row(optimal_control: Outcome) -> Callable[[str, str], Any]:
     )
 
 
+@pytest.mark.soak
 def test_exploration_of_the_bell_curve_ends_with_a_stable_model_and_costs_a_violation_per_scale_out() -> None:
     outcome = played("giannakopoulos-5.2")
     value = {one["what"]: one["value"] for one in outcome.rows}
@@ -67,6 +68,7 @@ def test_nothing_is_detected_where_nothing_changed(row: Callable[[str, str], Any
     assert row("no change", "proactive")["detected_as"] is None
 
 
+@pytest.mark.soak
 def test_both_modes_run_on_the_world_cup() -> None:
     try:
         trace_folder()

@@ -1,4 +1,4 @@
-"""One real cluster, one session and one broker for all live tests: processes are dear on a small machine."""
+"""One real cluster of a kind, one session and one broker for all live tests: processes are dear on a small machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from headgate.engines.spark import SparkEngine
 from headgate.local.cluster import LocalCluster
 from headgate.local.connector import find_connector
+from headgate.local.flink import LocalFlink
 from headgate.local.kafka import LocalKafka
 from tests.live.support import resize
 
@@ -40,6 +41,13 @@ def spark(cluster: LocalCluster) -> Iterator[SparkSession]:
 def kafka() -> Iterator[LocalKafka]:
     """A broker; tests make topics of their own on it."""
     with LocalKafka() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def flink() -> Iterator[LocalFlink]:
+    """A Flink cluster of four slots on two TaskManagers, or on as many as a test has left."""
+    with LocalFlink(taskmanagers=2, slots=2) as running:
         yield running
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 
@@ -74,6 +76,21 @@ def broker_process() -> psutil.Process:
     """The Kafka broker that this process has started."""
     ((_, process),) = _java_processes("kafka.Kafka")
     return process
+
+
+@contextmanager
+def suspended(process: psutil.Process) -> Iterator[None]:
+    """Stop a process for a while: each of its threads, which takes a moment on a busy machine."""
+    process.suspend()
+    try:
+        threads = Path(f"/proc/{process.pid}/task")
+        eventually(
+            "every thread has stopped",
+            lambda: all((one / "stat").read_text().rpartition(")")[2].split()[0] == "T" for one in threads.iterdir()),
+        )
+        yield
+    finally:
+        process.resume()
 
 
 def _java_processes(main_class: str) -> Iterator[tuple[list[str], psutil.Process]]:

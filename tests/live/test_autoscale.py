@@ -120,6 +120,7 @@ def test_one_that_recommends_changes_nothing_beside_one_that_acts_and_both_keep_
     assert saved["budgets"]["job"]["buckets"]
 
 
+@pytest.mark.soak
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_killed_autoscaler_leaves_the_job_running_at_its_size(spark: SparkSession, tmp_path: Path) -> None:
     job = SteadyJob(tmp_path, "constant:40", seconds=15.0, cost_s=0.01, trigger_interval_s=1.0, partitions=4)

@@ -26,7 +26,7 @@ from headgate.workloads.load import Load
 from headgate.workloads.payloads import Record
 from headgate.workloads.schedule import event_times_ms
 from tests.live.records import messages
-from tests.live.support import broker_process, eventually
+from tests.live.support import broker_process, eventually, suspended
 
 LATE_MS = 500
 """Late is a record that comes to the producer later than this: seconds of the machine's are not the load's fault."""
@@ -119,13 +119,9 @@ def test_records_of_a_broker_that_does_not_answer_are_counted(kafka: LocalKafka,
     records = [Record(b"k%d" % number, b"%d" % number) for number in range(100)]
     sink.send(records)
     sink.flush()
-    broker = broker_process()
-    broker.suspend()
-    try:
+    with suspended(broker_process()):
         sink.send(records)
         sink.flush()
-    finally:
-        broker.resume()
     answers = sink.answers()
     assert (answers.acknowledged, answers.failed) == (100, 100)
     assert list(answers.reasons) == ["Message timed out (_MSG_TIMED_OUT)"]

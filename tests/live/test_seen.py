@@ -75,6 +75,7 @@ def _done(observation: Observation) -> float:
     return 0.0 if sample is None else sample.done or 0.0
 
 
+@pytest.mark.soak
 def test_without_a_row_limit_a_job_that_falls_behind_is_seen_to(
     spark: SparkSession, engine: SparkEngine, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_without_a_row_limit_a_job_that_falls_behind_is_seen_to(
         assert SlowShareSlo(0.05).violated_by(sample)
 
 
+@pytest.mark.soak
 def test_common_idioms_do_not_blind_it(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
     """50 records/s arrive and 20 a second are let in. One looks whether there is anything first, one writes twice what
     it reads twice, and one reads its source at two places, for which Spark lists it twice and reports it once."""

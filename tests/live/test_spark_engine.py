@@ -137,6 +137,7 @@ def test_a_target_below_one_that_died_does_not_bring_it_back(engine: SparkEngine
     eventually("its replacement", lambda: size(engine) == Instances(1, 1, 1) and len(executor_processes()) == 1)
 
 
+@pytest.mark.soak
 def test_an_executor_that_does_not_leave_in_time_is_killed(spark: SparkSession) -> None:
     """A task that takes long holds its executor; the tasks of a killed one run again elsewhere."""
 

@@ -239,7 +239,7 @@ def test_the_cache_is_where_the_user_wants_it(
     assert str(cache_directory()) == folder.format(home=Path.home())
 
 
-@pytest.mark.parametrize("name", ["kafka", "connector"])
+@pytest.mark.parametrize("name", ["kafka", "connector", "flink-kafka"])
 def test_every_jar_of_a_set_has_its_sum(name: str) -> None:
     known = pinned(name)
     assert any(jar.version == known.version for jar in known.jars)

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from headgate.core.errors import InputError
 
 EXTRA_OF = {
+    "apache_flink_libraries": "flink",
     "confluent_kafka": "kafka",
     "fastapi": "service",
     "jinja2": "service",
@@ -29,12 +30,32 @@ EXTRA_OF = {
 """Which extra brings a package that not everybody has."""
 
 
-class MissingExtraError(InputError, ImportError):
-    """A package that an extra brings is not installed."""
+BRINGS_TOO = {"kafka": ("spark",), "lab": ("spark", "reports", "learning", "fast"), "service": ("metrics",)}
+"""Extras that others bring along."""
 
-    def __init__(self, what: str, module: str) -> None:
-        package = module.replace("_", "-")
-        super().__init__(f"{what} needs {package}, which is not installed: pip install 'headgate[{EXTRA_OF[module]}]'.")
+
+class MissingExtraError(InputError, ImportError):
+    """Packages that extras bring are not installed.
+
+    >>> str(MissingExtraError("a demo", "pyspark", "plotly"))
+    "a demo needs pyspark and plotly, which are not installed: pip install 'headgate[reports,spark]'."
+    """
+
+    def __init__(self, what: str, *modules: str) -> None:
+        *others, last = (module.replace("_", "-") for module in modules)
+        packages = f"{', '.join(others)} and {last}, which are" if others else f"{last}, which is"
+        super().__init__(f"{what} needs {packages} not installed: pip install 'headgate[{extras_of(*modules)}]'.")
+
+
+def extras_of(*modules: str) -> str:
+    """The fewest extras that bring these packages, as pip takes them.
+
+    >>> extras_of("pyspark", "confluent_kafka", "fastapi", "uvicorn")
+    'kafka,service'
+    """
+    wanted = {EXTRA_OF[module] for module in modules}
+    brought = {other for extra in wanted for other in BRINGS_TOO.get(extra, ())}
+    return ",".join(sorted(wanted - brought))
 
 
 @contextmanager
@@ -62,7 +83,7 @@ def missing_module(error: BaseException) -> str | None:
 
 
 def require(what: str, *modules: str) -> None:
-    """Refuse, before any work is done, to go on without packages."""
-    for module in modules:
-        if find_spec(module) is None:
-            raise MissingExtraError(what, module)
+    """Refuse, before any work is done, to go on without packages; all that are missing are told at once."""
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise MissingExtraError(what, *missing)

@@ -93,6 +93,9 @@ class Sample:
     # Counters, since a start that may be any: only differences mean something.
     arrived: float | None = None
     """Records that have been offered, whether or not they were admitted yet."""
+    given: float | None = None
+    """Records that those upstream have handed to it, where that is less than what has arrived: they are held back by an
+    operator that has no room. ``None``: all that has arrived."""
     done: float | None = None
     """Records that the operator is through with."""
     emitted: float | None = None
@@ -103,6 +106,8 @@ class Sample:
     """Seconds that slots of instances were busy, of the batches that have ended."""
     available_s: float | None = None
     """Seconds that there were slots, up to the same moment as ``busy_s``."""
+    paused_s: float | None = None
+    """Seconds that the job stood still because its size was changed, where the engine measures that."""
     batches: tuple[Batch, ...] = ()
     """The batches that ended since the reading before this one, oldest first."""
 

@@ -15,6 +15,8 @@ from decimal import Decimal
 from headgate.core.errors import InputError
 
 _SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST_D = 1_000_000
+"""Far beyond what any job lives: more is a slip of the finger, and would never end."""
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zµ]*)\s*", re.IGNORECASE)
 
 
@@ -30,6 +32,8 @@ def parse_duration_s(value: str | float) -> float:
         seconds = float(match.group(1)) * (_SECONDS_PER_UNIT[unit] if unit else 1.0)
     if not math.isfinite(seconds) or seconds < 0:
         raise InputError(f"duration {value!r} is not allowed; it must be finite and not negative.")
+    if seconds > _LONGEST_D * _SECONDS_PER_UNIT["d"]:
+        raise InputError(f"duration {value!r} is not allowed; it must be {_LONGEST_D:,}d at most.")
     return seconds
 
 

@@ -8,6 +8,7 @@ A package says in its ``pyproject.toml`` which engine it brings:
 
 from __future__ import annotations
 
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
@@ -18,6 +19,8 @@ from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instant, Observation, Receipt
 
 ENTRY_POINTS = "headgate.engines"
+OWN = {"flink": "headgate.engines.flink.engine:FlinkEngine"}
+"""Those that come with Headgate, with where they are: none is imported before somebody asks for it."""
 
 
 class EngineBase(ABC):
@@ -53,13 +56,22 @@ class EngineBase(ABC):
         """Let go of the job, which goes on at its size; calling it twice is fine."""
 
 
+def own_engines() -> tuple[str, ...]:
+    """The engines of this package that are opened by name."""
+    return tuple(OWN)
+
+
 def brought_engines() -> dict[str, str]:
     """The engines that other packages bring, with the package and its version; none is imported."""
-    return {name: package_of(entry) for name, entry in sorted(plugins(ENTRY_POINTS).items())}
+    return {name: package_of(entry) for name, entry in sorted(plugins(ENTRY_POINTS).items()) if name not in OWN}
 
 
 def engine_class(name: str) -> type[EngineBase]:
+    if name in OWN:
+        module, _, kind = OWN[name].partition(":")
+        own: type[EngineBase] = getattr(importlib.import_module(module), kind)
+        return own
     found = plugins(ENTRY_POINTS)
     if name not in found:
-        raise UnknownNameError("engine", name, found)
+        raise UnknownNameError("engine", name, {*OWN, *found})
     return load_plugin("engine", found[name], EngineBase)

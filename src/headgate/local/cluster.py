@@ -16,12 +16,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from headgate.core.errors import EngineError, InputError
+from headgate.core.errors import InputError
 from headgate.local.detached import Detached, Found
-from headgate.local.keeper import Keeper
+from headgate.local.keeper import KeptServers
 from headgate.local.machine import LOOPBACK, QUICK_START, free_ports, java, spark_home
 from headgate.local.spark_servers import SparkPlan
 from headgate.workloads.traces import VARIABLE, trace_folder
@@ -51,7 +50,7 @@ class ClusterState:
 DETACHED = Detached("cluster", "cluster", ClusterState)
 
 
-class LocalCluster:
+class LocalCluster(KeptServers[SparkPlan, ClusterState]):
     """Real executors on one machine. ``slots`` is how many one-core executors the worker offers at most."""
 
     def __init__(self, slots: int = 12, executor_memory_mb: int = EXECUTOR_MEMORY_MB) -> None:
@@ -59,17 +58,11 @@ class LocalCluster:
             raise InputError(f"a cluster with {slots} slots is not possible; at least 1 is needed.")
         self._slots = slots
         self._executor_memory_mb = executor_memory_mb
-        self._keeper = Keeper("cluster", "the local cluster")
-        self._plan: SparkPlan | None = None
+        super().__init__("cluster", "the local cluster")
 
     @property
     def master_url(self) -> str:
         return self._running().master_url
-
-    @property
-    def directory(self) -> Path:
-        """Logs and scratch space; it goes away with the cluster."""
-        return Path(self._running().directory)
 
     def start(self, *, detached: bool = False) -> ClusterState:
         home, executable = spark_home(), java(needed_by="Spark")
@@ -86,23 +79,8 @@ class LocalCluster:
             memory_mb=self._slots * (self._executor_memory_mb + 512),
             last_words=str(DETACHED.last_words) if detached else None,
         )
-        warden_pid = self._keeper.start(plan)
-        self._plan = plan
+        warden_pid = self._keep(plan)
         return ClusterState(warden_pid, plan.master_url, plan.web_url, plan.directory)
-
-    def let_go(self) -> None:
-        """Have it go on when this process has ended."""
-        self._keeper.let_go()
-
-    def stop(self) -> None:
-        """Take everything down; calling it twice is fine."""
-        self._keeper.stop()
-        self._plan = None
-
-    def _running(self) -> SparkPlan:
-        if self._plan is None:
-            raise EngineError("the local cluster is not running; start it first.")
-        return self._plan
 
     def session(self, name: str, executors: int = 1, settings: Mapping[str, str] | None = None) -> SparkSession:
         """A session on this cluster that keeps its size until ``autoscale(..., take_over=True)`` takes it over."""
@@ -112,15 +90,6 @@ class LocalCluster:
     def settings(self, executors: int = 1) -> dict[str, str]:
         """Spark settings for a session on this cluster that starts with so many one-core executors."""
         return local_settings(executors, self._executor_memory_mb)
-
-    def __enter__(self) -> LocalCluster:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def open_session(master_url: str, name: str, settings: Mapping[str, str], log: Path | None = None) -> SparkSession:

@@ -33,6 +33,11 @@ def reach(bootstrap: str, topic: str) -> tuple[Reach, Reach]:
 
 def values(bootstrap: str, topic: str) -> Iterator[bytes]:
     """The values of all records that are in a topic now."""
+    return (value for value, _ in stamped_values(bootstrap, topic))
+
+
+def stamped_values(bootstrap: str, topic: str) -> Iterator[tuple[bytes, float]]:
+    """The values of all records that are in a topic now, each with its time in seconds since the epoch."""
     from confluent_kafka import TopicPartition
 
     starts, ends = reach(bootstrap, topic)
@@ -47,7 +52,7 @@ def values(bootstrap: str, topic: str) -> Iterator[bytes]:
             if not some:
                 raise EngineError(f"topic {topic!r} at {bootstrap} cannot be read to its end within {TIMEOUT_S:g} s.")
             for message in some:
-                yield _value(message, left)
+                yield _value(message, left), message.timestamp()[1] / 1000
 
 
 def _value(message: Message[bytes, bytes], left: dict[int, int]) -> bytes:

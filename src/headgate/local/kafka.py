@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
-from headgate.core.errors import EngineError, InputError
+from headgate.core.errors import InputError
 from headgate.local import topics
 from headgate.local.broker import release
 from headgate.local.detached import Detached, Found
 from headgate.local.jars import fetch, pinned
 from headgate.local.kafka_servers import KafkaPlan
-from headgate.local.keeper import Keeper
+from headgate.local.keeper import KeptServers
 from headgate.local.machine import LOOPBACK, free_ports, java, problem_with_port
 
 HEAP_MB = 384
@@ -46,25 +45,19 @@ class KafkaState:
 DETACHED = Detached("kafka", "broker", KafkaState)
 
 
-class LocalKafka:
+class LocalKafka(KeptServers[KafkaPlan, KafkaState]):
     """``port`` is where it listens; a free one is taken where none is given."""
 
     def __init__(self, port: int | None = None) -> None:
         if port is not None and not 0 < port < 65536:
             raise InputError(f"port {port} is not possible; 1 to 65535 are.")
         self._port = port
-        self._keeper = Keeper("kafka", "the Kafka broker")
-        self._plan: KafkaPlan | None = None
+        super().__init__("kafka", "the Kafka broker")
 
     @property
     def bootstrap(self) -> str:
         """Host and port, as ``bootstrap.servers`` wants them."""
         return self._running().bootstrap
-
-    @property
-    def directory(self) -> Path:
-        """Logs and data; it goes away with the broker."""
-        return Path(self._running().directory)
 
     def start(self, *, detached: bool = False) -> KafkaState:
         executable, jars = java(needed_by="Kafka"), fetch_broker()
@@ -81,23 +74,8 @@ class LocalKafka:
             heap_mb=HEAP_MB,
             last_words=str(DETACHED.last_words) if detached else None,
         )
-        warden_pid = self._keeper.start(plan)
-        self._plan = plan
+        warden_pid = self._keep(plan)
         return KafkaState(warden_pid, plan.bootstrap, plan.directory)
-
-    def let_go(self) -> None:
-        """Have it go on when this process has ended."""
-        self._keeper.let_go()
-
-    def stop(self) -> None:
-        """Take it down, with all that is in its topics; calling it twice is fine."""
-        self._keeper.stop()
-        self._plan = None
-
-    def _running(self) -> KafkaPlan:
-        if self._plan is None:
-            raise EngineError("the Kafka broker is not running; start it first.")
-        return self._plan
 
     def release(self) -> str:
         """The release that answers, such as ``4.3``; an error that says why if none does."""
@@ -107,22 +85,13 @@ class LocalKafka:
         """The number of partitions of each topic."""
         return topics.topics(self.bootstrap)
 
-    def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Make a topic, and wait until it is there."""
-        topics.create_topic(self.bootstrap, name, partitions)
+    def create_topic(self, name: str, partitions: int = 1, *, broker_stamps: bool = False) -> None:
+        """Make a topic, and wait until it is there; ``broker_stamps`` gives its records the broker's time."""
+        topics.create_topic(self.bootstrap, name, partitions, broker_stamps=broker_stamps)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all that is in it."""
         topics.delete_topic(self.bootstrap, name)
-
-    def __enter__(self) -> LocalKafka:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def fetch_broker() -> list[Path]:

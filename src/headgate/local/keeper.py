@@ -9,12 +9,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Generic, Self, TypeVar
 
 from headgate.core.errors import EngineError
 from headgate.local import warden
 from headgate.local.plan import Plan, last_line, log_file
 
 WARDEN = "headgate.local.warden"
+P = TypeVar("P", bound=Plan)
+S_co = TypeVar("S_co", covariant=True)
 
 
 class Keeper:
@@ -67,6 +73,53 @@ class Keeper:
         if self._process is not None:
             _end(self._process)
         self._process = None
+
+
+class KeptServers(ABC, Generic[P, S_co]):
+    """Servers that are kept as long as a block lasts, and not longer than this process unless they are let go."""
+
+    def __init__(self, kind: str, what: str) -> None:
+        self._keeper = Keeper(kind, what)
+        self._what = what
+        self._plan: P | None = None
+
+    @property
+    def directory(self) -> Path:
+        """Logs, data and scratch space; it goes away with the servers."""
+        return Path(self._running().directory)
+
+    @abstractmethod
+    def start(self, *, detached: bool = False) -> S_co:
+        """Start them and wait until they are up; ``detached`` are those that will be let go."""
+
+    def let_go(self) -> None:
+        """Have them go on when this process has ended."""
+        self._keeper.let_go()
+
+    def stop(self) -> None:
+        """Take everything down, with all that is in it; calling it twice is fine."""
+        self._keeper.stop()
+        self._plan = None
+
+    def _keep(self, plan: P) -> int:
+        """Have a plan carried out; gives the process id of the warden."""
+        warden_pid = self._keeper.start(plan)
+        self._plan = plan
+        return warden_pid
+
+    def _running(self) -> P:
+        if self._plan is None:
+            raise EngineError(f"{self._what} is not running; start it first.")
+        return self._plan
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""What this machine offers: a java, the Spark that pip installed, free ports."""
+"""What this machine offers: a java, the Spark and the Flink that pip installed, free ports."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def spark_home() -> str:
     if spec is None or spec.origin is None:
         raise MissingExtraError("Spark", "pyspark")
     return str(Path(spec.origin).parent)
+
+
+def flink_home() -> str:
+    """The folder of the installed Flink, which has its jars; the Python part of Flink need not be there."""
+    spec = find_spec("pyflink")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        if Path(folder, "lib").is_dir():
+            return folder
+    raise MissingExtraError("Flink", "apache_flink_libraries")
 
 
 def java(*, needed_by: str) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 TAIL_BYTES = 16_384
 
@@ -20,6 +20,8 @@ class Server:
     is_up: Callable[[], bool] | None
     """``None`` for one that does its work and ends; the next is started then."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_revived: bool = False
+    """Whether it is started again when it ends by itself, which otherwise is the end of all."""
 
 
 class Plan(Protocol):
@@ -35,6 +37,14 @@ class Plan(Protocol):
 
     def servers(self) -> Iterator[Server]:
         """In the order of their start: each is started when the one before it is up."""
+
+
+@runtime_checkable
+class ChangingPlan(Plan, Protocol):
+    """One of which some servers come and go while the others run."""
+
+    def wanted(self) -> Iterator[Server]:
+        """Those that are to run beside ``servers`` at this moment; a name stands for one server for good."""
 
 
 def log_file(directory: str, name: str) -> Path:

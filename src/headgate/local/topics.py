@@ -37,14 +37,16 @@ def require_topic(bootstrap: str, name: str) -> None:
         )
 
 
-def create_topic(bootstrap: str, name: str, partitions: int = 1) -> None:
-    """Make a topic, and wait until the broker has it."""
+def create_topic(bootstrap: str, name: str, partitions: int = 1, *, broker_stamps: bool = False) -> None:
+    """Make a topic, and wait until the broker has it; its records carry the time of whoever sent them, or, if the
+    broker stamps them, that at which it got them."""
     if partitions < 1:
         raise InputError(f"a topic with {partitions} partitions is not possible; at least 1 is needed.")
     with _admin(bootstrap, f"topic {name!r} was not made at {bootstrap}") as admin:
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined] # its stubs do not name it
 
-        wanted = NewTopic(name, partitions, BROKERS_DEFAULT)
+        stamps = {"message.timestamp.type": "LogAppendTime"} if broker_stamps else {}
+        wanted = NewTopic(name, partitions, BROKERS_DEFAULT, config=stamps)
         admin.create_topics([wanted], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[name].result()
 
 

@@ -161,7 +161,7 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
             self._vertices[operator].delay.clear()
             left = format_duration(stable_s - now)
             return hold(instances, "stabilising", f"started or rescaled lately; what is measured counts in {left}")
-        first = next(iter(window.samples(operator, stable_s)), newest)
+        first = window.first_sample(operator, stable_s) or newest
         full_s = first.at_s + settings.metrics_window_s
         if now < full_s:
             told = f"rates are averaged over {format_duration(settings.metrics_window_s)}"

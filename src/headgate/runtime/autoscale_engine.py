@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from headgate.core.contracts import Engine
+from headgate.core.contracts import Engine, ReportsEvents
 from headgate.core.defaults import DEFAULT_POLICY
+from headgate.core.division import divided
 from headgate.core.errors import InputError
 from headgate.core.metrics import MetricSource
 from headgate.core.objective import Objective
+from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 from headgate.engines.base import EngineBase, engine_class
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.frame.base import Context, PolicyMaker
+from headgate.policies.frame.base import Context, PolicyMaker, policy_class
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import load_constraints, require_rules
 from headgate.runtime.autoscaler import DEFAULT_INTERVAL_S, Autoscaler, goal_of
 from headgate.runtime.clock import Clock, SystemClock
+from headgate.runtime.exposition.telling import tell_of
+from headgate.runtime.loop import ControlLoop, EventWatcher, Watcher
 from headgate.runtime.mode import Mode, mode_named
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.switch import PolicySwitch
@@ -50,6 +56,9 @@ def autoscale_engine(  # noqa: PLR0913 - one keyword per thing that a user may s
     mode: str = Mode.ACT,
     seed: int = 0,
     clock: Clock | None = None,
+    metrics_port: int | None = None,
+    watchers: Sequence[Watcher] = (),
+    event_watchers: Sequence[EventWatcher] = (),
 ) -> Autoscaler:
     """Keep the operators of an engine at the sizes their objective needs, as ``autoscale`` does those of Spark.
 
@@ -58,6 +67,9 @@ def autoscale_engine(  # noqa: PLR0913 - one keyword per thing that a user may s
     - ``instances``: fewest and most of each operator
     - ``job``: its name in the journal, by which it is known when it starts again; the target otherwise
     - ``clock``: where times come from; it must be the engine's own clock where the engine is open already
+    - ``watchers``, ``event_watchers``: are shown every cycle, and told what happens to the loop and to the engine
+
+    An objective from end to end is divided among several operators where the policy looks at one at a time.
 
     All else is as for ``autoscale``.
     """
@@ -67,7 +79,7 @@ def autoscale_engine(  # noqa: PLR0913 - one keyword per thing that a user may s
     with contextlib.ExitStack() as undone:
         opened: Engine = engine_class(engine)(target, time.now) if isinstance(engine, str) else engine
         undone.callback(opened.close)
-        context = Context(goal, opened.topology(), seed)
+        context = Context(_divided(goal, opened.topology(), policy), opened.topology(), seed)
         chosen = policy_with_files(policy, context, settings)
         require_rules(chosen)
         book = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
@@ -86,11 +98,33 @@ def autoscale_engine(  # noqa: PLR0913 - one keyword per thing that a user may s
             metrics=metrics,
             journal=book,
             mode=chosen_mode,
-            shadows=[policy_with_files(shadow, context, None) for shadow in shadows],
+            shadows=[
+                policy_with_files(shadow, replace(context, objective=_divided(goal, opened.topology(), shadow)), None)
+                for shadow in shadows
+            ],
         )
+        if isinstance(opened, ReportsEvents):
+            loop.chores.append(partial(_note_events, loop, opened))
+        loop.watchers += watchers
+        loop.event_watchers += event_watchers
+        telling = tell_of(loop, interval_s, book, metrics_port)
+        undone.callback(telling.close)
         running = Autoscaler(loop, interval_s, own_book, PolicySwitch(loop, context, guards, limits))
+        running.tell(telling)
         undone.pop_all()
     return running.start()
+
+
+def _divided(goal: Objective, topology: Topology, policy: str | PolicyMaker) -> Objective:
+    if len(topology.operators) < 2:
+        return goal
+    sees_graph = policy_class(policy).sees_graph if isinstance(policy, str) else False
+    return divided(goal, topology, goal.operators, sees_graph=sees_graph)
+
+
+def _note_events(loop: ControlLoop, engine: ReportsEvents) -> None:
+    for event in engine.take_events():
+        loop.note(event.kind, event.detail, at_s=event.at_s, numbers=event.numbers)
 
 
 def _name(engine: Engine) -> str:

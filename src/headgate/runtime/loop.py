@@ -10,7 +10,7 @@ The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +19,6 @@ from headgate.core.errors import EngineGoneError, HeadgateError, StateError
 from headgate.core.guarded import Guards, guarded
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
-from headgate.core.objective import Objective
 from headgate.core.step import hold, step
 from headgate.core.types import (
     JSON,
@@ -34,7 +33,7 @@ from headgate.core.types import (
     Receipt,
     Role,
 )
-from headgate.core.window import DEFAULT_RETENTION_S, History
+from headgate.core.window import History
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.clock import Clock
@@ -69,9 +68,8 @@ class ControlLoop:
         *,
         job: str = "job",
         journal: Journal | None = None,
-        retention_s: float = DEFAULT_RETENTION_S,
+        history: History | None = None,
         metrics: Mapping[str, MetricSource] | None = None,
-        objective: Objective | None = None,
         mode: Mode = Mode.ACT,
         shadows: Sequence[Shadow] = (),
         requires_journal: bool = False,
@@ -82,7 +80,7 @@ class ControlLoop:
         self.clock = clock
         self.job = job
         """The name by which a later run of the same job finds what this one has seen and learned."""
-        self.history = History(engine.topology(), retention_s, objective)
+        self.history = History(engine.topology()) if history is None else history
         self.mode = mode
         self.shadows = Shadows(shadows)
         """Decide on the same window, and are journalled."""
@@ -120,13 +118,6 @@ class ControlLoop:
         for watcher in self.watchers:
             _tell(watcher, observation, decision)
         return decision
-
-    def recall(self, observations: Iterable[Observation], decisions: Iterable[Decision]) -> None:
-        """Begin with what an earlier loop saw and decided, as if this one had been there."""
-        for observation in observations:
-            self.history.observe(observation)
-        for decision in decisions:
-            self.history.record(decision)
 
     def restore(self, state: Mapping[str, JSON]) -> None:
         """Let the policy go on with what was learned before; state that does not fit is refused whole, and said."""

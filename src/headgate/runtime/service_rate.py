@@ -41,7 +41,7 @@ def parse_service_rate(text: str, model: str | None, startup: str | None, home: 
     with suppress(ValueError):
         return float(text)
     is_known = text in known_models()
-    is_file = not is_known and (home / text).exists()
+    is_file = not is_known and (home / text).is_file()
     if not is_known and not is_file and ":" not in text:
         raise InputError(
             f"--service-rate {text!r} is neither a number nor a file; write for example 10, "

@@ -24,6 +24,8 @@ from headgate.runtime.counted import course_of
 FORMAT_VERSION = 3
 """Of the report as plain data. 2: scored on records and on what truly happened; before, on readings. 3: with the error
 budget, and what was paid."""
+MOST_BATCHES = 500_000
+"""So many batches are kept at most where observations are bounded: four weeks of a trigger of 5 s."""
 _DECISIONS_SHARE = 5
 """For so many observations one decision is kept at most."""
 _DIGITS = 6
@@ -138,15 +140,26 @@ class RunRecord:
     Of the decisions it keeps those that changed a size, and the first of each row of equal ones that recommended one,
     or in which a guard stopped or altered what the policy proposed. A journal keeps them all.
 
-    Of more observations than ``most`` every other one is let go, as often as it takes: a run may last for years, and
-    what is scored is the truth, which does not depend on them. So are decisions beyond a fifth of that.
+    Of more observations than ``most``, or with more than ``most_batches`` in them, every other one is let go, as often
+    as it takes: a run may last for years, and what is scored is the truth, which does not depend on them. So are
+    decisions beyond a fifth of that.
     """
 
-    def __init__(self, objective: Objective, operator: str = "job", *, most: int | None = None) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        operator: str = "job",
+        *,
+        most: int | None = None,
+        most_batches: int = MOST_BATCHES,
+    ) -> None:
         self.objective = objective
         self.operator = operator
         self.truth: Course | None = None
         self._most = most
+        self._most_batches = most_batches
+        self._batches = 0
+        """How many there are in the observations that are kept."""
         self.observations: list[Observation] = []
         self.decisions: list[Decision] = []
         self._rescales_let_go = 0
@@ -160,9 +173,7 @@ class RunRecord:
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is not None:
-            self.observations.append(observation)
-            if self._most is not None and len(self.observations) > self._most:
-                self._thin_out()
+            self._keep(observation)
         verdict = None if decision is None else decision.verdicts.get(self.operator)
         if decision is None or verdict is None:
             return
@@ -182,6 +193,15 @@ class RunRecord:
                 self._rescales_let_go += _rescales(self.decisions[1:-1:2], self.operator)
                 del self.decisions[1:-1:2]
         self._altered = altered
+
+    def _keep(self, observation: Observation) -> None:
+        self.observations.append(observation)
+        if self._most is None:
+            return
+        for sample in observation.samples.values():
+            self._batches += len(sample.batches)
+        if len(self.observations) > self._most or self._batches > self._most_batches:
+            self._thin_out()
 
     @property
     def start_s(self) -> float:
@@ -208,6 +228,7 @@ class RunRecord:
         self._count()  # Budgets have seen them all.
         del self.observations[1:-1:2]
         self._counted = len(self.observations)
+        self._batches = sum(len(one.batches) for kept in self.observations for one in kept.samples.values())
 
     def _count(self) -> None:
         for observation in islice(self.observations, self._counted, None):

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from headgate.core.contracts import Engine
 from headgate.core.guarded import Guards
 from headgate.core.metrics import MetricSource
-from headgate.core.types import Role, Run
-from headgate.core.window import DEFAULT_RETENTION_S
+from headgate.core.types import Run
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy, guards_for
 from headgate.rules.constraints import constrained
@@ -17,10 +16,8 @@ from headgate.runtime.clock import Clock
 from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.mode import Mode
+from headgate.runtime.recalling import Past, history_for, read_past
 from headgate.runtime.shadows import Shadow, refuse_alike
-
-LONGEST_BREAK_S = 60.0
-"""A loop that comes back within this time goes on as if it had not been away."""
 
 
 def wire(  # noqa: PLR0913 - one keyword per part of a loop
@@ -38,6 +35,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     mode: Mode = Mode.ACT,
     shadows: Sequence[AnyPolicy] = (),
     requires_journal: bool = False,
+    past: Past | None = None,
 ) -> ControlLoop:
     """A loop over an engine, with a new run of the job in its journal.
 
@@ -48,6 +46,7 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     - ``mode``: whether to act on what is decided
     - ``shadows``: policies that decide beside it and never act
     - ``requires_journal``: carry out nothing that could not be journalled, as where others may take the loop over
+    - ``past``: what an earlier run left, where that is known already; it is read from the journal otherwise
     """
     refuse_alike(policy.name, [shadow.name for shadow in shadows])
     loop = ControlLoop(
@@ -57,9 +56,8 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
         clock,
         job=job,
         journal=journal,
-        retention_s=max(DEFAULT_RETENTION_S, *(one.lookback_s for one in (policy, *shadows))),
+        history=history_for(engine.topology(), policy, shadows) if past is None else past.history,
         metrics=metrics,
-        objective=policy.objective,
         mode=mode,
         shadows=[Shadow(shadow, guards_around(shadow, guards, constraints)) for shadow in shadows],
         requires_journal=requires_journal,
@@ -67,15 +65,12 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     if journal is None:
         return loop
     operators = engine.topology().operators
-    learned = journal.load_state(state_key(job, operators, policy)) if resumes else None
-    sizes: Mapping[str, int] = {}
+    if past is None and resumes:
+        past = read_past(journal, job, engine_name, loop.history, clock.now())
     refused: Sequence[str] = ()
-    if resumes:
-        loop.history.restore_startup_times(journal.load_state(startup_key(job)) or {})
-        sizes = journal.last_sizes(job)
-        # Before what was seen is recalled: of that only what came after it is still to be counted.
-        refused = loop.history.restore_budgets(journal.load_state(budget_key(job)) or {})
-        _recall(loop, journal, engine_name)
+    if past is not None:
+        loop.history.restore_startup_times(past.state(startup_key(job)) or {})
+        refused = loop.history.restore_budgets(past.state(budget_key(job)) or {})
     journal.begin(
         Run(
             started_s=clock.now(),
@@ -91,12 +86,12 @@ def wire(  # noqa: PLR0913 - one keyword per part of a loop
     )
     for why in refused:
         loop.note("budget-anew", f"{why} It is counted anew.")
-    if learned is not None:
-        loop.restore(learned)
-    if resumes:
-        _restore_shadows(loop, journal)
-    if sizes and mode is Mode.ACT:
-        loop.resume(sizes)
+    if past is not None:
+        if (learned := past.state(state_key(job, operators, policy))) is not None:
+            loop.restore(learned)
+        _restore_shadows(loop, past)
+        if past.sizes and mode is Mode.ACT:
+            loop.resume(past.sizes)
     return loop
 
 
@@ -115,28 +110,9 @@ def guards_around(
     return Guards(constrained(built, constraints, policy.objective))
 
 
-def _restore_shadows(loop: ControlLoop, journal: Journal) -> None:
+def _restore_shadows(loop: ControlLoop, past: Past) -> None:
     """Let each shadow go on with what it had learned, as a shadow or when it acted."""
     for shadow in loop.shadows:
-        learned = journal.load_state(state_key(loop.job, loop.history.operators, shadow.policy))
+        learned = past.state(state_key(loop.job, loop.history.operators, shadow.policy))
         if learned is not None and (why := shadow.restore(learned)):
             loop.note("state-refused", f"{why} Shadow {shadow.policy.name} starts without it.")
-
-
-def _recall(loop: ControlLoop, journal: Journal, engine_name: str) -> None:
-    """Go back through the runs of a job, as long as one followed the other without a longer break."""
-    same = (engine_name, loop.engine.topology().operators)
-    next_s = loop.clock.now()
-    since_s = next_s - loop.history.retention_s
-    runs: list[int] = []
-    for number, run in reversed(journal.runs(loop.job)):
-        seen = journal.observations(run=number, since_s=since_s)
-        # After a longer break the job may be another one, and its readings would tell of the old one.
-        if (run.engine, run.operators) != same or not seen or not 0 <= next_s - seen[-1].at_s <= LONGEST_BREAK_S:
-            break
-        runs.append(number)
-        next_s = seen[0].at_s
-    for number in reversed(runs):
-        decided = journal.decisions(run=number, since_s=since_s)
-        acting = [decision for decision in decided if decision.role is Role.ACTING]
-        loop.recall(journal.observations(run=number, since_s=since_s), acting)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.lab.demeter.kept import KeptRuns
-from headgate.lab.demeter.matrix import in_processes, model_of, tasks_of
+from headgate.lab.demeter.matrix import carry_out, model_of, tasks_of
 from headgate.lab.demeter.reading import APPS, MeasuredRun, read_runs
 from headgate.lab.demeter.tables import Done, details_of, plots_of, rows_of, verdicts
+from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Outcome, Progress, scenario
 
 NOTES = (
@@ -24,16 +25,21 @@ NOTES = (
 )
 
 
-@scenario("demeter", "Published runs of autoscalers on Flink: how well they are reproduced, and policies beside them.")
+@scenario(
+    "demeter",
+    "Published runs of autoscalers on Flink: how well they are reproduced, and policies beside them.",
+    is_kept=True,
+)
 def run(progress: Progress) -> Outcome:
     runs = read_runs()
     tasks = tasks_of(runs)
     kept = KeptRuns(runs)
     done = {task: ran for task in tasks if (ran := kept.get(task)) is not None}
     progress(len(done) / len(tasks))
-    for task, ran in in_processes([task for task in tasks if task not in done]):
-        done[task] = ran
-        kept.add(task, ran)
+    missing = [task for task in tasks if task not in done]
+    for number, ran in in_processes(carry_out, missing):
+        done[missing[number]] = ran
+        kept.add(missing[number], ran)
         progress(len(done) / len(tasks))
     return outcome_of(runs, {task: done[task] for task in tasks})
 

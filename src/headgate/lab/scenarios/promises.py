@@ -43,22 +43,34 @@ GOAL_NOTES = (
 )
 
 
-@scenario("promises", "A day of every load: what was asked, what was delivered, and at what cost (takes hours).")
+@scenario(
+    "promises", "A day of every load: what was asked, what was delivered, and at what cost (takes hours).", is_kept=True
+)
 def run(progress: Progress) -> Outcome:
     return _run(ALL, progress)
 
 
-@scenario("promises-goals", "The runs of promises against the goals that were set for autopilot (takes hours).")
+@scenario(
+    "promises-goals", "The runs of promises against the goals that were set for autopilot (takes hours).", is_kept=True
+)
 def run_goals(progress: Progress) -> Outcome:
     return Outcome(goal_rows(run_matrix(ALL, progress)), GOAL_NOTES)
 
 
-@scenario("promises-loads", "Two days of every load at two levels: asked, delivered, and at what cost (takes long).")
+@scenario(
+    "promises-loads",
+    "Two days of every load at two levels: asked, delivered, and at what cost (takes long).",
+    is_kept=True,
+)
 def run_loads(progress: Progress) -> Outcome:
     return _run(LOADS, progress)
 
 
-@scenario("promises-short", "A day of seven loads on which no constant was chosen: asked, delivered, and at what cost.")
+@scenario(
+    "promises-short",
+    "A day of seven loads on which no constant was chosen: asked, delivered, and at what cost.",
+    is_kept=True,
+)
 def run_short(progress: Progress) -> Outcome:
     return _run(SHORT, progress)
 

@@ -44,7 +44,11 @@ def output_ratio(topology: Topology, flows: Mapping[str, Flow], source: str, ope
     done_per_s = flows.get(source, Flow()).done_per_s
     if not done_per_s:
         return None
-    given = flows.get(operator, Flow()).arrived_per_s if topology.upstream(operator) == (source,) else None
+    given = None
+    if topology.upstream(operator) == (source,):
+        flow = flows.get(operator, Flow())
+        # What waits further up has not been done by the source either.
+        given = flow.arrived_per_s if flow.given_per_s is None else flow.given_per_s
     if given is None:
         given = flows.get(source, Flow()).emitted_per_s
     return None if given is None else given / done_per_s

@@ -21,6 +21,8 @@ class Flow:
     """The rates of one operator over a span, in records per second; ``None`` where that is not known."""
 
     arrived_per_s: float | None = None
+    given_per_s: float | None = None
+    """What those upstream handed to it, where they are held back; ``None``: all that arrived."""
     done_per_s: float | None = None
     emitted_per_s: float | None = None
     true_per_s: float | None = None
@@ -57,6 +59,7 @@ def flow_over(window: Window, operator: str, instances: Instances, since_s: Inst
         done = max(0.0, arrived - growth)
     return Flow(
         arrived_per_s=arrived,
+        given_per_s=_counted_rate(levels, "given"),
         done_per_s=done,
         emitted_per_s=_mean_rate(before, readings, "output_rate_per_s"),
         true_per_s=_true_rate(window.batches(operator, since_s, settled=True), readings, instances, done),

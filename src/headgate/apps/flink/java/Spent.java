@@ -1,0 +1,26 @@
+package headgate;
+
+import org.apache.flink.table.functions.ScalarFunction;
+
+/**
+ * Gives a number back after a time, in which the thread waits as for a service elsewhere: also many of them on a few
+ * cores add up.
+ */
+public class Spent extends ScalarFunction {
+    private double owedMs = 0.0;
+
+    public Long eval(Long number, Double costMs) throws InterruptedException {
+        owedMs += costMs.doubleValue();
+        // Short waits last longer than they are asked to: they are put together, and what was too long is made up for.
+        if (owedMs >= 2.0) {
+            long before = System.nanoTime();
+            Thread.sleep((long) owedMs);
+            owedMs -= (System.nanoTime() - before) / 1e6;
+        }
+        return number;
+    }
+
+    public boolean isDeterministic() {
+        return false;
+    }
+}

@@ -1,0 +1,90 @@
+"""Hands a job to a Flink cluster, ours or anybody's, with a java and Flink's jars only.
+
+Two small classes of ours are compiled on the way, by the compiler that Flink itself carries to compile SQL: one that
+runs the statements of a file, one that takes a time for each record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import zipfile
+from importlib.resources import as_file, files
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from headgate.apps.flink.programs import FlinkJob
+from headgate.core.errors import EngineError, InputError
+from headgate.local.flink_asking import asked
+from headgate.local.flink_settings import LOGGING, OPENS
+from headgate.local.machine import QUICK_START, flink_home, java
+
+COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
+SUBMIT = "headgate.Submit"
+WITHIN_S = 180.0
+HEAP_MB = 384
+
+
+def submit(job: FlinkJob, url: str) -> str:
+    """Have a cluster run a job; gives the job's id."""
+    settings = {**_address(url), "execution.target": "remote", "execution.attached": False, **job.settings()}
+    asked(url, "overview")  # Flink's client would try for a minute to reach what is not there.
+    needed = job.jars()
+    with tempfile.TemporaryDirectory(prefix="headgate-submit-") as name:
+        folder = Path(name)
+        classes = compile_classes(folder)
+        sent = [*needed, _jar(classes, folder / "headgate.jar")]
+        settings["pipeline.jars"] = [path.as_uri() for path in sent]
+        (folder / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML.
+        (folder / "log4j.properties").write_text(LOGGING)
+        (folder / "job.sql").write_text(job.sql())
+        logging = f"-Dlog4j.configurationFile={folder}/log4j.properties"
+        path = os.pathsep.join([f"{flink_home()}/lib/*", str(classes), *map(str, needed)])
+        command = [f"-Xmx{HEAP_MB}m", *OPENS, logging, "-cp", path, SUBMIT, str(folder), str(folder / "job.sql")]
+        return _run(command, f"the job {job.name!r} was not taken by {url}").strip()
+
+
+def compile_classes(folder: Path) -> Path:
+    """Compile our classes; gives where they lie."""
+    classes = folder / "classes"
+    classes.mkdir()
+    jars = sorted(Path(flink_home(), "lib").glob("*.jar"))
+    with as_file(files("headgate.apps.flink").joinpath("java")) as sources:
+        found = sorted(map(str, sources.glob("*.java")))
+        path = os.pathsep.join(map(str, jars))
+        command = ["-cp", path, COMPILER, "-d", str(classes), "-classpath", path, *found]
+        _run(command, "what a job needs could not be compiled")
+    return classes
+
+
+def _jar(classes: Path, target: Path) -> Path:
+    with zipfile.ZipFile(target, "w") as jar:
+        for path in sorted(classes.rglob("*.class")):
+            jar.write(path, path.relative_to(classes))
+    return target
+
+
+def _run(command: list[str], problem: str) -> str:
+    """What a java prints, whose last line of errors says what is wrong, if anything is."""
+    whole = [java(needed_by="Flink"), *QUICK_START, *command]
+    try:
+        ended = subprocess.run(whole, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(f"{problem}: it took longer than {WITHIN_S:g} s.") from error
+    if ended.returncode:
+        told = ended.stderr.strip().splitlines() or ["it said nothing"]
+        raise EngineError(f"{problem}: {told[-1].strip().rstrip('.')}.")
+    return ended.stdout
+
+
+def _address(url: str) -> dict[str, object]:
+    found = urlsplit(url)
+    try:
+        port = found.port
+    except ValueError:
+        port = None
+    if found.scheme != "http" or not found.hostname or port is None:
+        raise InputError(f"the address {url!r} of a Flink cluster is not understood; write it as http://HOST:PORT.")
+    return {"rest.address": found.hostname, "rest.port": port}

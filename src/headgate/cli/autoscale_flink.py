@@ -1,0 +1,180 @@
+"""headgate autoscale-flink"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.cli.common import (
+    JsonOption,
+    check_target,
+    chosen_settings,
+    duration_s,
+    make_console,
+    say,
+    write_json,
+)
+from headgate.cli.policy_options import (
+    ConstraintsOption,
+    GuardOption,
+    PolicyOption,
+    RulesOption,
+    SetOption,
+    SettingsFileOption,
+    ShadowOption,
+)
+from headgate.core.defaults import DEFAULT_POLICY
+from headgate.core.errors import InputError
+from headgate.core.objective import DEFAULT_MAX_INSTANCES
+
+if TYPE_CHECKING:
+    from headgate.core.objective import Objective
+    from headgate.engines.flink import FlinkEngine
+    from headgate.policies.frame.base import PolicyMaker
+    from headgate.runtime.clock import SystemClock
+
+LOOK_EVERY_S = 0.2
+
+
+def autoscale_flink(  # noqa: PLR0913 - one parameter per option
+    *,
+    url: Annotated[str, typer.Option(metavar="URL", help="Flink's REST address, which is that of its web page.")],
+    job: Annotated[str, typer.Option(metavar="NAME", help="The job by its name, or by its number.")],
+    objective: Annotated[str, typer.Option(metavar="TEXT", help="What is to be kept.")] = "latency p95 < 10s",
+    policy: PolicyOption = None,
+    setting: SetOption = None,
+    guard: GuardOption = None,
+    settings: SettingsFileOption = None,
+    rules: RulesOption = None,
+    constraints: ConstraintsOption = None,
+    fewest: Annotated[int, typer.Option("--min", metavar="N", min=1, help="The fewest instances of an operator.")] = 1,
+    most: Annotated[
+        int, typer.Option("--max", metavar="N", min=1, help="The most; Flink's own limits hold too.")
+    ] = DEFAULT_MAX_INSTANCES,
+    price: Annotated[
+        float | None,
+        typer.Option(metavar="X", min=0, help="What a slot costs for an hour, for limits on cost.", show_default=False),
+    ] = None,
+    provider: Annotated[
+        str, typer.Option(metavar="local|kubernetes|none", help="Who starts and stops TaskManagers.")
+    ] = "none",
+    deployment: Annotated[
+        str | None,
+        typer.Option(metavar="NS/NAME", help="On Kubernetes: the Deployment of TaskManagers.", show_default=False),
+    ] = None,
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between decisions.")] = "5s",
+    seconds: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long to go on; until Ctrl-C if not given.", show_default=False),
+    ] = None,
+    recommend: Annotated[bool, typer.Option("--recommend", help="Decide and write down, and change nothing.")] = False,
+    shadow: ShadowOption = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keeps what was seen, decided and learned.", show_default=False),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", help="Where Prometheus can read how the job fares.", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes decisions repeatable.")] = 0,
+    json_file: JsonOption = None,
+) -> None:
+    """Keep the vertices of a Flink job at the sizes that its objective needs, from outside.
+
+    Nothing is needed in the job; the cluster needs [bold]jobmanager.scheduler: adaptive[/bold]. A change of sizes is
+    one request and one restart for all vertices. When this ends the job goes on at its sizes.
+
+    [bold]Examples[/bold]
+      [cyan]headgate autoscale-flink --url http://127.0.0.1:8081 --job clicks --max 8 --journal clicks.sqlite[/cyan]
+      [cyan]headgate autoscale-flink --url http://127.0.0.1:8081 --job clicks --policy ds2 --provider local[/cyan]
+    """
+    from headgate.cli.interrupts import stopped_by_signals
+    from headgate.cli.live_view import Shown
+    from headgate.cli.operators_view import OperatorsView, shown_operators
+    from headgate.runtime.autoscale_engine import autoscale_engine
+    from headgate.runtime.clock import SystemClock
+    from headgate.runtime.mode import Mode
+
+    check_target(json_file)
+    check_target(journal)
+    goal = _goal(objective, fewest, most)
+    decides, chosen, guards = chosen_settings(policy, settings, setting, guard)
+    acting = _policy(decides, rules)
+    interval_s = duration_s("--interval", interval)
+    lasting_s = None if seconds is None else duration_s("--seconds", seconds)
+    clock = SystemClock()
+    engine = _opened(f"{url}#{job}", clock, goal, price, (provider, deployment))
+    console = make_console(stderr=json_file == "-")
+    named = acting if isinstance(acting, str) else "rules"
+    shown = Shown(f"headgate autoscale-flink {engine.job}", named, goal, lasting_s, "Ctrl-C stops; the job goes on")
+    view = OperatorsView(console, shown, engine.topology().operators, lambda: engine.end_to_end_s)
+    with stopped_by_signals() as stop, shown_operators(console, view):
+        running = autoscale_engine(
+            engine,
+            objective=goal,
+            policy=acting,
+            job=engine.job,
+            settings=chosen or None,
+            guards=guards or None,
+            constraints=constraints,
+            interval=interval_s,
+            journal=journal,
+            shadows=shadow or (),
+            mode=Mode.RECOMMEND if recommend else Mode.ACT,
+            seed=seed,
+            clock=clock,
+            metrics_port=metrics_port,
+            watchers=[view.tick],
+            event_watchers=[view.event],
+        )
+        until_s = None if lasting_s is None else clock.now() + lasting_s
+        while running.is_alive and not stop.wait(LOOK_EVERY_S) and (until_s is None or clock.now() < until_s):
+            pass
+        running.stop()
+    if json_file is not None:
+        write_json(view.to_json(), json_file)
+    view.print_result()
+    if journal is not None:
+        say(f"why: headgate explain {journal}", stderr=json_file == "-")
+
+
+def _goal(objective: str, fewest: int, most: int) -> Objective:
+    from headgate.core.objective import parse_objective
+
+    if most < fewest:
+        raise InputError(f"--max {most} is below --min {fewest}; it must be at least as large.")
+    return parse_objective(objective).within(fewest, most)
+
+
+def _policy(named: str | None, rules: Path | None) -> str | PolicyMaker:
+    from headgate.policies.frame.base import policy_class
+
+    if rules is None:
+        return policy_class(named or DEFAULT_POLICY).name
+    if named not in (None, "rules"):
+        raise InputError(f"--policy {named} does not go with --rules {rules}; leave one of them out.")
+    from headgate.rules.rules_policy import Rules
+
+    return Rules.from_file(rules)
+
+
+def _opened(
+    target: str, clock: SystemClock, goal: Objective, price: float | None, provided: tuple[str, str | None]
+) -> FlinkEngine:
+    from headgate.core.objective import LatencySlo
+    from headgate.engines.flink import FlinkEngine
+    from headgate.engines.flink.providers import open_provider, provider_kind
+
+    kind, deployment = provided
+    return FlinkEngine(
+        target,
+        clock.now,
+        fewest=goal.min_instances,
+        most=goal.max_instances,
+        price_per_slot_hour=goal.price_per_instance_hour if price is None else price,
+        late_after_s=goal.slo.bound_s if isinstance(goal.slo, LatencySlo) else None,
+        provider=open_provider(provider_kind(kind), target.partition("#")[0], deployment),
+    )

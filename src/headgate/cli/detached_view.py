@@ -1,0 +1,52 @@
+"""What ``status`` and ``down`` tell of servers that go on after the command that started them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from headgate.cli.common import say, write_json
+from headgate.core.types import JSON
+
+if TYPE_CHECKING:
+    from headgate.local.detached import Found, State
+
+StateT = TypeVar("StateT", bound="State")
+
+
+def tell_status(
+    found: Found[StateT] | None,
+    json_file: str | None,
+    none_is_up: str,
+    told: Callable[[StateT], str],
+    as_json: Callable[[StateT], dict[str, JSON]],
+) -> None:
+    """Say whether they are up, and where; the exit code is 1 if they should be and are gone."""
+    if json_file is not None:
+        write_json(_standing(found, as_json), json_file)
+    elif found is None:
+        say(none_is_up)
+    else:
+        say(found.gone or told(found.state))
+    if found is not None and found.gone:
+        raise typer.Exit(1)
+
+
+def _standing(found: Found[StateT] | None, as_json: Callable[[StateT], dict[str, JSON]]) -> dict[str, JSON]:
+    if found is None:
+        return {"up": False}
+    if found.gone:
+        return {"up": False, "reason": found.gone}
+    return {"up": True, **as_json(found.state)}
+
+
+def tell_down(found: Found[StateT] | None, json_file: str | None, what: str) -> None:
+    """Say what was stopped; nothing to stop is fine."""
+    if json_file is not None:
+        write_json({"up": False, "stopped": found is not None and found.gone is None}, json_file)
+    elif found is None:
+        say(f"no {what} was up")
+    else:
+        say(found.gone or f"stopped the {what} at {found.state.address}")

@@ -1,0 +1,1 @@
+"""Experiments on a real Flink cluster of this machine."""

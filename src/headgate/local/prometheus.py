@@ -1,0 +1,70 @@
+"""A real Prometheus on this machine that reads pages of figures, on loopback and a free port.
+
+It lives as long as the block, and not longer than the process, however that ends::
+
+    with LocalPrometheus(["127.0.0.1:9100"]) as prometheus:
+        prometheus.over("headgate_backlog_records", from_s, to_s, step_s=2.0)
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.request
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from urllib.parse import urlencode
+
+from headgate.core.errors import EngineError, InputError
+from headgate.local.keeper import Keeper
+from headgate.local.machine import free_ports
+from headgate.local.prometheus_servers import PrometheusPlan
+
+TIMEOUT_S = 10.0
+
+Series = list[tuple[float, float]]
+"""Moments since the epoch, with a value each."""
+
+
+class LocalPrometheus:
+    """Reads the page ``/metrics`` of each target, which is a host and a port, every so often."""
+
+    def __init__(self, targets: Sequence[str], every: str = "1s") -> None:
+        self._targets = list(targets)
+        self._every = every
+        self._keeper = Keeper("prometheus", "Prometheus")
+        self._plan: PrometheusPlan | None = None
+
+    @property
+    def url(self) -> str:
+        if self._plan is None:
+            raise EngineError("Prometheus is not running; start it first.")
+        return self._plan.url
+
+    def over(self, query: str, from_s: float, to_s: float, step_s: float) -> Mapping[str, Series]:
+        """What a query gave over time, by the label ``operator`` of its series."""
+        asked = urlencode({"query": query, "start": from_s, "end": to_s, "step": step_s})
+        try:
+            with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{asked}", timeout=TIMEOUT_S) as answer:
+                found = json.load(answer)["data"]["result"]
+        except (OSError, ValueError, KeyError) as error:
+            raise EngineError(f"Prometheus at {self.url} did not answer {query!r}: {error}.") from error
+        return {
+            one["metric"].get("operator", ""): [(float(at_s), float(value)) for at_s, value in one["values"]]
+            for one in found
+        }
+
+    def __enter__(self) -> LocalPrometheus:
+        executable = shutil.which("prometheus")
+        if executable is None:
+            raise InputError("there is no prometheus on this machine; on Debian: apt-get install prometheus.")
+        plan = PrometheusPlan(executable, self._keeper.make_directory(), free_ports(1)[0], self._targets, self._every)
+        self._keeper.start(plan)
+        self._plan = plan
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._keeper.stop()
+        self._plan = None

@@ -1,0 +1,109 @@
+"""headgate autoscale-flink: a job is looked after from outside, and whatever is wrong is one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headgate.cli.app import app
+from headgate.cli.common import with_json_target
+from headgate.journal.sqlite import SqliteJournal
+from headgate.local.machine import LOOPBACK, free_ports
+from tests.engines.flink.small_job import SLOW, SmallJob, WallClock, played_by
+from tests.engines.flink.stand_in import StandIn, standing_in
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    with standing_in() as one:
+        yield one
+
+
+@pytest.fixture
+def job(stand_in: StandIn) -> SmallJob:
+    made = SmallJob(WallClock(), offered_per_s=100)
+    made.life_s -= 60  # It has been running for a while, and is warm.
+    played_by(made, stand_in)
+    return made
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, with_json_target(["autoscale-flink", *words]))
+    return result.exit_code, result.output
+
+
+def test_a_job_is_looked_after_and_accounted_for(stand_in: StandIn, job: SmallJob, tmp_path: Path) -> None:
+    journal, out = tmp_path / "run.db", tmp_path / "out.json"
+    settings = ["--set", "policy_interval_s=0.5", "--set", "warm_up_s=0.5"]
+    code, told = run(
+        "--url", stand_in.url, "--job", "clicks", "--policy", "ds2", *settings, "--max", "4",
+        "--interval", "0.4s", "--seconds", "5s", "--journal", str(journal), "--json", str(out),
+    )  # fmt: skip
+    assert code == 0, told
+    assert "slow 1 → 2: " in told
+    assert "rescaled: slow 1 → 2 at work" in told
+    assert job.wanted[SLOW] == 2
+    report = json.loads(out.read_text())
+    assert report["version"] == 1
+    assert report["operators"]["slow"]["rescales"] == 1
+    assert report["operators"]["clicks"]["rescales"] == 0
+    with closing(SqliteJournal.read(journal)) as reader:
+        ((number, kept),) = reader.runs()
+        assert (kept.engine, kept.job, kept.operators) == ("flink", "clicks", ("clicks", "slow", "count"))
+        assert "rescaled" in [event.kind for event in reader.events(run=number)]
+    explained = CliRunner().invoke(app, ["explain", str(journal)])
+    assert explained.exit_code == 0
+    assert "1 → 2" in explained.output
+
+
+def test_recommending_changes_nothing(stand_in: StandIn, job: SmallJob) -> None:
+    code, told = run(
+        "--url", stand_in.url, "--job", "clicks", "--policy", "static", "--set", "instances=3", "--recommend",
+        "--interval", "0.3s", "--seconds", "1s",
+    )  # fmt: skip
+    assert code == 0, told
+    assert stand_in.changes == []
+
+
+FAULTS = (
+    (["--job", "click"], 2, "unknown job at http://", "did you mean 'clicks'?"),
+    (["--job", "clicks", "--policy", "ds3"], 2, "unknown policy 'ds3'", "did you mean 'ds2'?"),
+    (["--job", "clicks", "--min", "5", "--max", "4"], 2, "--max 4 is below --min 5", "at least as large"),
+    (["--job", "clicks", "--provider", "docker"], 2, "unknown provider 'docker'", "Known: kubernetes, local, none."),
+    (["--job", "clicks", "--provider", "local"], 1, "Flink cluster", "."),
+    (["--job", "clicks", "--provider", "kubernetes"], 2, "provider kubernetes needs the Deployment", "."),
+    (["--job", "clicks", "--objective", "fast"], 2, "'fast'", "."),
+    (["--job", "clicks", "--interval", "soon"], 2, "--interval", "'soon'"),
+    (["--job", "clicks", "--rules", "missing.yaml"], 2, "missing.yaml", "."),
+)
+
+
+@pytest.mark.parametrize(("words", "code", "told", "more"), FAULTS)
+def test_what_is_wrong_is_one_sentence(
+    stand_in: StandIn, job: SmallJob, words: list[str], code: int, told: str, more: str
+) -> None:
+    found, output = run("--url", stand_in.url, *words)
+    assert found == code, output
+    assert told in output
+    assert more in output
+    assert "Traceback" not in output
+    assert stand_in.changes == []
+
+
+def test_nobody_at_the_address_is_said() -> None:
+    (port,) = free_ports(1)
+    code, output = run("--url", f"http://{LOOPBACK}:{port}", "--job", "clicks")
+    assert code == 1
+    assert f"headgate: Flink at http://{LOOPBACK}:{port} does not answer: " in output
+
+
+def test_the_engine_is_listed() -> None:
+    result = CliRunner().invoke(app, ["engines"])
+    assert result.exit_code == 0
+    assert "flink" in result.output
+    assert "autoscale-flink" in result.output

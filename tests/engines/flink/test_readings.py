@@ -1,0 +1,232 @@
+"""What readings say of jobs that were recorded on a real cluster, and of one whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headgate.core.topology import Topology
+from headgate.core.types import Observation, Sample
+from headgate.core.window import History
+from headgate.engines.flink import FlinkEngine
+from headgate.engines.flink.blame import Shares, blamed
+from headgate.engines.flink.names import LONGEST, operator_name, operator_names
+from headgate.policies.frame.readings import is_steady
+from headgate.testing.clock import FakeClock
+from tests.engines.flink.small_job import SLOW, SOURCE, SmallJob, played_by
+from tests.engines.flink.stand_in import StandIn, recorded, standing_in
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandIn]:
+    with standing_in() as one:
+        yield one
+
+
+def looked_at(stand_in: StandIn, name: str, job: str) -> tuple[FlinkEngine, list[Observation]]:
+    """A recorded job, observed as it was then."""
+    number, looks = recorded(name)
+    clock = FakeClock(looks[0][f"/jobs/{number}"]["now"] / 1000)
+    stand_in.answers = looks[0]
+    engine = FlinkEngine(f"{stand_in.url}#{job}", clock.now, late_after_s=10, sleep=lambda seconds: None)
+    seen = []
+    for look in looks:
+        stand_in.answers = look
+        clock.advance(max(0.0, look[f"/jobs/{number}"]["now"] / 1000 - clock.now()))
+        seen.append(engine.observe())
+    return engine, seen
+
+
+def test_a_recorded_bottleneck_is_where_it_is(stand_in: StandIn) -> None:
+    """500 records/s come to a source; an instance of the operator after it gets through 220/s."""
+    engine, seen = looked_at(stand_in, "bottleneck", "three")
+    assert engine.topology().streams == (("gen", "slow"), ("slow", "count"))
+    last = seen[-1].samples
+    # Nothing is read twice: the source is held back, and what waits there waits for who is slow.
+    assert last["gen"].backlog == 0
+    assert last["gen"].latency_s == 0
+    assert (last["slow"].backlog or 0) > 1000
+    assert (last["slow"].latency_s or 0) > 5
+    assert (last["count"].backlog or 0) < 100
+    assert last["slow"].processed_rate_per_s == pytest.approx(220, rel=0.1)
+    # Sources of the old form do not say how busy they are.
+    assert last["gen"].busy_s is None
+    assert last["count"].late is not None
+
+
+def test_a_recorded_load_is_asked_of_all_that_come_after(stand_in: StandIn) -> None:
+    engine, seen = looked_at(stand_in, "bottleneck", "three")
+    history = History(engine.topology())
+    for observation in seen:
+        history.observe(observation)
+    rates = {name: sample.input_rate_per_s for name in history.operators if (sample := history.sample(name))}
+    assert rates["gen"] == pytest.approx(500, rel=0.15)
+    # What gets through is less than half of it; what is asked is not.
+    assert rates["slow"] == pytest.approx(500, rel=0.3)
+    slow = history.sample("slow")
+    assert slow is not None
+    assert slow.utilization == pytest.approx(1.0, abs=0.03)
+
+
+def test_a_recorded_source_without_a_count_of_what_waits_says_so(stand_in: StandIn) -> None:
+    engine, seen = looked_at(stand_in, "fork", "fork")
+    assert engine.topology().operators == ("src", "GlobalWindowAggregate", "GroupAggregate")
+    source = seen[-1].samples["src"]
+    assert (source.arrived, source.backlog, source.latency_s) == (None, None, None)
+    assert source.input_rate_per_s == pytest.approx(300, rel=0.2)
+    group = seen[-1].samples["GroupAggregate"]
+    assert group.done is not None
+    assert group.backlog is not None
+    assert group.backlog < 300
+
+
+def test_ages_are_those_of_metrics(stand_in: StandIn) -> None:
+    _, seen = looked_at(stand_in, "bottleneck", "three")
+    assert all(0 <= sample.age_s < 5 for one in seen for sample in one.samples.values())
+
+
+# --------------------------------------------------------------------------------------------- where the truth is known
+
+
+def observed(stand_in: StandIn, job: SmallJob, seconds: int, every_s: float = 5.0) -> list[Observation]:
+    engine = FlinkEngine(played_by(job, stand_in), job.clock.now, late_after_s=10, sleep=lambda seconds: None)
+    seen = [engine.observe()]
+    for _ in range(round(seconds / every_s)):
+        job.clock.advance(every_s)
+        seen.append(engine.observe())
+    return seen
+
+
+def test_what_waits_and_how_long_is_known_of_the_bottleneck(stand_in: StandIn) -> None:
+    """100/s come, 60/s get done: after a minute 2400 wait, and the oldest of them came 24 s ago."""
+    job = SmallJob(FakeClock(1_000_000.0), offered_per_s=100)
+    last = observed(stand_in, job, 60)[-1].samples
+    assert last["slow"].backlog == pytest.approx(2400, rel=0.02)
+    assert last["slow"].latency_s == pytest.approx(24, rel=0.1)
+    assert last["clicks"].backlog == last["clicks"].latency_s == 0
+    assert last["count"].backlog == pytest.approx(0, abs=5)
+    assert last["slow"].arrived == pytest.approx(6000, rel=0.02)
+    assert last["slow"].given == pytest.approx(3800, rel=0.05)
+    assert last["slow"].processed_rate_per_s == pytest.approx(60, rel=0.01)
+    # Those that came out after 10 s of waiting.
+    assert last["count"].late == pytest.approx(60 * 35, rel=0.1)
+
+
+def test_a_job_that_keeps_up_has_nothing_waiting(stand_in: StandIn) -> None:
+    last = observed(stand_in, SmallJob(FakeClock(1_000_000.0), offered_per_s=40), 60)[-1].samples
+    assert all((sample.latency_s or 0) < 0.5 for sample in last.values())
+    assert last["count"].late == 0
+
+
+def test_a_slow_source_is_its_own_bottleneck(stand_in: StandIn) -> None:
+    job = SmallJob(FakeClock(1_000_000.0), offered_per_s=100)
+    job.per_s[SOURCE], job.per_s[SLOW] = 50.0, 1000.0
+    last = observed(stand_in, job, 60)[-1].samples
+    assert last["clicks"].backlog == pytest.approx(3000, rel=0.02)
+    assert last["slow"].backlog == pytest.approx(0, abs=5)
+    assert last["slow"].arrived == pytest.approx(6000, rel=0.05)
+
+
+def test_metrics_that_stand_still_are_no_reading(stand_in: StandIn) -> None:
+    """Flink answers with what it had fetched before; nothing can be said of the time since."""
+    job = SmallJob(FakeClock(1_000_000.0))
+    engine = FlinkEngine(played_by(job, stand_in), job.clock.now, sleep=lambda seconds: None)
+    engine.observe()
+    job.clock.advance(5)
+    engine.observe()
+    stood = job.answer("GET", f"/jobs/{job.job}", None)
+    job.clock.advance(5)
+
+    def frozen(method: str, path: str, body: object) -> object:
+        return stood if path == f"/jobs/{job.job}" else job.answer(method, path, body)
+
+    stand_in.answered_by = frozen
+    assert engine.observe().samples == {}
+    stand_in.answered_by = job.answer
+    assert engine.observe().samples["slow"].done == pytest.approx(600, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("shares", "whose"),
+    [
+        ({"a": Shares(0.2, 0.8), "b": Shares(0.9, 0.0), "c": Shares(0.1, 0.0)}, "b"),
+        ({"a": Shares(0.2, 0.8), "b": Shares(0.3, 0.7), "c": Shares(1.0, 0.0)}, "c"),
+        ({"a": Shares(1.0, 0.0), "b": Shares(0.3, 0.0), "c": Shares(0.2, 0.0)}, "a"),
+        ({"a": Shares(None, None), "b": Shares(0.95, 0.0), "c": Shares(0.2, 0.0)}, "b"),
+        ({"a": Shares(None, None), "b": Shares(0.5, 0.0), "c": Shares(0.2, 0.0)}, "a"),
+        ({}, "a"),
+    ],
+)
+def test_records_wait_for_the_first_that_is_not_held_back(shares: dict[str, Shares], whose: str) -> None:
+    chain = Topology.of(("a", "b"), ("b", "c"))
+    found = blamed(chain, shares, {("a", "b"): 1.0, ("b", "c"): 1.0}, {"a": 100.0})
+    assert found == {**dict.fromkeys(chain.operators, 0.0), whose: 100.0}
+
+
+@pytest.mark.parametrize(
+    ("vertex", "name"),
+    [
+        ("Source: Custom Source", "Custom-Source"),
+        ("Sink: Print to Std. Out", "Print-to-Std-Out"),
+        (
+            "Window(TumblingEventTimeWindows(5000), EventTimeTrigger) -> Map",
+            "Window-TumblingEventTimeWindows-5000-EventTimeTrigger",
+        ),
+        ("Source: src[1] -> (Calc[2] -> LocalWindowAggregate[4], Calc[9])", "src"),
+        ("->", "vertex"),
+        ("Ключ", "vertex"),
+        ("x" * 200, "x" * LONGEST),
+    ],
+)
+def test_names_can_stand_anywhere(vertex: str, name: str) -> None:
+    assert operator_name(vertex) == name
+
+
+def test_names_that_are_alike_are_numbered_and_stay_short() -> None:
+    names = operator_names(["x" * 80] * 12)
+    assert len(set(names)) == 12
+    assert max(map(len, names)) == LONGEST
+
+
+def test_a_reading_says_only_what_is_known(stand_in: StandIn) -> None:
+    first = observed(stand_in, SmallJob(FakeClock(1_000_000.0)), 0)[0].samples["slow"]
+    assert isinstance(first, Sample)
+    assert first.processed_rate_per_s is None
+    assert first.input_rate_per_s is None
+
+
+def test_what_is_read_once_more_after_a_restart_has_not_come_once_more(stand_in: StandIn) -> None:
+    """A source goes back to the last checkpoint, and says only a moment later what waits for it there."""
+    clock = FakeClock(1_000_000.0)
+    job = SmallJob(clock, offered_per_s=50)
+    engine = FlinkEngine(played_by(job, stand_in), clock.now, sleep=lambda seconds: None)
+    history = History(engine.topology())
+
+    def look(after_s: float) -> float | None:
+        clock.advance(after_s)
+        history.observe(engine.observe())
+        newest = history.sample("clicks")
+        return None if newest is None else newest.input_rate_per_s
+
+    for _ in range(3):
+        look(2.0)
+    job.restart()
+    look(0.5)
+    job.pending += 300
+    assert [look(2.0) for _ in range(3)] == pytest.approx([50.0] * 3, rel=0.1)
+
+
+def test_a_job_at_rest_is_not_one_that_works_off_a_queue(stand_in: StandIn) -> None:
+    """Policies learn from readings of steady jobs; some records are always on their way."""
+    clock = FakeClock(1_000_000.0)
+    job = SmallJob(clock, offered_per_s=50)
+    engine = FlinkEngine(played_by(job, stand_in), clock.now, sleep=lambda seconds: None)
+    history = History(engine.topology())
+    for _ in range(5):
+        clock.advance(2.0)
+        history.observe(engine.observe())
+    slow = history.sample("slow")
+    assert slow is not None
+    assert (slow.latency_s or 0) > 0
+    assert is_steady(history, "slow", slow)

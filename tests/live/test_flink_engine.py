@@ -1,0 +1,94 @@
+"""A Flink job with a slow middle, scaled from outside: readings are sane, and only the middle grows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import headgate.apps.payloads  # noqa: F401 - registers them
+from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
+from headgate.apps.flink.sources import TopicRecords
+from headgate.apps.flink.submission import submit
+from headgate.core.types import Decision, Event, Verdict
+from headgate.core.window import Window
+from headgate.engines.flink import FlinkEngine
+from headgate.engines.flink.local_provider import LocalProvider
+from headgate.local.flink import LocalFlink
+from headgate.local.flink_asking import drain
+from headgate.local.kafka import LocalKafka
+from headgate.local.producer import TopicSink
+from headgate.runtime.autoscale_engine import autoscale_engine
+from headgate.runtime.clock import SystemClock
+from headgate.workloads.load import Load
+from headgate.workloads.payloads import DEFAULT
+from headgate.workloads.replay import Replay
+from tests.live.flink_jobs import RunningJob
+from tests.live.support import eventually
+
+TOPIC, PARTITIONS = "engine", 4
+OFFERED_PER_S, COST_MS = 300.0, 5.0
+SECONDS = 60.0
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def job(flink: LocalFlink, kafka: LocalKafka) -> Iterator[str]:
+    """The name of a job that one instance of its middle is too slow for."""
+    kafka.create_topic(TOPIC, PARTITIONS)
+    load = Load(f"constant:{OFFERED_PER_S}", DEFAULT, SECONDS)
+    stop = threading.Event()
+    replay = Replay(load, load.make_payloads(), TopicSink(kafka.bootstrap, TOPIC), SystemClock(), start_ms=START_MS)
+    feeder = threading.Thread(target=replay.run, args=(stop,), daemon=True)
+    feeder.start()
+    number = submit(
+        FlinkJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, TOPIC), "slow", None, cost_ms=COST_MS), flink.url
+    )
+    eventually("all of its instances to run", lambda: bool(RunningJob(flink, number).sizes()))
+    yield "slow"
+    stop.set()
+    feeder.join()
+    drain(flink.url, number)
+
+
+@pytest.mark.timeout(180)
+def test_a_policy_grows_the_slow_middle_of_a_real_job_and_nothing_else(flink: LocalFlink, job: str) -> None:
+    engine = FlinkEngine(f"{flink.url}#{job}", most=4, late_after_s=10, provider=LocalProvider(flink.url))
+    source, middle, *_ = engine.topology().order
+    eventually("a first reading", lambda: bool(engine.observe().samples), 60.0)
+    events: list[Event] = []
+    decided: list[Decision] = []
+    # What is decided on has to be a few seconds of readings at one size.
+    settings = {"policy_interval_s": 6, "warm_up_s": 6}
+    with autoscale_engine(
+        engine,
+        policy="ds2",
+        settings=settings,
+        instances=(1, 4),
+        interval="2s",
+        watchers=[lambda seen, decision: decided.append(decision) if decision is not None else None],
+        event_watchers=[events.append],
+    ) as running:
+        window = running.loop.history
+        eventually("the middle to grow", lambda: _ready(window, middle) >= 2, 60.0)
+        eventually("a reading at that size", lambda: any(event.kind == "rescaled" for event in events), 30.0)
+        sample = window.sample(middle)
+    changes: list[Verdict] = [one for decision in decided for one in decision.verdicts.values() if one.change]
+    assert {one.operator for one in changes} == {middle}, changes
+    assert all(one.change > 0 for one in changes[:1])
+    assert sample is not None
+    # An instance gets through 1000 / COST_MS records in a second, and a little less on a loaded machine.
+    first = next(one for one in window.samples(middle) if one.processed_rate_per_s)
+    assert first.processed_rate_per_s is not None
+    assert 0.4 * 1000 / COST_MS < first.processed_rate_per_s <= 1.1 * 1000 / COST_MS
+    offered = [one.input_rate_per_s for one in window.samples(source) if one.input_rate_per_s]
+    assert 0.5 * OFFERED_PER_S < sum(offered) / len(offered) < 2 * OFFERED_PER_S
+    pause_s = engine.usual_pause_s
+    assert pause_s is not None
+    assert 0 < pause_s < 20
+
+
+def _ready(window: Window, operator: str) -> int:
+    instances = window.instances(operator)
+    return 0 if instances is None else instances.ready

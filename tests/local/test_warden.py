@@ -1,0 +1,107 @@
+"""The warden: servers that come and go, and servers that are started again when they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from headgate.local import warden
+from headgate.local.plan import Server
+from tests.live.support import eventually
+
+SLEEPS = "import time; time.sleep(600)"
+PROGRAM = """
+import sys
+from pathlib import Path
+from headgate.local.warden import Warden
+from tests.local.test_warden import Folder
+sys.exit(Warden(Folder(*sys.argv[1:])).run())
+"""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A server that is always there, and one for each file of a folder; what the file holds is what it does."""
+
+    directory: str
+    last_words: str
+
+    def servers(self) -> Iterator[Server]:
+        yield Server("always", (sys.executable, "-c", SLEEPS), lambda: True, os.environ)
+
+    def wanted(self) -> Iterator[Server]:
+        for path in sorted(Path(self.directory, "wanted").iterdir()):
+            command = (sys.executable, "-c", path.read_text())
+            yield Server(path.name, command, None, os.environ, is_revived=True)
+
+
+@contextmanager
+def kept(tmp_path: Path) -> Iterator[tuple[psutil.Process, Path, Path]]:
+    """A warden, the folder of what is wanted, and the file of its last words."""
+    folder, words = tmp_path / "servers", tmp_path / "ended"
+    (folder / "wanted").mkdir(parents=True)
+    command = [sys.executable, "-c", PROGRAM, str(folder), str(words)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b'{"error": null}\n'
+            yield psutil.Process(process.pid), folder / "wanted", words
+        finally:
+            process.terminate()
+            process.wait(20)
+    assert not folder.exists()
+
+
+def want(wanted: Path, program: str) -> None:
+    """Have a server that runs a program; the file is there as a whole or not at all."""
+    unfinished = wanted.parent / "unfinished"
+    unfinished.write_text(program)
+    unfinished.rename(wanted / "one")
+
+
+def told(words: Path) -> str:
+    return words.read_text() if words.exists() else ""
+
+
+def children(process: psutil.Process) -> list[psutil.Process]:
+    return [one for one in process.children() if one.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_server_that_is_wanted_comes_and_one_that_is_not_goes(tmp_path: Path) -> None:
+    with kept(tmp_path) as (process, wanted, _):
+        (always,) = children(process)
+        want(wanted, SLEEPS)
+        eventually("it to come", lambda: len(children(process)) == 2, 10.0)
+        (wanted / "one").unlink()
+        eventually("it to go", lambda: children(process) == [always], 10.0)
+
+
+def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
+    with kept(tmp_path) as (process, wanted, words):
+        want(wanted, SLEEPS)
+        eventually("it to come", lambda: len(children(process)) == 2, 10.0)
+        (_, killed) = sorted(children(process), key=psutil.Process.create_time)
+        killed.kill()
+        eventually("another one", lambda: len(set(children(process)) - {killed}) == 2, 10.0)
+        assert not words.exists()
+
+
+def test_a_server_that_ends_again_and_again_is_the_end_of_all(tmp_path: Path) -> None:
+    with kept(tmp_path) as (process, wanted, words):
+        want(wanted, "print('no such thing'); exit(3)")
+        said = "the one ended with exit code 3: no such thing"
+        eventually("the warden to give up", lambda: told(words) == said, 10.0 + warden.REVIVALS)
+        assert process.wait(20) == 1
+
+
+def test_the_end_of_a_server_that_is_not_started_again_is_the_end_of_all(tmp_path: Path) -> None:
+    with kept(tmp_path) as (process, _, words):
+        children(process)[0].kill()
+        eventually("the warden to end", lambda: told(words) == "the always was killed by SIGKILL", 10.0)
