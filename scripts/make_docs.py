@@ -74,7 +74,7 @@ def benchmark_table(name: str, where: str = "") -> str:
     asked = dict(one.strip().split("=", 1) for one in where.split(";") if one)
     found = [row for row in rows if all(_number(row[key]) == value for key, value in asked.items())]
     names = [key for key in rows[0] if key not in asked]
-    return _table([key.replace("_", " ") for key in names], [[_number(row[key]) for key in names] for row in found])
+    return _table([key.replace("_", " ") for key in names], [[_number(row.get(key)) for key in names] for row in found])
 
 
 def _number(value: object) -> str:
@@ -258,6 +258,52 @@ def draw_live(scenario: str, path: Path) -> None:
     _save(figure, panels.flat, path)
 
 
+def draw_flink_bottleneck(path: Path) -> None:
+    """A load, the longest delays by the sink, and the sizes of the slow middle and of its neighbours, by policy."""
+    runs = json.loads((MEASURED / "flink-bottleneck.json").read_text(encoding="utf-8"))["details"]
+    figure, panels = _pyplot().subplots(3, 1, sharex=True, figsize=(8, 4.8), layout="constrained")
+    panels[0].plot(*zip(*runs[0]["load"], strict=True), color="#64748b")
+    panels[0].set_ylabel("records/s")
+    styles = (("#0f766e", "-"), ("#2563eb", "--"), ("#dc2626", ":"))
+    for run, (colour, line) in zip(runs, styles, strict=True):
+        style = {"color": colour, "linestyle": line, "linewidth": 1.2}
+        panels[1].plot(*zip(*run["delays"], strict=True), **style, label=run["policy"])
+        for sizes in run["sizes"].values():
+            is_middle = sizes is max(run["sizes"].values(), key=lambda steps: max(size for _, size in steps))
+            panels[2].step(*zip(*sizes, strict=True), where="post", **style, alpha=1.0 if is_middle else 0.3)
+    panels[1].axhline(runs[0]["bound_s"], color="#94a3b8", linestyle="--", linewidth=1)
+    panels[1].set_ylabel("longest delay, s")
+    panels[1].legend(frameon=False)
+    panels[2].set_ylabel("subtasks")
+    panels[2].set_xlabel("seconds")
+    _save(figure, panels, path)
+
+
+def draw_giannakopoulos_flink(path: Path) -> None:
+    """The document's three diagrams, of our runs on Flink: load, TaskManagers, slow records; a column per policy."""
+    runs = json.loads((MEASURED / "giannakopoulos-flink.json").read_text(encoding="utf-8"))["details"]
+    figure, panels = _pyplot().subplots(
+        3, len(runs), sharex=True, sharey="row", squeeze=False, figsize=(9, 4.2), layout="constrained"
+    )
+    for column, run in zip(panels.T, runs, strict=True):
+        column[0].plot(*zip(*run["load"], strict=True), color="#2563eb", linewidth=1)
+        column[1].step(
+            *zip(*run["task_managers"], strict=True), color="#94a3b8", linestyle=":", where="post", label="there"
+        )
+        column[1].step(*zip(*run["slots"], strict=True), color="#0f766e", linewidth=1, where="post", label="in use")
+        column[2].plot(*zip(*run["slow"], strict=True), color="#7c3aed", linewidth=1)
+        column[2].axhline(run["bound"], color="#dc2626", linestyle="--", linewidth=1)
+        for event in run["events"]:
+            if event["kind"] == "mode-switched":
+                column[2].axvline(event["at_s"], color="#64748b", linestyle=":", linewidth=1)
+        column[0].set_title(run["policy"])
+        column[2].set_xlabel("seconds")
+    panels[1][0].legend(frameon=False, fontsize=8)
+    for panel, label in zip(panels[:, 0], ("records/s", "TaskManagers", "slow records, s"), strict=True):
+        panel.set_ylabel(label)
+    _save(figure, panels.flat, path)
+
+
 def draw_conttune(path: Path) -> None:
     """Measured capacities, those that models were fitted to and those that were asked for, with the interval."""
     result = json.loads((MEASURED / "conttune.json").read_text(encoding="utf-8"))
@@ -360,6 +406,12 @@ def main() -> int:
     draw_conttune(DOCS / "images" / "conttune.svg")
     draw_demeter(DOCS / "images" / "demeter.svg")
     draw_league(DOCS / "images" / "league.svg")
+    for name, draw_flink in (
+        ("flink-bottleneck", draw_flink_bottleneck),
+        ("giannakopoulos-flink", draw_giannakopoulos_flink),
+    ):
+        if (MEASURED / f"{name}.json").exists():
+            draw_flink(DOCS / "images" / f"{name}.svg")
     for scenario in LIVE:
         draw_live(scenario, DOCS / "images" / f"{scenario}.svg")
     return 0

@@ -47,7 +47,9 @@ class SizeFile(EngineBase):
             return Receipt(at_s, {"job": Answer(Outcome.REFUSED, self._planned, f"{size} instances are not possible")})
         if size == self._planned:
             return Receipt(at_s, {"job": Answer(Outcome.UNCHANGED, size)})
-        (self._folder / "size.json").write_text(json.dumps({"size": size}))
+        new = self._folder / "size.new"
+        new.write_text(json.dumps({"size": size}))
+        new.replace(self._folder / "size.json")  # All at once: the job never reads half a number.
         self._planned = size
         return Receipt(at_s, {"job": Answer(Outcome.ACCEPTED, size)})
 

@@ -37,7 +37,7 @@ def _nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*KAFKA, "--set", "upper"), "--set 'upper' is not understood; write --set key=value."),
         ((*KAFKA, "--guard", "granularty=1"), "unknown setting of guards 'granularty', did you mean 'granularity'?"),
         ((*KAFKA, "--state-partitions", "8..2"), "8 to 2 state partitions are not possible"),
-        ((*KAFKA, "--objective", "fast"), "objective 'fast' is not understood"),
+        ((*KAFKA, "--objective", "fast"), "--objective 'fast' is not understood"),
         ((*KAFKA, "--bootstrap", "here"), "the bootstrap address 'here' is not understood;"),
         ((*KAFKA, "--trigger", "soon"), "--trigger: duration 'soon' is not understood"),
         ((*KAFKA, "--record-cost", "much"), "--record-cost: duration 'much' is not understood"),

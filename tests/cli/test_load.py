@@ -35,10 +35,10 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*LOAD, "--to", "kafka:orders", "--app", "numbred"), "unknown application 'numbred', did you mean 'numbered'"),
         (
             (*LOAD, "--to", "kafka:orders", "--speed", "fast"),
-            "speed 'fast' is not understood; 1 to 1000 are allowed, and max.",
+            "--speed 'fast' is not understood; 1 to 1000 are allowed, and max.",
         ),
-        ((*LOAD, "--to", "kafka:orders", "--speed", "0.5"), "a speed of 0.5 is not allowed; 1 to 1000 are, and max."),
-        ((*LOAD, "--to", "kafka:orders", "--speed", "1001"), "a speed of 1001 is not allowed; 1 to 1000 are, and max."),
+        ((*LOAD, "--to", "kafka:orders", "--speed", "0.5"), "--speed 0.5 is not allowed; 1 to 1000 are, and max."),
+        ((*LOAD, "--to", "kafka:orders", "--speed", "1001"), "--speed 1001 is not allowed; 1 to 1000 are, and max."),
         ((*LOAD, "--to", "kafka:orders", "--keys", "0"), "invalid value '0' for '--keys'"),
         ((*LOAD, "--to", "kafka:orders", "--skew", "-1"), "invalid value '-1' for '--skew'"),
         ((*LOAD, "--to", "kafka:orders", "--skew", "nan"), "invalid value 'nan' for '--skew'"),
@@ -52,7 +52,7 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ("load", "constant:10", "--to", "kafka:orders"),
             "workload constant:10 has no end; say by seconds how much of it there is.",
         ),
-        (("load", "constant:10", "--seconds", "0s", "--to", "kafka:orders"), "seconds=0s is not allowed"),
+        (("load", "constant:10", "--seconds", "0s", "--to", "kafka:orders"), "--seconds 0s is not allowed"),
         (("load", "constnt:10", "--to", "kafka:orders"), "unknown workload 'constnt', did you mean 'constant'?"),
     ],
 )

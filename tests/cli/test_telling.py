@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from headgate import __version__
@@ -45,6 +49,24 @@ def test_help_fits_the_terminal(command: tuple[str, ...], width: int) -> None:
     assert max(map(len, told.splitlines())) <= width
     lines = told.partition("Options")[0].splitlines()
     assert not [line for line in lines if line.lstrip().startswith(("headgate", "--")) and not line.startswith("  ")]
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, (*path, name))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_every_word_of_help_is_whole_and_a_flag_is_told_as_one(width: int) -> None:
+    for command in commands(typer.main.get_command(app)):
+        told = headgate(*command, "--help", width=width).stdout
+        panels = told[told.index("╭") :]
+        assert "…" not in panels, told
+        assert "<bool>" not in told
+        examples = re.split(r"Examples?\s*\n", told[: told.index("╭")])
+        assert len(examples) == 1 or all(line.startswith("   ") for line in examples[1].splitlines()), told
+        assert max(map(len, told.splitlines())) <= width
 
 
 def test_a_paragraph_flows_and_lines_that_stand_for_themselves_stay() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.core.extras import EXTRA_OF, MissingExtraError, needing, require
+from headgate.core.extras import BRINGS_TOO, EXTRA_OF, MissingExtraError, needing, require
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = """
@@ -31,23 +31,85 @@ for call in ("autoscale", "run"):
         said[call] = [2, str(error)]
 print(json.dumps(said))
 """
-NEED_SPARK = ("mst steady-job", "cluster up", "lab run LAB", "app list")
-NEED_NOTHING = ("policies", "version", "simulate --workload constant:1 --service-rate 1 --seconds 5s", "lab list")
+NEEDED = {
+    "app list": "spark",
+    "app run grep": "kafka,reports",
+    "app run grep --source embedded --workload constant:1": "reports,spark",
+    "cluster up": "spark",
+    "demo": "reports,spark",
+    "history orders": "service",
+    "kafka connector": "spark",
+    "kafka topic orders": "kafka",
+    "kafka up": "kafka",
+    "lab results FOLDER": "spark",
+    "lab run LAB --report FOLDER/lab.html": "reports,spark",
+    "lab run azimi-1 --report FOLDER/azimi.html": "reports",
+    "lab run azimi-live": "spark",
+    "lab run league --quick": "learning,spark",
+    "lab tune --workload constant:1 --service-rate 1 --seconds 1h --report FOLDER/tune.html": "lab",
+    "load constant:1 --to kafka:orders": "kafka",
+    "mst steady-job --plot FOLDER/mst.html": "reports,spark",
+    "mst steady-job": "spark",
+    "pause orders --why so": "service",
+    "pipeline check PIPELINE": "spark",
+    "pipeline run PIPELINE": "kafka,reports,service",
+    "report JOURNAL --html FOLDER/run.html": "reports",
+    "serve --demo": "service",
+    "simulate --workload constant:1 --service-rate 1 --seconds 5s --policy online-parameter-optimization": "learning",
+    "simulate --workload constant:1 --service-rate 1 --seconds 5s --report FOLDER/run.html": "reports",
+    "simulate --workload parquet:load.parquet --service-rate 1": "spark",
+    "status": "service",
+    "token list": "service",
+}
+"""What each command asks for, all of it at once, where nothing but Headgate itself is installed."""
+ENOUGH = (
+    "completion bash",
+    "doctor",
+    "engines",
+    "explain JOURNAL",
+    "forecasters",
+    "lab list",
+    "lab new FOLDER/new.yaml",
+    "lab schema",
+    "pipeline schema",
+    "policies show autopilot",
+    "policies",
+    "rules schema",
+    "simulate --workload constant:1 --service-rate 1 --seconds 5s --journal JOURNAL",
+    "version",
+)
 
 
-def test_without_extras_every_command_works_or_says_how_to_get_what_it_needs(tmp_path: Path) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_bytes((ROOT / "src/headgate/lab/experiments/example.yaml").read_bytes())
-    commands = [command.replace("LAB", str(file)) for command in (*NEED_SPARK, *NEED_NOTHING)]
-    arguments = [sys.executable, "-c", WITHOUT, json.dumps(list(EXTRA_OF)), json.dumps(commands)]
+def test_without_extras_every_command_works_or_says_how_to_get_all_it_needs(tmp_path: Path) -> None:
+    places = {
+        "LAB": ROOT / "src/headgate/lab/experiments/example.yaml",
+        "PIPELINE": ROOT / "examples/pipeline-chain.yaml",
+        "JOURNAL": tmp_path / "run.db",
+        "FOLDER": tmp_path,
+    }
+
+    def placed(command: str) -> str:
+        for word, place in places.items():
+            command = command.replace(word, str(place))
+        return command
+
+    asked = [placed(command) for command in (*sorted(ENOUGH, reverse=True), *NEEDED)]
+    arguments = [sys.executable, "-c", WITHOUT, json.dumps(list(EXTRA_OF)), json.dumps(asked)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=ROOT)
     said = json.loads(done.stdout.splitlines()[-1])
-    for command in (*commands[: len(NEED_SPARK)], "autoscale", "run"):
+    wanted = {placed(command): extras for command, extras in NEEDED.items()} | {"autoscale": "spark", "run": "spark"}
+    for command, extras in wanted.items():
         code, sentence = said[command]
-        assert code == 2, command
-        assert sentence.rstrip("\n").endswith("which is not installed: pip install 'headgate[spark]'."), command
-        assert len(sentence.splitlines()) == 1
-    assert [said[command] for command in NEED_NOTHING] == [[0, ""]] * len(NEED_NOTHING)
+        assert (code, len(sentence.splitlines())) == (2, 1), (command, sentence)
+        assert sentence.rstrip("\n").endswith(f" not installed: pip install 'headgate[{extras}]'."), (command, sentence)
+    assert {command: said[placed(command)] for command in ENOUGH} == {command: [0, ""] for command in ENOUGH}
+
+
+def test_what_an_extra_brings_along_is_what_it_is_said_to() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for extra, lines in extras.items():
+        nested = [set(line[len("headgate[") : -1].split(",")) for line in lines if line.startswith("headgate[")]
+        assert set().union(*nested) == set(BRINGS_TOO.get(extra, ())), extra
 
 
 def test_every_package_is_brought_by_its_extra() -> None:

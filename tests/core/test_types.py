@@ -9,7 +9,7 @@ from tests.core.building import decision
 
 
 def test_every_gauge_and_rate_is_a_metric_by_its_name_and_counters_are_none() -> None:
-    counters = {"arrived", "done", "emitted", "late", "busy_s", "available_s"}
+    counters = {"arrived", "given", "done", "emitted", "late", "busy_s", "available_s", "paused_s"}
     of_the_engine = {"batch_ended_s", "running_s", "useful_instances"}
     optional = {field.name for field in dataclasses.fields(Sample) if field.default is None}
     assert optional == {*METRIC_FIELDS, *counters, *of_the_engine}

@@ -30,7 +30,7 @@ def test_a_duration_is_read(text: str | float, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "soon", "5 minutes", "1h30m", "-5s", "1e3s", "s", -1, float("nan"), float("inf"), None, True]
+    "wrong", ["", "soon", "5 mins", "1h30m", "-5s", "1e3s", "s", "9" * 23, -1, float("nan"), float("inf"), None, True]
 )
 def test_a_duration_that_cannot_be_used_is_named_in_the_error(wrong: str | float) -> None:
     with pytest.raises(InputError) as raised:

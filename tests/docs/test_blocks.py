@@ -60,10 +60,58 @@ SAID = {
 
 GIVEN: dict[str, dict[str, object]] = {
     "docs/guides/forecasting.md python 1": {"rates_per_minute": [100 + 10 * (minute % 7) for minute in range(200)]},
+    "docs/guides/measures.md python 1": {},
     "docs/guides/measures.md python 2": {},
+    "docs/guides/own-policy.md python 3": {"__name__": "last_value"},
     "docs/guides/rules.md python 2": {},
 }
-"""Examples that are run, with what they take for granted. All others are checked; most of them need a cluster."""
+"""Examples that are run, with what they take for granted."""
+
+FOLLOWED = {
+    "docs/guides/own-policy.md python 3": (
+        "from headgate.testing import check_forecaster\ncheck_forecaster(lambda: LastValue(Settings()))\n"
+    )
+}
+"""What is done with an example that only declares something."""
+
+RUN_ELSEWHERE = {
+    "README.md python 1": "tests/live/test_examples.py",
+    "docs/apps.md python 1": "tests/live/test_applications.py",
+    "docs/guides/engines.md python 1": "tests/engines/adaptors.py",
+    "docs/guides/engines.md python 2": "tests/engines/test_adaptor.py",
+    "docs/guides/flink.md python 1": "tests/local/test_flink.py",
+    "docs/guides/kafka.md python 1": "tests/live/test_examples.py",
+    "docs/guides/load.md python 1": "tests/live/test_load.py",
+    "docs/guides/managed.md python 1": "tests/live/test_managed.py",
+    "docs/guides/measure-mst.md python 1": "tests/live/test_mst.py",
+    "docs/guides/measure-mst.md python 2": "tests/runtime/test_model_file.py",
+    "docs/guides/metrics.md python 1": "tests/runtime/test_autoscaler.py",
+    "docs/guides/metrics.md python 2": "tests/runtime/exposition",
+    "docs/guides/metrics.md python 3": "tests/runtime/test_prometheus.py",
+    "docs/guides/metrics.md python 4": "tests/runtime/test_autoscaler.py",
+    "docs/guides/own-policy.md python 1": "tests/docs/test_own_policy.py",
+    "docs/guides/own-policy.md python 2": "tests/docs/test_own_policy.py",
+    "docs/guides/own-policy.md python 4": "tests/docs/test_own_policy.py",
+    "docs/guides/pipelines.md python 1": "tests/live/test_pipeline.py",
+    "docs/guides/rules.md python 1": "tests/live/test_rules.py",
+    "docs/guides/rules.md python 3": "tests/live/test_rules.py",
+    "docs/guides/service.md python 1": "tests/docs/test_service_guide.py",
+    "docs/guides/shadows.md python 1": "tests/runtime/test_shadows.py",
+    "docs/guides/shadows.md python 2": "tests/runtime/test_shadows.py",
+    "docs/guides/simulate.md python 1": "tests/lab/test_fidelity.py",
+    "docs/guides/spark.md python 1": "tests/live/test_autoscale.py",
+    "docs/guides/spark.md python 2": "tests/live/test_dstream.py",
+    "docs/guides/spark.md python 3": "tests/live/test_start.py",
+    "docs/guides/tune.md python 1": "tests/live/test_tuning.py",
+    "docs/guides/two-services.md python 1": "tests/agent/test_several_services.py",
+    "docs/guides/two-services.md python 2": "tests/agent/test_several_services.py",
+    "docs/how-it-works.md python 1": "tests/docs/test_docs.py",
+    "docs/journal.md python 1": "tests/contracts/test_journals.py",
+    "docs/journal.md python 2": "tests/contracts/test_journals.py",
+    "docs/objectives.md python 1": "tests/live/test_autoscale.py",
+    "docs/policies/q-learning.md python 1": "tests/live/test_q_learning.py",
+}
+"""Examples that need a cluster, a broker, a database or a service, and where the like of them is run."""
 
 
 def named(*languages: str) -> pytest.MarkDecorator:
@@ -126,7 +174,7 @@ def check_make(arguments: list[str]) -> None:
 
 def check_pip(arguments: list[str]) -> None:
     for word in arguments[1:]:
-        extras = re.fullmatch(r"headgate\[([a-z,]+)\]", word)
+        extras = re.fullmatch(r"(?:headgate|\.)\[([a-z,]+)\]", word)
         if extras:
             assert set(extras[1].split(",")) <= PROJECT["optional-dependencies"].keys()
         else:
@@ -214,7 +262,15 @@ def check_call(call: ast.Call, target: Callable[..., object], block: Block) -> N
 def test_examples_that_need_no_cluster_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     block = next(block for block in ALL if block.name == name)
     assert block.language == "python"
-    exec(compile(block.text, block.page, "exec"), dict(GIVEN[name]))  # noqa: S102 - our own documentation
+    text = block.text + FOLLOWED.get(name, "")
+    exec(compile(text, block.page, "exec"), dict(GIVEN[name]))  # noqa: S102 - our own documentation
+
+
+@named("python")
+def test_python_is_run_here_or_where_it_is_said_to_be(block: Block) -> None:
+    assert (block.name in GIVEN) != (block.name in RUN_ELSEWHERE), f"{block.name}: run it here, or say where it is run"
+    place = RUN_ELSEWHERE.get(block.name, "tests")
+    assert (ROOT / place).exists(), f"{block.name} is run by {place}, which is not there"
 
 
 # -------------------------------------------------------------------------------------------------- files and outputs
@@ -278,4 +334,4 @@ def test_outputs_are_made_said_again_or_listed(block: Block, files: Path) -> Non
 
 def test_what_is_listed_is_there() -> None:
     names = {block.name for block in ALL}
-    assert {*LISTED, *SAID, *GIVEN} <= names
+    assert {*LISTED, *SAID, *GIVEN, *FOLLOWED, *RUN_ELSEWHERE} <= names

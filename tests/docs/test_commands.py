@@ -16,8 +16,10 @@ SHELL = [block for block in blocks() if block.language in ("sh", "console")]
 ELSEWHERE = {
     "agent": "tests/cli/test_agent.py",
     "app run": "tests/live/test_applications.py",
+    "autoscale-flink": "tests/cli/test_autoscale_flink.py",
     "cluster": "tests/live/test_start.py",
     "doctor": "tests/cli/test_doctor.py",
+    "flink": "tests/local/test_flink.py",
     "history": "tests/docs/test_service_guide.py",
     "kafka": "tests/live/test_kafka.py",
     "lab results": "tests/cli/test_lab.py",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headgate.core.extras import BRINGS_TOO
 from headgate.policies import policy_names
 
 ROOT = Path(__file__).parents[2]
@@ -71,13 +72,17 @@ def test_the_policy_of_the_guide_keeps_the_contract() -> None:
 
 NEEDS = {
     r"headgate (app run|kafka|load)\b": {"kafka"},
+    r"headgate (flink|autoscale-flink)\b": {"flink"},
     r"headgate pipeline run": {"kafka", "service", "reports"},
     r"headgate (mst|cluster|lab run [\w-]+\.yaml|lab tune|lab run league)\b|headgate\.(autoscale|run)\(": {"spark"},
+    r"headgate lab run league|online-parameter-optimization": {"learning"},
     r"headgate lab tune": {"lab"},
     r"headgate (demo|report|app run)\b|--(report|plot)\b": {"reports"},
+    r"headgate (serve|agent|status|pause|resume|set|history|token)\b|headgate\.(join|Client)\(": {"service"},
+    r"postgresql://": {"postgres"},
+    r"metrics_port=": {"metrics"},
 }
 """What a guide shows, and the extras that bring what it needs."""
-BRINGS = {"kafka": {"kafka", "spark"}, "lab": {"lab", "spark", "reports"}}
 INSTALL = re.compile(r"pip install '?headgate\[([a-z,]+)\]")
 GUIDES = [*sorted((ROOT / "docs/guides").glob("*.md")), ROOT / "docs/lab/league.md"]
 
@@ -88,7 +93,7 @@ def test_what_a_guide_installs_is_what_its_commands_need(guide: Path) -> None:
     installed = {extra for found in INSTALL.findall(text) for extra in found.split(",")}
     if not installed:
         return  # It follows another, or goes on from a clone.
-    brought = set().union(*(BRINGS.get(extra, {extra}) for extra in installed))
+    brought = installed.union(*(BRINGS_TOO.get(extra, ()) for extra in installed))
     shown = "\n".join(re.findall(r"```(?:sh|python)\n(.*?)```", text, re.DOTALL))
     needed = set().union(*(extras for pattern, extras in NEEDS.items() if re.search(pattern, shown)))
     assert needed <= brought, f"{guide.name} installs {sorted(installed)}; its commands need {sorted(needed)}"

@@ -45,7 +45,8 @@ def test_one_key_takes_all() -> None:
 @pytest.mark.parametrize(
     ("count", "skew", "said"),
     [
-        (0, 0.0, "0 keys are not possible; at least 1 is needed."),
+        (0, 0.0, "0 keys are not possible; 1 to 10,000,000 are."),
+        (10**22, 0.0, "keys are not possible; 1 to 10,000,000 are."),
         (10, -1.0, "a skew of -1 is not possible; it must be finite and not negative."),
         (10, float("nan"), "a skew of nan is not possible; it must be finite and not negative."),
     ],

@@ -1,5 +1,20 @@
 """The command line: one file per command, put together in ``app.py``."""
 
-from headgate.cli.app import main
+from __future__ import annotations
+
+import sys
+
+from headgate.cli.interrupts import INTERRUPTED
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; the entry point of the ``headgate`` script."""
+    try:
+        # Only here: this takes most of a second, in which Ctrl-C would be told with a traceback.
+        from headgate.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

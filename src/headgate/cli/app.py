@@ -9,12 +9,14 @@ import typer
 from headgate import __version__
 from headgate.cli.agent import agent
 from headgate.cli.application import application
+from headgate.cli.autoscale_flink import autoscale_flink
 from headgate.cli.brought import engines, forecasters
 from headgate.cli.cluster import cluster
 from headgate.cli.completion import completion
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
+from headgate.cli.flink import flink
 from headgate.cli.history import history
 from headgate.cli.interrupts import keep_interrupts
 from headgate.cli.kafka import kafka
@@ -77,6 +79,8 @@ app.command()(mst)
 app.add_typer(rules, name="rules")
 app.add_typer(cluster, name="cluster")
 app.add_typer(kafka, name="kafka")
+app.add_typer(flink, name="flink")
+app.command("autoscale-flink")(autoscale_flink)
 app.command()(load)
 app.add_typer(application, name="app")
 app.add_typer(pipeline, name="pipeline")

@@ -13,7 +13,6 @@ import typer
 
 from headgate.cli.common import (
     JsonOption,
-    SettingsFileOption,
     check_target,
     chosen_settings,
     duration_s,
@@ -22,8 +21,10 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.outputs import Outputs
+from headgate.cli.policy_options import GuardOption, PolicyOption, SetOption, SettingsFileOption
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
+from headgate.core.extras import require
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,20 +60,9 @@ def run(  # noqa: PLR0913 - one parameter per option
     no_load: Annotated[bool, typer.Option("--no-load", help="Others send the records to the topic.")] = False,
     objective: Annotated[str, typer.Option(metavar="TEXT", help="What is to be kept.")] = "latency p95 < 10s",
     executors: Annotated[str, typer.Option(metavar="LO..HI", help="The fewest and the most executors.")] = "1..4",
-    policy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default=DEFAULT_POLICY),
-    ] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated.", show_default=False
-        ),
-    ] = None,
-    guard: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting of the guards; may be repeated.", show_default=False),
-    ] = None,
+    policy: PolicyOption = None,
+    setting: SetOption = None,
+    guard: GuardOption = None,
     settings: SettingsFileOption = None,
     folder: Annotated[
         Path | None,
@@ -138,14 +128,16 @@ def run(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate app run grep --source embedded --workload constant:500 --seconds 1m --executors 1..3 --check[/cyan]
       [cyan]headgate app run page-view --no-load --topic views --policy hpa --folder views-run[/cyan]
     """
+    from headgate.lab.page import report_packages
+
+    from_kafka = () if source == "embedded" else ("confluent_kafka",)
+    require("an application", "pyspark", *report_packages(), *from_kafka)
     from headgate.apps.registry import find_application
     from headgate.apps.running.folder import RunFolder
     from headgate.apps.running.plan import RunPlan
     from headgate.core.objective import parse_objective
-    from headgate.lab.page import require_plotly
 
     check_target(json_file)
-    require_plotly()
     application = find_application(name)
     decides, chosen, guards = chosen_settings(policy, settings, setting, guard)
     fewest, most = _bounds("--executors", executors)

@@ -6,6 +6,7 @@ import typer
 
 from headgate.cli.app_run import run
 from headgate.cli.common import JsonOption, check_target, make_console, write_json
+from headgate.core.types import JSON
 
 application = typer.Typer(
     no_args_is_help=True, help="Streaming applications to be scaled, and records for them.", rich_markup_mode="rich"
@@ -23,20 +24,21 @@ def list_applications(json_file: JsonOption = None) -> None:
       [cyan]headgate app list[/cyan]
       [cyan]headgate app list --json | jq '.\\[].name'[/cyan]
     """
-    from rich.table import Table
-
     from headgate.apps.registry import APPLICATIONS
+    from headgate.cli.tables import print_table
 
     if json_file is not None:
         check_target(json_file)
         write_json([one.to_json() for one in APPLICATIONS], json_file)
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("application", style="bold cyan", no_wrap=True)
-    table.add_column("what it computes")
-    table.add_column("from", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    table.add_column("records", no_wrap=True)
-    for one in APPLICATIONS:
-        table.add_row(one.name, one.summary, one.document, one.state, one.data)
-    make_console().print(table)
+    rows: list[dict[str, JSON]] = [
+        {
+            "application": one.name,
+            "what it computes": one.summary,
+            "from": one.document,
+            "state": one.state,
+            "records": one.data,
+        }
+        for one in APPLICATIONS
+    ]
+    print_table(rows, make_console())

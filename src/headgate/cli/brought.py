@@ -10,22 +10,22 @@ from headgate.core.errors import InputError
 
 
 def engines(json_file: JsonOption = None) -> None:
-    """List the engines that installed packages bring, beside Spark, which comes with Headgate.
+    """List the engines: those that come with Headgate, and those that installed packages bring.
 
     [bold]Examples[/bold]
       [cyan]headgate engines[/cyan]
       [cyan]headgate engines --json[/cyan]
     """
-    from headgate.engines.base import brought_engines, engine_class
+    from headgate.engines.base import brought_engines, engine_class, own_engines
 
     brought = brought_engines()
     spark = {"name": "spark", "summary": "Spark applications: autoscale(spark), headgate app run.", "package": None}
 
     def described(name: str) -> dict[str, Any]:
-        return {"name": name, "summary": engine_class(name).summary, "package": brought[name]}
+        return {"name": name, "summary": engine_class(name).summary, "package": brought.get(name)}
 
-    hint = "headgate.autoscale_engine(NAME, TARGET) scales what another package's engine runs."
-    list_described(brought, described, json_file, hint, first=[spark])
+    hint = "headgate.autoscale_engine(NAME, TARGET) scales what an engine other than Spark runs."
+    list_described({*own_engines(), *brought}, described, json_file, hint, first=[spark])
 
 
 def forecasters(json_file: JsonOption = None) -> None:

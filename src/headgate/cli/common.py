@@ -36,15 +36,6 @@ JsonOption = Annotated[
     ),
 ]
 
-SettingsFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="A policy with its settings and guards, as headgate lab tune writes them.",
-        show_default=False,
-    ),
-]
-
 
 # --------------------------------------------------------------------------------------------------------------- JSON
 

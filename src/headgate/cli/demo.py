@@ -17,7 +17,9 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.outputs import Outputs
+from headgate.cli.policy_options import SetOption
 from headgate.core.defaults import DEFAULT_POLICY
+from headgate.core.extras import require
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,12 +33,7 @@ def demo(
     policy: Annotated[
         str, typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.")
     ] = DEFAULT_POLICY,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated.", show_default=False
-        ),
-    ] = None,
+    setting: SetOption = None,
     output: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html and journal.db.")] = Path(
         "headgate-demo"
     ),
@@ -52,11 +49,12 @@ def demo(
       [cyan]headgate demo[/cyan]
       [cyan]headgate demo --seconds 90s --policy hpa --json demo.json[/cyan]
     """
+    from headgate.lab.page import report_packages
+
+    require("a demo", "pyspark", *report_packages())
     from headgate.lab.demo import DemoPlan, run_demo
-    from headgate.lab.page import require_plotly
 
     check_target(json_file)
-    require_plotly()
     plan = DemoPlan(
         directory=output,
         seconds=duration_s("--seconds", seconds),

@@ -10,9 +10,13 @@ import re
 import textwrap
 from typing import Any
 
+from rich.markup import escape
+
 _MARKUP = re.compile(r"(?<!\\)\[/?[a-z ]+\]")
 _OPTION = re.compile(r"(--[a-z-]+) (?!-)(\S)")
 _DEEPER = 4
+NARROW = 76
+"""Columns below which names, values and what they mean do not fit beside each other with whole words."""
 ON = "\\"
 """At the end of a line: the command goes on."""
 
@@ -69,6 +73,27 @@ def _broken(line: str, width: int) -> str:
 def let_help_flow(command: Any, width: int) -> None:
     """Make the help of a command, and of all below it, fit."""
     if command.help:
-        command.help = flowing(command.help, width)
+        # Typer takes the indent from examples that all else below the first paragraph is, but for an empty line.
+        command.help = flowing(command.help, width).replace("\n\n", "\n\n\n", 1)
+    for parameter in command.params:
+        _let_fit(parameter, width)
+    usual = command.get_help_option
+
+    def help_option(context: Any) -> Any:
+        option = usual(context)
+        if option is not None:
+            _let_fit(option, width)
+        return option
+
+    command.get_help_option = help_option  # Typer makes it anew where it is asked for.
     for below in getattr(command, "commands", {}).values():
         let_help_flow(below, width)
+
+
+def _let_fit(parameter: Any, width: int) -> None:
+    """A flag has no value to tell of; in a narrow terminal, what a value is stands before what it means."""
+    if getattr(parameter, "is_flag", False):
+        parameter.metavar = ""
+    elif width < NARROW and parameter.metavar and parameter.param_type_name == "option":
+        value = escape(parameter.metavar.replace("|", " | "))
+        parameter.help, parameter.metavar = f"{value}: {parameter.help}", ""

@@ -6,7 +6,6 @@ comes at that moment would be printed as ignored, and the command would go on: i
 
 from __future__ import annotations
 
-import _thread
 import signal
 import sys
 import threading
@@ -21,13 +20,14 @@ INTERRUPTED = 130
 
 def keep_interrupts() -> None:
     """See that an interrupt reaches the command, whenever it comes."""
-    usual = sys.unraisablehook
+    usual, main = sys.unraisablehook, threading.main_thread().ident or 0
 
     def hook(ignored: sys.UnraisableHookArgs) -> None:
         if not issubclass(ignored.exc_type, KeyboardInterrupt):
             usual(ignored)
             return
-        again = threading.Timer(AGAIN_AFTER_S, _thread.interrupt_main)
+        # To the main thread itself, so that it also wakes from a long wait.
+        again = threading.Timer(AGAIN_AFTER_S, signal.pthread_kill, (main, signal.SIGINT))
         again.daemon = True
         again.start()
 

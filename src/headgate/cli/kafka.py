@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
+from headgate.cli.detached_view import tell_down
 from headgate.core.errors import EngineError, InputError
+from headgate.core.extras import require
 
 kafka = typer.Typer(
     no_args_is_help=True,
@@ -36,6 +38,7 @@ def up(
     It listens on this machine only, and takes about 360 MB. The first time, 44 MB are fetched. What is in its topics
     goes away with it.
     """
+    require("a broker", "confluent_kafka", "psutil")
     from headgate.local import kafka as local
 
     check_target(json_file)
@@ -76,13 +79,7 @@ def down(json_file: JsonOption = None) -> None:
     from headgate.local import kafka as local
 
     check_target(json_file)
-    found = local.down()
-    if json_file is not None:
-        write_json({"up": False, "stopped": found is not None and found.gone is None}, json_file)
-    elif found is None:
-        say("no broker was up")
-    else:
-        say(found.gone or f"stopped the broker at {found.state.bootstrap}")
+    tell_down(local.down(), json_file, "broker")
 
 
 @kafka.command()
@@ -96,6 +93,7 @@ def topic(
     [bold]Example[/bold]
       [cyan]headgate kafka topic orders --partitions 8[/cyan]
     """
+    require("a topic", "confluent_kafka", "psutil")
     from headgate.local.topics import create_topic
 
     create_topic(bootstrap or own_broker(), name, partitions)

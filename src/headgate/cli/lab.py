@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +15,10 @@ from headgate.cli.common import (
     check_target,
     make_console,
     progress_bar,
+    say,
     write_json,
 )
+from headgate.cli.interrupts import INTERRUPTED
 from headgate.cli.lab_experiment import is_experiment, run_file, run_named, write_new
 from headgate.cli.lab_results import results
 from headgate.cli.lab_traces import traces
@@ -85,11 +89,12 @@ def run(
       [cyan]headgate lab run league --quick --report league.html[/cyan]
     """
     from headgate.lab.experiments.named_experiments import find_named
+    from headgate.lab.page import require_plotly
     from headgate.lab.scenario import find_scenario
     from headgate.lab.scenario_report import write_scenario_report
 
     check_target(json_file)
-    check_target(None if report is None else str(report))
+    check_target(report)
     if (named := find_named(name)) is not None:
         run_named(named, out, master or "local[*]", report, json_file, is_quick=quick)
         return
@@ -101,7 +106,9 @@ def run(
     if out is not None or master is not None:
         raise InputError(f"--out and --master go with an experiment file or league; {name} is a scenario.")
     found = find_scenario(name)
-    with progress_bar(name) as progress:
+    if report is not None:
+        require_plotly()
+    with _told_when_stopped(found), progress_bar(name) as progress:
         outcome = found.run(progress)
     with Outputs() as outputs:
         if report is not None:
@@ -110,6 +117,17 @@ def run(
             outputs.write(write_json, found.to_json(outcome), json_file)
         if json_file != "-":
             _print(found, outcome)
+
+
+@contextmanager
+def _told_when_stopped(found: Scenario) -> Iterator[None]:
+    """Say what is kept of a scenario that is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = "the same command goes on where it was" if found.is_kept else "nothing is kept"
+        say(f"headgate: stopped; {kept}.", stderr=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _print(found: Scenario, outcome: Outcome) -> None:

@@ -15,6 +15,7 @@ from headgate.cli.interrupts import INTERRUPTED
 from headgate.cli.lab_ranks import show_ranks
 from headgate.cli.lab_results import print_interrupted, show_results
 from headgate.core.errors import InputError
+from headgate.core.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ def run_file(file: Path, out: Path | None, master: str, report: Path | None, jso
     """Run an experiment file and show what came of it."""
     from headgate.lab.experiments.reading import read_experiment
 
+    _require_installed(report)
     experiment = read_experiment(file)
     for load in experiment.workloads:
         for sentence in load.notes:
@@ -48,11 +50,19 @@ def run_named(
     """Run an experiment that comes with Headgate, and rank who took part in it."""
     from headgate.lab.experiments.named_experiments import left_out
 
+    _require_installed(report, "river")  # Every policy takes part.
     experiment, absent = named.read(is_quick=is_quick)
     if absent:
         say(left_out(absent), stderr=True)
     told = f"{named.name} --quick" if is_quick else named.name
     _run(Asked(told, named.file.parent, experiment, show_ranks), out, master, report, json_file)
+
+
+def _require_installed(report: Path | None, *others: str) -> None:
+    """Refuse, before anything is read, to run without what a lab run needs."""
+    from headgate.lab.page import report_packages
+
+    require("a lab run", "pyspark", *others, *(() if report is None else report_packages()))
 
 
 @dataclass(frozen=True)
@@ -70,12 +80,9 @@ def _run(asked: Asked, out: Path | None, master: str, report: Path | None, json_
     from headgate.lab.experiments.folder import LabFolder
     from headgate.lab.experiments.results import read_results
     from headgate.lab.experiments.running import Plan, require_spark, run_experiment
-    from headgate.lab.page import require_plotly
 
     experiment = asked.experiment
     require_spark()
-    if report is not None:
-        require_plotly()
     folder = out or default_folder(experiment)
     prepare_folder("--out", folder)
     plan = Plan(experiment, asked.home, LabFolder(folder), master)

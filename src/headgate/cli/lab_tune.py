@@ -25,6 +25,7 @@ from headgate.cli.outputs import Outputs
 from headgate.cli.simulate_options import asked_of
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.extras import require
 from headgate.core.units import parse_share
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Gets everything; one that was stopped goes on.", show_default="lab/tune-POLICY-TIME"
+            metavar="DIR", help="Gets everything; one that was stopped goes on.", show_default="a new one in lab"
         ),
     ] = None,
     report: Annotated[
@@ -205,17 +206,14 @@ def tune(  # noqa: PLR0913 - one parameter per option
 def _require(plan: TunePlan, report: Path | None) -> None:
     """Everything that can be missing is told before any work is done."""
     from headgate.lab.experiments.running import require_spark
-    from headgate.lab.page import require_plotly
-    from headgate.lab.tuning.searching import require_optuna
+    from headgate.lab.page import report_packages
 
     plan.check({})
-    if plan.search == "optuna":
-        require_optuna()
-    elif plan.minimise == "both":
+    if plan.search != "optuna" and plan.minimise == "both":
         raise InputError(f"--minimise both does not go with --search {plan.search}, which follows one number: cost.")
+    searching = ("optuna",) if plan.search == "optuna" else ()
+    require("tuning", "pyspark", *searching, *(() if report is None else report_packages()))
     require_spark()
-    if report is not None:
-        require_plotly()
 
 
 def print_tuned(tuned: Tuned, folder: Path) -> None:

@@ -13,6 +13,7 @@ from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
 from headgate.cli.kafka import BootstrapOption, own_broker
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import EngineError, InputError
+from headgate.core.extras import require
 
 if TYPE_CHECKING:
     from headgate.local.producer import TopicSink
@@ -76,6 +77,7 @@ def load(  # noqa: PLR0913 - one parameter per option
     from headgate.workloads.replay import Replay
 
     check_target(json_file)
+    require("a load for topics", "confluent_kafka", "psutil")
     topic = _topic(to)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     asked = Load(workload, app, lasting_s, parse_speed(speed), keys, skew, seed)

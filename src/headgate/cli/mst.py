@@ -22,6 +22,7 @@ from headgate.cli.interrupts import INTERRUPTED
 from headgate.cli.mst_view import mst_view
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
+from headgate.core.extras import require
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
       [cyan]headgate mst my_job.py:build --executors 1,2,4[/cyan]
       [cyan]headgate mst --all --executors 1,2,4 --save models --plot mst.html[/cyan]
     """
+    from headgate.lab.page import report_packages
+
+    require("a measurement", "pyspark", *(() if plot is None else report_packages()))
     from headgate.lab.mst import MstPlan
 
     plans = [
@@ -96,10 +100,6 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
     files = _files(plans, save, every=every)
     for target in (*files, plot, json_file):
         check_target(target)
-    if plot is not None:
-        from headgate.lab.page import require_plotly
-
-        require_plotly()
     console = make_console(stderr=json_file == "-")
     with Outputs() as outputs:
         kept = _kept(plans, files, console) if every else {}

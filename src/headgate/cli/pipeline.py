@@ -117,17 +117,15 @@ def run(
       [cyan]headgate pipeline run examples/pipeline-chain.yaml[/cyan]
       [cyan]headgate pipeline run examples/pipeline-fork.yaml --policy mdp-path --seconds 2m --json run.json[/cyan]
     """
+    _require_installed()
     from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals
     from headgate.cli.pipeline_view import pipeline_view, print_result
-    from headgate.lab.page import require_plotly
     from headgate.pipelines.report import write_pipeline_report
     from headgate.pipelines.run import RunPlan, run_pipeline
 
     check_target(json_file)
     found = _changed(_read(file), policy, None if seconds is None else duration_s("--seconds", seconds))
-    _require_installed()
     _require_servers(master, bootstrap)
-    require_plotly()
     prepare_folder("--output", output)
     plan = RunPlan(found, _applications(), output, master, bootstrap, checkpoints)
     console = make_console(stderr=json_file == "-")
@@ -212,4 +210,7 @@ def _require_servers(master: str | None, bootstrap: str | None) -> None:
 
 def _require_installed() -> None:
     """Refuse, before anything is started, to run without what a pipeline needs."""
-    require("a pipeline", "fastapi", "uvicorn", "httpx", "confluent_kafka", "pyspark")
+    from headgate.lab.page import report_packages
+
+    servers = ("fastapi", "uvicorn", "httpx", "confluent_kafka", "pyspark")
+    require("a pipeline", *servers, *report_packages())

@@ -59,7 +59,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
     ] = None,
     run: RunOption = None,
     job: JobOption = None,
-    seed: Annotated[int, typer.Option(metavar="K", help="Makes randomness repeatable.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes randomness repeatable.")] = 0,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an HTML report with plots.", show_default=False)
     ] = None,

@@ -18,6 +18,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import PurePath
 from typing import Any
 
 import typer
@@ -47,7 +48,7 @@ class HeadgateGroup(TyperGroup):
             if isinstance(sys.stdout, StandardOutput):
                 sys.stdout.flush()
         except HeadgateError as error:
-            code = _tell(as_typed(str(error), self, given), code_of(error))
+            code = _tell(as_typed(in_one_line(str(error), given), self, given), code_of(error))
         except typer.TyperException as error:
             code = _tell_usage(error)
         except ModuleNotFoundError as error:
@@ -79,7 +80,18 @@ def as_typed(sentence: str, command: Any, arguments: Sequence[str]) -> str:
         if "_" in name:
             sentence = re.sub(rf"\b{name}\b(?![=(])", option, sentence)
         # In the midst of a sentence a plain word may mean something else, and interval_s a setting of a policy.
-        sentence = re.sub(rf"^({name}_s|{name}|{name.replace('_', ' ')})(?= -?(\d|inf|nan))", option, sentence)
+        said = rf"^({name}_s|{name}|{name.replace('_', ' ')}|an? {name} of)"
+        sentence = re.sub(rf"{said}[ =](?=-?(\d|inf|nan)|')", f"{option} ", sentence)
+    return sentence
+
+
+def in_one_line(sentence: str, arguments: Sequence[str]) -> str:
+    """A sentence in which what the user typed breaks no line: a path may have any character in it."""
+    for argument in arguments:
+        value = argument.partition("=")[2]
+        for typed in (argument, value, str(PurePath(value or argument).parent)):
+            if not typed.isprintable() and typed in sentence:
+                sentence = sentence.replace(typed, repr(typed))
     return sentence
 
 

@@ -59,7 +59,7 @@ class DemoPlan:
 
     def __post_init__(self) -> None:
         if not self.seconds >= LEAST_SECONDS:
-            raise InputError(f"{self.seconds:g} seconds are too few for the demo; it needs at least {LEAST_SECONDS:g}.")
+            raise InputError(f"seconds {self.seconds:g} are too few for the demo; it needs at least {LEAST_SECONDS:g}.")
 
     @property
     def report(self) -> Path:

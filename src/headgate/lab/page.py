@@ -27,6 +27,11 @@ OWN_SCRIPT = "HEADGATE_PLOTLY"
 """The environment variable that names another bundle of plotly's script."""
 
 
+def report_packages() -> tuple[str, ...]:
+    """The packages without which no report can be written."""
+    return () if os.environ.get(OWN_SCRIPT) else ("plotly",)
+
+
 def require_plotly() -> str:
     """Plotly's script as a page carries it, packed, or one sentence on how to get it.
 

@@ -54,6 +54,8 @@ class Scenario:
     name: str
     summary: str
     run: Callable[[Progress], Outcome]
+    is_kept: bool = False
+    """Whether runs that were done before an interruption are not done again."""
 
     def to_json(self, outcome: Outcome) -> dict[str, JSON]:
         return {
@@ -70,13 +72,15 @@ class Scenario:
 _REGISTRY: dict[str, Scenario] = {}
 
 
-def scenario(name: str, summary: str) -> Callable[[Callable[[Progress], Outcome]], Callable[[Progress], Outcome]]:
+def scenario(
+    name: str, summary: str, *, is_kept: bool = False
+) -> Callable[[Callable[[Progress], Outcome]], Callable[[Progress], Outcome]]:
     """Decorator: makes a scenario known by its name."""
 
     def register(run: Callable[[Progress], Outcome]) -> Callable[[Progress], Outcome]:
         if name in _REGISTRY:
             raise ValueError(f"two scenarios are called {name!r}")
-        _REGISTRY[name] = Scenario(name, summary, run)
+        _REGISTRY[name] = Scenario(name, summary, run, is_kept)
         return run
 
     return register

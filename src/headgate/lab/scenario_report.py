@@ -11,6 +11,8 @@ from headgate.lab.page import write_page
 from headgate.lab.scenario import Outcome, Plot, Scenario
 from headgate.lab.tables import columns_of
 
+MANY_PLOTS = 4
+
 
 def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> Path:
     """Write the report and give its path; a file that exists is replaced."""
@@ -18,9 +20,16 @@ def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> P
         path,
         title=scenario.name,
         head=f'<p class="sub">{escape(scenario.summary)}</p>',
-        sections=(*_plots(outcome), _table(outcome.rows), _notes(outcome.notes)),
+        sections=_sections(outcome),
         figures=[{"data": list(plot.data), "layout": plot.layout} for plot in outcome.plots],
     )
+
+
+def _sections(outcome: Outcome) -> list[str]:
+    """Plots, table and notes; where there are many plots, the table is not to be looked for below all of them."""
+    plots, table, notes = _plots(outcome), _table(outcome.rows), _notes(outcome.notes)
+    ahead = 1 if len(plots) > MANY_PLOTS else len(plots)
+    return [*plots[:ahead], table, notes, *plots[ahead:]]
 
 
 def _plots(outcome: Outcome) -> list[str]:

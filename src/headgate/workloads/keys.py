@@ -13,6 +13,8 @@ from headgate.workloads.draws import draws
 
 STREAM = 0
 """The stream of draws that decides about keys; what an application draws for its payloads starts at 1."""
+MOST = 10_000_000
+"""As many as are held in memory with their shares."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class Keys:
     """The share of records that the keys up to and with each have."""
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise InputError(f"{self.count} keys are not possible; at least 1 is needed.")
+        if not 1 <= self.count <= MOST:
+            raise InputError(f"{self.count} keys are not possible; 1 to {MOST:,} are.")
         if not (math.isfinite(self.skew) and self.skew >= 0):
             raise InputError(f"a skew of {self.skew:g} is not possible; it must be finite and not negative.")
         weights = np.arange(1, self.count + 1, dtype=np.float64) ** -self.skew

@@ -52,7 +52,8 @@ def trace_folder() -> Path:
     folder = Path(named) if named else _BESIDE
     if not folder.is_dir():
         raise InputError(
-            f"the public traces are not at {str(folder)!r}; set {VARIABLE} to the folder with wc98 and the others."
+            f"the public traces are not at {str(folder)!r}; set {VARIABLE} to the folder with wc98 and the others. "
+            "headgate lab traces says where they can be had."
         )
     return folder
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
 from types import MappingProxyType
 
 from headgate.lab.demeter.calibration import JobModel, calibrate
@@ -83,11 +80,3 @@ def carry_out(task: Task) -> Ran:
         return run_policy(policy, model, DEPLOYMENT_OF[task.name], settings=settings, size=size)
     # Rescaled as Flink's reactive mode does, which takes the shortest pause of those that were measured.
     return run_policy(task.name, model, "reactive", percentile=task.percentile)
-
-
-def in_processes(tasks: Sequence[Task]) -> Iterator[tuple[Task, Ran]]:
-    # Spawned, because a fork of a process with threads may hang.
-    with ProcessPoolExecutor(max(1, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(carry_out, task): task for task in tasks}
-        for one in as_completed(waiting):
-            yield waiting[one], one.result()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, median
 
 from headgate.core.types import JSON
@@ -148,7 +148,7 @@ def _over_all(league: League) -> Plot:
         there = [(point[0] / _least(league, contest), point[1]) for contest, point in found if point is not None]
         if there:
             points[policy] = (median(cost for cost, _ in there), mean(late for _, late in there))
-    return _plot("All contests", points, "instance-hours over those of the first, median", league)
+    return _plot("All contests", points, "cost over the first's, median", league, with_names=True)
 
 
 def _least(league: League, contest: Contest) -> float:
@@ -189,7 +189,10 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
     return front
 
 
-def _plot(title: str, points: Mapping[str, tuple[float, float]], cost: str, league: League) -> Plot:
+def _plot(
+    title: str, points: Mapping[str, tuple[float, float]], cost: str, league: League, *, with_names: bool = False
+) -> Plot:
+    """Cost against lateness; with all names beside it, or only with those at the points that matter."""
     front = pareto(points)
     names = [*league.policies, BEST_FIXED]
     line = {
@@ -199,26 +202,59 @@ def _plot(title: str, points: Mapping[str, tuple[float, float]], cost: str, leag
         "x": [points[name][0] for name in front],
         "y": [points[name][1] for name in front],
         "line": {"dash": "dot", "color": "#888888"},
+        "hoverinfo": "skip",
     }
-    marks = [_mark(name, points[name], names.index(name)) for name in names if name in points]
+    marks = [_mark(name, points[name], names.index(name), _side(name, front)) for name in names if name in points]
     return Plot(
         title,
         [line, *marks],
         {
-            "xaxis": {"title": {"text": cost}},
-            "yaxis": {"title": {"text": "late, % of what the objective counts"}, "rangemode": "tozero"},
+            # Most stand close together, and one that costs many times as much would press them into a corner.
+            "xaxis": {"title": {"text": cost}, "type": "log", "showline": True, **_ticks(points.values())},
+            "yaxis": {"title": {"text": "late, %"}, "rangemode": "tozero"},
+            "margin": {"t": 24, "r": 24, "b": 60, "l": 60},
+            "showlegend": with_names,
+            # Room for each policy's name.
+            "height": 90 + 21 * len(points) if with_names else 420,
         },
-        "A point is a policy. Dotted: those that nobody beats on both cost and lateness.",
+        "A point is a policy: its instance-hours, on a scale of ratios, against the share of what the objective counts "
+        "that was late. Dotted: those that nobody beats on both."
+        + ("" if with_names else " Signs are those of the first plot; the rest are named under the pointer."),
     )
 
 
-def _mark(name: str, point: tuple[float, float], index: int) -> Mapping[str, JSON]:
-    """A policy looks the same in every plot; ours and the fixed sizes stand out."""
+def _ticks(points: Iterable[tuple[float, float]]) -> dict[str, JSON]:
+    """Whole numbers on an axis of ratios; plotly itself writes 200 as a small 2.
+
+    >>> _ticks([(30.0, 1.0), (320.0, 2.0)])["ticktext"]
+    ['50', '100', '200']
+    """
+    costs = [cost for cost, _ in points if cost > 0]
+    if not costs:
+        return {}
+    tens = range(math.floor(math.log10(min(costs))), math.ceil(math.log10(max(costs))) + 1)
+    steps = (1, 2, 5) if max(costs) > 3 * min(costs) else (1, 1.5, 2, 3, 4, 5, 7)
+    values = [step * 10.0**ten for ten in tens for step in steps]
+    shown = [value for value in values if min(costs) <= value <= max(costs)]
+    return {"tickvals": shown, "ticktext": [f"{value:g}" for value in shown]}
+
+
+def _side(name: str, front: Sequence[str]) -> str | None:
+    """Where the name of a point stands; neighbours on the front have theirs on either side of it."""
+    if name in front and name != BEST_FIXED:
+        return "bottom left" if front.index(name) % 2 == 0 else "top right"
+    return "top right" if name in (OURS, BEST_FIXED) else None
+
+
+def _mark(name: str, point: tuple[float, float], index: int, side: str | None) -> Mapping[str, JSON]:
+    """A policy looks the same in every plot."""
     return {
         "type": "scatter",
-        "mode": "markers+text" if name in (OURS, BEST_FIXED) else "markers",
+        "mode": "markers" if side is None else "markers+text",
         "text": [name],
-        "textposition": "top center",
+        "textposition": side or "top center",
+        "hovertemplate": "%{text}: %{x:.4g}, late %{y:.3g} %<extra></extra>",
+        "cliponaxis": False,
         "name": name,
         "x": [point[0]],
         "y": [point[1]],

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,6 +14,7 @@ from headgate.lab.imai.kernel import BLOCK, Sizer, Week, run_week
 from headgate.lab.imai.loads import WEEK_MINUTES, load_shape
 from headgate.lab.imai.measures import Measures, least_sizes, measure
 from headgate.lab.imai.sizers import MstRun, QuantileRun, arma_loads, outlooks
+from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Progress
 from headgate.policies.blocks.mst_sizing import Load, Techniques
 from headgate.policies.blocks.outlook import Outlook
@@ -66,11 +65,8 @@ def _spread(parts: Sequence[Plan], processes: int) -> Iterator[list[Result]]:
     if processes < 2 or len(parts) < 2:
         yield from map(run_application, parts)
         return
-    # Processes are started afresh: this one may have threads, which a fork would leave behind half done.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(parts)), mp_context=context) as pool:
-        for future in as_completed([pool.submit(run_application, part) for part in parts]):
-            yield future.result()
+    for _, results in in_processes(run_application, parts, processes):
+        yield results
 
 
 def run_application(plan: Plan) -> list[Result]:

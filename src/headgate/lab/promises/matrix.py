@@ -6,14 +6,12 @@ judged by all of them. What was done is kept, and not done again after an interr
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON
+from headgate.lab.processes import in_processes
 from headgate.lab.promises.cells import BOUNDS, Run, clairvoyant_seconds, run
 from headgate.lab.promises.kept import KeptRuns
 from headgate.lab.promises.loads import SERVICE_RATE_PER_S, make_load
@@ -116,9 +114,10 @@ def run_matrix(matrix: Matrix, progress: Progress, kept: KeptRuns | None = None)
     tasks = [*ours, *theirs, *(fixed if matrix.with_fixed else ())]
     done = {task: runs for task in tasks if (runs := kept.get(asdict(task))) is not None}
     progress(len(done) / len(tasks))
-    for task, runs in _in_processes(_carry_out, [task for task in tasks if task not in done]):
-        done[task] = runs
-        kept.add(asdict(task), runs)
+    missing = [task for task in tasks if task not in done]
+    for number, runs in in_processes(_carry_out, missing):
+        done[missing[number]] = runs
+        kept.add(asdict(missing[number]), runs)
         progress(len(done) / len(tasks))
     return [
         _cell(task, level, startup_s, found)
@@ -169,11 +168,3 @@ def _fixed_sizes(task: _Task, slo: LatencySlo) -> list[Run]:
         if tried.late_share == 0:
             break
     return found
-
-
-def _in_processes(work: Callable[[_Task], list[Run]], tasks: Sequence[_Task]) -> Iterable[tuple[_Task, list[Run]]]:
-    # Spawned, because a fork of a process with threads may hang.
-    with ProcessPoolExecutor(max(1, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(work, task): task for task in tasks}
-        for one in as_completed(waiting):
-            yield waiting[one], one.result()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
+from headgate.lab.processes import in_processes
 from headgate.lab.russo.loads import GENERATED, TaxiLoad
 from headgate.lab.russo.slotted_network import SlottedNetwork, Tally, levels_like
 from headgate.lab.scenario import Plot, Progress
@@ -128,11 +127,9 @@ def run_all(
 ) -> list[Tally]:
     """Run contenders side by side on a few processes; what each comes to does not depend on the others."""
     results: dict[int, Tally] = {}
-    with ProcessPoolExecutor(PROCESSES, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(run_contender, one, slots, load): index for index, one in enumerate(contenders)}
-        for done in as_completed(running):
-            results[running[done]] = done.result()
-            progress(len(results) / len(contenders))
+    for index, tally in in_processes(partial(run_contender, slots=slots, load=load), contenders, PROCESSES):
+        results[index] = tally
+        progress(len(results) / len(contenders))
     return [results[index] for index in range(len(contenders))]
 
 

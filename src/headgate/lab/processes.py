@@ -1,0 +1,47 @@
+"""Work on several processes, which end with whoever asked for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
+from typing import TypeVar
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def in_processes(
+    work: Callable[[Task], Result], tasks: Sequence[Task], most: int | None = None
+) -> Iterator[tuple[int, Result]]:
+    """The number of each task with what came of it, as they end; on as many processes as there are cores, if not told.
+
+    After Ctrl-C, or when nobody wants to know the rest, what is not done is given up and the processes are ended.
+    """
+    others = set(active_children())
+    # Spawned, because a fork of a process with threads may hang.
+    pool = ProcessPoolExecutor(min(most or os.cpu_count() or 1, max(1, len(tasks))), mp_context=get_context("spawn"))
+    try:
+        with _interrupts_waiting():
+            waiting = {pool.submit(work, task): number for number, task in enumerate(tasks)}
+        for one in as_completed(waiting):
+            yield waiting[one], one.result()
+    except BaseException:
+        for child in set(active_children()) - others:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_waiting() -> Iterator[None]:
+    """Processes that are started meanwhile are deaf to Ctrl-C, which a terminal sends to them too; this one gets it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
