@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from headgate.core.course import Course, above, span_s
@@ -98,6 +98,8 @@ def test_late_records_by_the_course_are_those_that_were_counted(
         assert share * sample.arrived == pytest.approx(sample.late, rel=0.01, abs=1.0)
 
 
+@example(parse_workload("sine:mean=20,amplitude=30,period=90s"), [(math.nextafter(1.2, 0), 0)], 0.3)
+@example(parse_workload("sine:mean=20,amplitude=30,period=90s"), [(1.1999999999999993, 0)], 0.3)
 @given(st.sampled_from(LOADS).map(parse_workload), SIZES, st.floats(0.3, 50))
 def test_the_truth_does_not_depend_on_who_looks_when(
     workload: Workload, sizes: list[tuple[float, int]], step_s: float

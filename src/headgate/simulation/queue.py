@@ -88,9 +88,12 @@ class QueueNetwork:
     def advance(self, to_s: Instant) -> None:
         workload = self._workload
         while (from_s := self._now_s) < to_s:
-            until_s = min(to_s, workload.next_turn_s(from_s))
+            turn_s = workload.next_turn_s(from_s)
+            until_s = min(to_s, turn_s)
             rate = workload.rate_per_s(from_s)
-            is_flat = rate == workload.rate_per_s(math.nextafter(until_s, from_s))
+            # Up to its next turn, not only until then: every load is flat for a hair of time.
+            flat_until_s = turn_s if turn_s < math.inf else until_s
+            is_flat = rate == workload.rate_per_s(math.nextafter(flat_until_s, from_s))
             offered = [Piece(until_s, rate, 0.0) if is_flat else Piece(until_s, 0.0, 1.0)]
             done: dict[str, list[Piece]] = {}
             for name, station in self._stations.items():
