@@ -69,5 +69,5 @@ def test_a_page_of_one_that_stands_by_leads_to_the_same_page_of_the_leader(two: 
     assert httpx.get(f"{two.urls[0]}/live", headers={"Accept": "text/event-stream"}).status_code == 421
     two.let_lead(None)
     page = httpx.get(f"{two.urls[0]}/", headers=HTML)
-    assert "Another one leads, or soon will." in page.text
+    assert "It stands by; another one leads, or soon will." in page.text
     assert "Go to the leader" not in page.text

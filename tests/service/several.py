@@ -33,12 +33,12 @@ class Services:
             one.store.tokens.add(SECRET, "agents", {Scope.AGENT, Scope.OPERATE})
         self.urls = [stack.enter_context(Server(make_api(one))).url for one in self.all]
 
-    def let_lead(self, leader: int | None, *, told: str | None = None) -> None:
-        """Have one lead, and the others say so, or something else."""
+    def let_lead(self, leader: int | None, *, told: str | None = None, problem: str = "") -> None:
+        """Have one lead, and the others say so, or something else; a problem is what keeps them from looking."""
         url = told if told is not None else "" if leader is None else self.urls[leader]
         for number, one in enumerate(self.all):
             standby = SimpleNamespace(
-                leads=number == leader, token=None, leader_url=url, is_alive=True, stop=lambda: None
+                leads=number == leader, token=None, leader_url=url, is_alive=True, problem=problem, stop=lambda: None
             )
             one.standby = standby  # type: ignore[assignment]  # all that is asked of it
 

@@ -83,6 +83,17 @@ class Service:
         """Where the service is that leads in place of this one; empty where it leads, or nobody knows."""
         return "" if self.standby is None else self.standby.leader_url
 
+    @property
+    def standing_by(self) -> str:
+        """Why it does not lead, for anybody; empty where it does."""
+        if self.leads or self.standby is None:
+            return ""
+        if self.standby.problem:
+            return "cannot tell who leads: its store cannot be reached"
+        return (
+            f"stands by; {self.leader_url} leads" if self.leader_url else "stands by; another one leads, or soon will"
+        )
+
     def lead(self, token: int, goes_on: Callable[[], bool]) -> None:
         """Take on all jobs from what the journal knows, in a term that everything is written under."""
         self.store.fence = fence(token)

@@ -1,4 +1,4 @@
-"""Answers for a service that stands by: who asks is told that another leads, and where."""
+"""Answers for a service that stands by: who asks is told why, and where the one is that leads."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from headgate.service.service import Service
 ALWAYS = OPEN_PATHS | {"/metrics"}
 
 
-StandingBy: TypeAlias = Callable[[MutableMapping[str, Any], str], App | None]
-"""What somebody who looks at pages is shown, with the leader's address; ``None``: a sentence, as for programs."""
+StandingBy: TypeAlias = Callable[[MutableMapping[str, Any], str, str], App | None]
+"""What somebody who looks at pages is shown, with why and the leader's address; ``None``: a sentence, as for
+programs."""
 
 
 class LeaderOnly:
@@ -25,15 +26,15 @@ class LeaderOnly:
         self._shown = shown
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        path = scope.get("path", "")
-        if scope["type"] != "http" or self._service.leads or path in ALWAYS or path.startswith(OPEN_FOLDERS):
+        path, why = scope.get("path", ""), self._service.standing_by
+        if scope["type"] != "http" or not why or path in ALWAYS or path.startswith(OPEN_FOLDERS):
             await self._app(scope, receive, send)
             return
         url = self._service.leader_url
-        if (page := self._shown(scope, url)) is not None:
+        if (page := self._shown(scope, why, url)) is not None:
             await page(scope, receive, send)
             return
-        text = f"this service stands by; {url or 'another one'} leads.".encode()
+        text = f"this service {why}.".encode()
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
         if url:
             headers.append((LEADER_HEADER.lower().encode(), url.encode()))

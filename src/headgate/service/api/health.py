@@ -21,7 +21,8 @@ def router(service: Service) -> APIRouter:
     @made.get("/readyz", summary="Whether it can be asked", responses=_responses("It cannot be asked yet."))
     def readyz() -> Response:
         """503 while it cannot answer agents: before it runs, when its store is away, and while another leads."""
-        return _told(problem_of(service) or standing_by(service) or service.store_problem())
+        why = service.standing_by
+        return _told(problem_of(service) or (why and f"it {why}.") or service.store_problem())
 
     return made
 
@@ -36,11 +37,6 @@ def problem_of(service: Service) -> str:
     if overdue_s > OVERDUE_S:
         return f"a job has waited {overdue_s:.0f} s for its decision."
     return ""
-
-
-def standing_by(service: Service) -> str:
-    """That another service leads; empty where this one does."""
-    return "" if service.leads else f"it stands by; {service.leader_url or 'another one'} leads."
 
 
 def _told(problem: str) -> Response:

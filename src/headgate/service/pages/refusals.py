@@ -31,13 +31,13 @@ _Handler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 def standing_by(renderer: Renderer) -> StandingBy:
     """That another service leads, and where the same page is there."""
 
-    def shown(scope: MutableMapping[str, Any], leader: str) -> App | None:
+    def shown(scope: MutableMapping[str, Any], why: str, leader: str) -> App | None:
         request = Request(scope)
         if not _is_for_people(request):
             return None
         path = here(request) if request.method in SAFE else "/"
         answer = renderer.page(
-            request, "standby.html", status=503, leader=leader, there=f"{leader}{path}" if leader else ""
+            request, "standby.html", status=503, why=why, leader=leader, there=f"{leader}{path}" if leader else ""
         )
         # This one may come to lead in a moment.
         answer.headers["Refresh"] = str(LOOK_AGAIN_S)
