@@ -1,6 +1,6 @@
 """What it costs a service to take over the jobs of another that is gone: CPU time for each job, over PostgreSQL.
 
-The jobs have an hour of history, of one service or of many that followed each other. Who takes over has followed them,
+The jobs have some history, of one service or of many that followed each other. Who takes over has followed them,
 or has just been started.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from benchmarks.common import reference_s, report
 
@@ -21,27 +22,39 @@ from headgate.service.store import open_store
 from headgate.testing.clock import FakeClock
 from tests.postgres import PostgresServer
 
-JOBS = 8
 INTERVAL_S = 10.0
 STEPS = 360
 """An hour: what a loop looks back on."""
-CASES = (("reactive", 1), ("reactive", 60), ("autopilot", 1))
-"""Policies, and how many services have led in that hour."""
+
+
+@dataclass(frozen=True)
+class Case:
+    policy: str
+    jobs: int = 8
+    leaders: int = 1
+    """How many services have led."""
+    steps: int = STEPS
+
+
+CASES = (Case("reactive"), Case("reactive", leaders=60), Case("autopilot"), Case("reactive", jobs=1000, steps=24))
+"""A thousand jobs have four minutes of history: to make an hour of it would take most of an hour."""
 
 
 def bench_take_over() -> None:
     with PostgresServer() as postgres:
-        report("take-over", [taken_over(postgres.new_database(), policy, leaders) for policy, leaders in CASES])
+        report("take-over", [taken_over(postgres.new_database(), case) for case in CASES])
 
 
-def taken_over(url: str, policy: str, leaders: int) -> dict[str, str | float | int]:
+def taken_over(url: str, case: Case) -> dict[str, str | float | int]:
     clock = FakeClock(1_700_000_000.0)
     asked = parse_objective("latency p95 < 10s")
     work = (OperatorSpec("work", 1, 8),)
-    jobs = tuple(JobSpec(f"job-{number}", work, asked, policy=policy, interval_s=INTERVAL_S) for number in range(JOBS))
+    jobs = tuple(
+        JobSpec(f"job-{number}", work, asked, policy=case.policy, interval_s=INTERVAL_S) for number in range(case.jobs)
+    )
     config = ServiceConfig(jobs, url)
-    steps = STEPS // leaders
-    for leader in range(leaders):
+    steps = case.steps // case.leaders
+    for leader in range(case.leaders):
         with service_of(config, clock) as service:
             lead(service)
             for step in range(steps):
@@ -54,12 +67,14 @@ def taken_over(url: str, policy: str, leaders: int) -> dict[str, str | float | i
         began_s = time.process_time()
         while not service.is_warm:
             service.stand_by()
-        ahead_ms = 1000 * (time.process_time() - began_s) / JOBS
+        ahead_ms = 1000 * (time.process_time() - began_s) / case.jobs
         warm_ms = lead(service)
         service.step_down()
     return {
-        "policy": policy,
-        "leaders_before": leaders,
+        "policy": case.policy,
+        "jobs": case.jobs,
+        "history_min": case.steps * INTERVAL_S / 60,
+        "leaders_before": case.leaders,
         "just_started_cpu_ms_per_job": cold_ms,
         "stood_by_cpu_ms_per_job": warm_ms,
         "read_ahead_cpu_ms_per_job": ahead_ms,
@@ -79,7 +94,7 @@ def lead(service: Service) -> float:
     assert term is not None
     began_s = time.process_time()
     service.lead(term.token, lambda: True)
-    return 1000 * (time.process_time() - began_s) / JOBS
+    return 1000 * (time.process_time() - began_s) / len(service.config.jobs)
 
 
 def stepped(service: Service, clock: FakeClock, count: int) -> None:
