@@ -120,6 +120,7 @@ def test_the_rows_of_figure_7_have_every_measure_with_its_deviation_and_the_docu
 
 
 @needs_traces
+@pytest.mark.soak
 def test_on_the_documents_week_each_technique_helps_and_quantile_costs_less() -> None:
     """Two applications and one run of the full evaluation, over all minutes: the order of figure 7."""
     plan = Plan(applications=("grep", "page-view"), runs=1)

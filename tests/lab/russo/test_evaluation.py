@@ -43,6 +43,7 @@ def test_the_document_s_figures_add_up_to_its_costs() -> None:
         assert 0.2 * instances / 15 + 0.4 * (violations + reconfigurations) / year == pytest.approx(cost, abs=0.001)
 
 
+@pytest.mark.soak
 def test_plans_that_are_known_beforehand_order_as_in_the_document_after_a_month() -> None:
     costs = {
         contender.label: run_contender(contender, MONTH).average_cost
