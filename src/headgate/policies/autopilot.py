@@ -32,6 +32,7 @@ from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.patience import SHORTEST_S, Patience
 from headgate.policies.pilot.price import LatePrice
 from headgate.policies.pilot.prospect import Prospect, look_ahead
+from headgate.policies.pilot.quantiles import quantiles
 from headgate.policies.pilot.shared import Member, SharedBound
 
 LEAST_SHARE = 1e-4
@@ -391,11 +392,11 @@ def _numbers(
         "expected_after_s": AHEAD_S,
         "expected_late": expected_late,
     }
-    low, middle, high = _quantiles(ahead.counts[:, at_bin], ahead.weights)
+    low, middle, high = quantiles(ahead.counts[:, at_bin], ahead.weights)
     spread = {
         "rate_per_s": (low / BIN_S, middle / BIN_S, high / BIN_S),
-        "backlog": _quantiles(rolled.ahead[0], ahead.weights),
-        "latency_s": _quantiles(rolled.latency_s[0], ahead.weights),
+        "backlog": quantiles(rolled.ahead[0], ahead.weights),
+        "latency_s": quantiles(rolled.latency_s[0], ahead.weights),
         "instances": (target, target, target),
     }
     # Between two batches more and more waits: where between them it will be in a minute is chance.
@@ -460,14 +461,5 @@ def _ladder(lowest: int, highest: int, need: float, planned: int) -> FloatArray:
     if highest - lowest < MOST_SIZES:
         return np.arange(lowest, highest + 1, dtype=np.float64)
     low, high = max(1.0, 0.5 * need), max(2.0, 4 * need)
-    rungs = np.round(low * (high / low) ** _RUNGS)
-    return np.unique(np.clip(np.append(rungs, planned), lowest, highest))
-
-
-def _quantiles(values: FloatArray, weights: FloatArray) -> tuple[float, float, float]:
-    """The middle, and what lies below and above nine tenths."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order])
-    index = np.minimum(np.searchsorted(reached, np.array((0.05, 0.5, 0.95)) * reached[-1]), len(values) - 1)
-    low, middle, high = values[order][index]
-    return float(low), float(middle), float(high)
+    rungs = [*np.rint(low * (high / low) ** _RUNGS).tolist(), planned]
+    return np.array(sorted({float(min(max(rung, lowest), highest)) for rung in rungs}))

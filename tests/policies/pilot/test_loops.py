@@ -9,6 +9,8 @@ import pytest
 
 from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot import experts, fits
+from headgate.policies.pilot.newest import Newest
+from headgate.policies.pilot.quantiles import quantiles
 
 
 def plain(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
@@ -64,3 +66,46 @@ def test_experts_are_those_of_plain_python_and_numpy(length: int) -> None:
     weights = (1.0 / known) ** 4
     assert told == pytest.approx(weights @ rows[:-1] / weights.sum())
     assert (told >= 0).all()
+
+
+@pytest.mark.parametrize("length", [3, 20, 200])
+def test_a_season_and_errors_are_those_of_plain_python_and_numpy(length: int) -> None:
+    random = np.random.default_rng(length)
+    minutes, season = random.uniform(0, 500, length), int(random.integers(1, length))
+    given = (minutes, season, 6, 40.0)
+    told = experts.last_season(*given)
+    assert np.array_equal(told, plain(experts.last_season)(*given))
+    now = length - season
+    then = minutes[max(0, now - experts.LEVEL_MINUTES) : now].mean() / 6
+    ahead = np.minimum(now + np.arange(experts.HORIZON_BINS) // 6, length - 1)
+    assert told == pytest.approx(minutes[ahead] / 6 * (40.0 / then))
+    errors, said = random.uniform(0, 9, experts.EXPERTS), random.uniform(0, 9, experts.EXPERTS)
+    errors[[0, 1]], said[[1, 2]] = np.nan, np.nan
+    found = experts.followed(errors, said, 5.0, 0.9)
+    assert np.array_equal(found, plain(experts.followed)(errors, said, 5.0, 0.9), equal_nan=True)
+    assert found[[0, 2]] == pytest.approx([abs(said[0] - 5), errors[2]])
+    assert np.isnan(found[1])
+    assert found[3:] == pytest.approx(0.9 * errors[3:] + 0.1 * np.abs(said[3:] - 5))
+
+
+@pytest.mark.parametrize("length", [1, 2, 9, 60])
+def test_quantiles_are_those_of_plain_python_whichever_of_equal_values_comes_first(length: int) -> None:
+    random = np.random.default_rng(length)
+    values, weights = random.integers(0, 8, length).astype(np.float64), random.uniform(0.1, 1, length)
+    found = quantiles(values, weights)
+    assert found == getattr(quantiles, "py_func", quantiles)(values, weights)
+    for value, share in zip(found, (0.05, 0.5, 0.95), strict=True):
+        assert weights[values <= value].sum() >= share * weights.sum() * (1 - 1e-12)
+        assert weights[values < value].sum() < share * weights.sum()
+
+
+@pytest.mark.parametrize("count", [0, 3, 4, 7, 8, 9, 30])
+def test_the_newest_numbers_lie_side_by_side_however_many_came(count: int) -> None:
+    newest = Newest(4)
+    for number in range(count):
+        newest.append(float(number))
+        assert newest.values.tolist() == [float(one) for one in range(max(0, number - 3), number + 1)]
+        assert newest[-1] == number
+    newest.clear()
+    assert len(newest) == 0
+    assert Newest(4, range(count)).values.tolist() == list(range(max(0, count - 4), count))

@@ -67,17 +67,17 @@ def cheapest(
         if some[0] * paid_s >= max(cost for cost, _ in best):
             break
         rolled = roll(some)
-        started_s = startup_s * np.maximum(0.0, some - planned)
-        kinds = (
-            (1.0, started_s, rolled.late),
-            (HYSTERESIS, np.zeros_like(some), rolled.lasting),
-            (1.0, started_s, rolled.lasting),
-        )
-        for index, (dearer, begun_s, late) in enumerate(kinds):
-            costs = some * paid_s + begun_s + dearer * price * (late @ weights)
-            least = int(np.argmin(costs))
-            if costs[least] < best[index][0]:
-                best[index] = (float(costs[least]), int(some[least]))
+        late = (rolled.late @ weights).tolist()
+        lasting = late if rolled.lasting is rolled.late else (rolled.lasting @ weights).tolist()
+        for size, late_now, late_lasting in zip(some.tolist(), late, lasting, strict=True):
+            # As numbers and not as arrays, which are slower for so few.
+            begun_s = size * paid_s + startup_s * max(0.0, size - planned)
+            costs = (
+                begun_s + price * late_now,
+                size * paid_s + HYSTERESIS * price * late_lasting,
+                begun_s + price * late_lasting,
+            )
+            best = [min(one, (cost, int(size))) for one, cost in zip(best, costs, strict=True)]
     return Choice(best[0][1], best[1][1], best[2][1])
 
 

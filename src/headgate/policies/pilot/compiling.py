@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 
 from headgate.forecast.compiled import has_compiler
-from headgate.policies.pilot.experts import EXPERTS, combined, extrapolated
+from headgate.policies.pilot.experts import EXPERTS, combined, extrapolated, followed, last_season
+from headgate.policies.pilot.quantiles import quantiles
 from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
 from headgate.policies.pilot.service import ServiceModel
 
@@ -21,6 +22,10 @@ def compile_loops() -> None:
     future = Future(np.ones((1, 2)), np.ones((1, 1)), np.ones(1))
     Rollout(now, Service(1.0, 1.0, 1.0, 1.0), future, 1.0).rolled(np.ones(1))
     combined(extrapolated(np.ones(2)), np.ones(EXPERTS))
+    followed(np.ones(EXPERTS), np.ones(EXPERTS), 1.0, 0.5)
+    last_season(np.ones(2), 1, 6, 1.0)
+    quantiles(np.ones(2), np.ones(2))
+    quantiles(np.ones((2, 2))[:, 0], np.ones(2))
     service = ServiceModel()
     for records in (1.0, 2.0):
         service.learn(records, 1, 1.0)

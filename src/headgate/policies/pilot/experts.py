@@ -14,6 +14,8 @@ MEANS_BINS = (2, 6, 18)
 TRENDS_BINS = (3, 6, 18, 60)
 EXPERTS = len(MEANS_BINS) + len(TRENDS_BINS) + 1
 """Means, trends, and the season, which comes last."""
+LEVEL_MINUTES = 3
+"""A season is raised or lowered by what so many minutes before now were, then and now."""
 
 
 @compiled
@@ -74,4 +76,34 @@ def combined(rows: FloatArray, errors: FloatArray) -> FloatArray:
             found[ahead] += weight * rows[place, ahead]
     for ahead in range(rows.shape[1]):
         found[ahead] = max(0.0, found[ahead] / total)
+    return found
+
+
+@compiled
+def last_season(minutes: FloatArray, season: int, per_minute: int, recent: float) -> FloatArray:
+    """The bins to come as they were a season of so many minutes ago, at the level of what came recently."""
+    now = len(minutes) - season
+    first, total = max(0, now - LEVEL_MINUTES), 0.0
+    for minute in range(first, now):
+        total += minutes[minute]
+    then = total / (now - first) / per_minute
+    raised = recent / then if then > 0 else 1.0
+    found = np.empty(HORIZON_BINS)
+    for ahead in range(HORIZON_BINS):
+        found[ahead] = minutes[min(now + ahead // per_minute, len(minutes) - 1)] / per_minute * raised
+    return found
+
+
+@compiled
+def followed(errors: FloatArray, said: FloatArray, actual: float, memory: float) -> FloatArray:
+    """The errors of the experts, with how far what they said was from what came; so much of the others is kept."""
+    found = np.empty(len(errors))
+    for place in range(len(errors)):
+        error = abs(said[place] - actual)
+        if math.isnan(errors[place]):
+            found[place] = error
+        elif math.isnan(error):
+            found[place] = errors[place]
+        else:
+            found[place] = memory * errors[place] + (1 - memory) * error
     return found

@@ -10,14 +10,13 @@ array([200., 200., 200., 200.])
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping
-from itertools import islice
 
 import numpy as np
 
 from headgate.core.types import JSON, Instant
 from headgate.forecast.contract import FloatArray
+from headgate.policies.pilot.newest import Newest
 
 BIN_S = 10.0
 BINS_PER_MINUTE = 6
@@ -42,13 +41,13 @@ class LoadHistory:
     """Arrivals in bins of ten seconds; the first one begins with the first reading, so that none is cut short."""
 
     def __init__(self) -> None:
-        self._edges: deque[float] = deque(maxlen=KEPT_BINS + 1)
+        self._edges = Newest(KEPT_BINS + 1)
         """Records that had arrived by the end of each bin."""
         self._newest_bin: int | None = None
         self._offset_s = 0.0
         """How long after a multiple of ten seconds bins begin."""
         self._last: tuple[Instant, float] | None = None
-        self._minutes: deque[float] = deque(maxlen=KEPT_MINUTES)
+        self._minutes = Newest(KEPT_MINUTES)
         self.largest = 0.0
         """The most that ever arrived in one bin."""
         self._experienced = 0.0
@@ -57,7 +56,6 @@ class LoadHistory:
         """Whether it has just risen above all that came before, which then does not tell how it goes on."""
         self._recent: FloatArray | None = None
         """The newest bins by the newest reading: several parts of a decision ask for some of them."""
-        self._minutes_asked: FloatArray | None = None
 
     @property
     def newest_bin(self) -> int:
@@ -81,14 +79,14 @@ class LoadHistory:
             return 0
         if arrived < before:
             # The counter began anew; what came meanwhile is not known, so the level is moved.
-            self._edges = deque((edge + arrived - before for edge in self._edges), maxlen=KEPT_BINS + 1)
+            self._edges = Newest(KEPT_BINS + 1, (edge + arrived - before for edge in self._edges.values.tolist()))
             before = arrived
         done = 0
         while (edge_s := self._ends_s(self.newest_bin + 1)) <= at_s:
             share = (edge_s - before_s) / (at_s - before_s)
             self._close(before + max(0.0, share) * (arrived - before))
             done += 1
-        newest = float(self.recent(1).sum())
+        newest = float(np.add.reduce(self.recent(1)))
         highest = BEYOND * self._experienced + BEYOND_CHANCE * math.sqrt(newest)
         self.is_beyond_experience = bool(self._experienced > 0 and newest > highest)
         return done
@@ -117,15 +115,11 @@ class LoadHistory:
             self._experienced = max(self._experienced, self._edges[-1 - NEWS_BINS] - self._edges[-2 - NEWS_BINS])
         if self._newest_bin % BINS_PER_MINUTE == 0 and len(self._edges) > BINS_PER_MINUTE:
             self._minutes.append(self._edges[-1] - self._edges[-1 - BINS_PER_MINUTE])
-            self._minutes_asked = None
 
     def counts(self, bins: int) -> FloatArray:
         """The records of the newest bins, oldest first; fewer where there are not so many."""
-        return np.diff(self._newest_edges(bins + 1))
-
-    def _newest_edges(self, count: int) -> FloatArray:
-        # Not by a copy of all of them: they are many, and this is asked for several times a cycle.
-        return np.array(list(islice(reversed(self._edges), count))[::-1], dtype=np.float64)
+        edges = self._edges.values[-bins - 1 :]
+        return edges[1:] - edges[:-1]
 
     def recent(self, bins: int) -> FloatArray:
         """The same, but of the bins that end with the newest reading; before there is a whole one, what it would be."""
@@ -142,33 +136,32 @@ class LoadHistory:
             elapsed_s = self._last[0] - self._ends_s(self._newest_bin)
             come = max(0.0, self._last[1] - self._edges[0])
             return np.array([come * BIN_S / elapsed_s]) if elapsed_s >= TELLS_S else self.counts(bins)
-        edges = self._newest_edges(bins + 2)
-        times_s = self._ends_s(self._newest_bin) - BIN_S * np.arange(len(edges) - 1, -1, -1)
-        at_s, arrived = self._last
-        known = min(bins, int((at_s - times_s[0]) / BIN_S + 1e-9))
-        asked_s = at_s - BIN_S * np.arange(known, -1, -1)
+        (at_s, arrived), count = self._last, min(bins + 2, len(self._edges))
+        times_s, reached = np.empty(count + 1), np.empty(count + 1)
+        times_s[:-1] = self._ends_s(self._newest_bin) - BIN_S * np.arange(count - 1, -1, -1)
+        reached[:-1] = self._edges.values[-count:]
         # What came after the newest edge, and before the newest reading, is known by the reading.
-        reached = np.interp(asked_s, np.append(times_s, at_s + 1e-9), np.append(edges, max(edges[-1], arrived)))
-        return np.diff(reached)
+        times_s[-1], reached[-1] = at_s + 1e-9, max(self._edges[-1], arrived)
+        known = min(bins, int((at_s - times_s[0]) / BIN_S + 1e-9))
+        asked = np.interp(at_s - BIN_S * np.arange(known, -1, -1), times_s, reached)
+        return np.asarray(asked[1:] - asked[:-1])
 
     def recent_per_s(self, bins: int) -> float:
         """What arrives per second, as the mean of so many bins; 0 where nothing is known."""
         counts = self.recent(bins)
-        return float(counts.mean()) / BIN_S if len(counts) else 0.0
+        return mean(counts) / BIN_S if len(counts) else 0.0
 
     def minutes(self) -> FloatArray:
-        """The records of each minute, oldest first."""
-        if self._minutes_asked is None:
-            self._minutes_asked = np.array(self._minutes, dtype=np.float64)
-        return self._minutes_asked
+        """The records of each minute, oldest first, until another one is over."""
+        return self._minutes.values
 
     def to_json(self) -> dict[str, JSON]:
         return {
-            "edges": list(self._edges),
+            "edges": self._edges.values.tolist(),
             "newest_bin": self._newest_bin,
             "offset_s": self._offset_s,
             "last": list(self._last) if self._last else None,
-            "minutes": list(self._minutes),
+            "minutes": self._minutes.values.tolist(),
             "largest": self.largest,
             "experienced": self._experienced,
             "is_beyond_experience": self.is_beyond_experience,
@@ -177,13 +170,18 @@ class LoadHistory:
     @classmethod
     def from_json(cls, saved: Mapping[str, JSON]) -> LoadHistory:
         made = cls()
-        made._edges.extend(float(edge) for edge in saved["edges"])
+        made._edges = Newest(KEPT_BINS + 1, saved["edges"])
         made._newest_bin = None if saved["newest_bin"] is None else int(saved["newest_bin"])
         made._offset_s = float(saved["offset_s"])
         last = saved["last"]
         made._last = None if last is None else (float(last[0]), float(last[1]))
-        made._minutes.extend(float(value) for value in saved["minutes"])
+        made._minutes = Newest(KEPT_MINUTES, saved["minutes"])
         made.largest = float(saved["largest"])
         made._experienced = float(saved["experienced"])
         made.is_beyond_experience = bool(saved["is_beyond_experience"])
         return made
+
+
+def mean(values: FloatArray) -> float:
+    """The mean of some; as ``values.mean()``, which takes longer to begin than to add up so few."""
+    return float(np.add.reduce(values)) / len(values)

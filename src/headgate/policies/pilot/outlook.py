@@ -15,8 +15,18 @@ import numpy as np
 
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
-from headgate.policies.pilot.experts import EXPERTS, HORIZON_BINS, MEANS_BINS, TRENDS_BINS, combined, extrapolated
-from headgate.policies.pilot.load import BIN_S, BINS_PER_MINUTE, NEWS_BINS, LoadHistory
+from headgate.policies.pilot.experts import (
+    EXPERTS,
+    HORIZON_BINS,
+    LEVEL_MINUTES,
+    MEANS_BINS,
+    TRENDS_BINS,
+    combined,
+    extrapolated,
+    followed,
+    last_season,
+)
+from headgate.policies.pilot.load import BIN_S, BINS_PER_MINUTE, NEWS_BINS, LoadHistory, mean
 
 UNTOLD_EXPERTS = (0, len(MEANS_BINS), len(MEANS_BINS) + 1)
 """As long as too little has been seen to go by, any of these may be right: the newest mean, the two newest trends."""
@@ -87,7 +97,7 @@ class Outlook:
             experts = self._experts(load, history)
             first, last = self.span_bins
             foretold = experts[:, first - 1 : last]
-            self._said.append((number, foretold.sum(axis=1) / foretold.shape[1]))
+            self._said.append((number, np.add.reduce(foretold, axis=1) / foretold.shape[1]))
             if number % EVERY_BINS == 0:
                 self._open.append((number, combined(experts, self._errors), _level(history)))
             self._close(number, history)
@@ -113,7 +123,7 @@ class Outlook:
         alike = LEAST_ALIKE + np.exp(-0.5 * (np.log((levels + 1) / (level + 1)) / ALIKE_WITHIN) ** 2)
         weights = alike * counted
         counts = np.minimum(forecast * ratios, MOST_GROWTH * np.maximum(load.largest, forecast))
-        return Scenarios(counts, weights / weights.sum(), forecast)
+        return Scenarios(counts, weights / np.add.reduce(weights), forecast)
 
     def _stacked(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """All courses that are kept, the levels at which they began, and what each counts for."""
@@ -128,24 +138,11 @@ class Outlook:
     # ------------------------------------------------------------------------------------------------------ experts
 
     def _experts(self, load: LoadHistory, history: FloatArray) -> FloatArray:
-        rows = extrapolated(history)
-        season = self._last_season(load, history)
-        if season is not None:
-            rows[-1] = season
+        rows, minutes, season = extrapolated(history), load.minutes(), self.season_minutes
+        if season is not None and len(minutes) > season:
+            recent = mean(history[-LEVEL_MINUTES * BINS_PER_MINUTE :])
+            rows[-1] = last_season(minutes, season, BINS_PER_MINUTE, recent)
         return rows
-
-    def _last_season(self, load: LoadHistory, history: FloatArray) -> FloatArray | None:
-        if self.season_minutes is None:
-            return None
-        minutes = load.minutes()
-        if len(minutes) <= self.season_minutes:
-            return None
-        now = len(minutes) - self.season_minutes
-        ahead = now + (np.arange(1, HORIZON_BINS + 1) - 1) // BINS_PER_MINUTE
-        past = minutes[np.minimum(ahead, len(minutes) - 1)] / BINS_PER_MINUTE
-        then = minutes[max(0, now - 3) : now].mean() / BINS_PER_MINUTE
-        recent = history[-3 * BINS_PER_MINUTE :].mean()
-        return np.asarray(past * (recent / then if then > 0 else 1.0))
 
     def _score(self, number: int, history: FloatArray) -> None:
         first, last = self.span_bins
@@ -155,9 +152,7 @@ class Outlook:
             actual = history[len(history) - back + first - 1 : len(history) - back + last]
             if back > len(history) or not len(actual):
                 continue
-            errors = np.abs(said - actual.sum() / len(actual))
-            followed = ERROR_MEMORY * self._errors + (1 - ERROR_MEMORY) * errors
-            self._errors = np.where(np.isnan(self._errors), errors, np.where(np.isnan(errors), self._errors, followed))
+            self._errors = followed(self._errors, said, mean(actual), ERROR_MEMORY)
 
     # ---------------------------------------------------------------------------------------- actual over foretold
 
@@ -169,7 +164,7 @@ class Outlook:
                 continue
             actual = history[len(history) - back : len(history) - back + HORIZON_BINS]
             ratios = (actual + 0.5) / (foretold + 0.5)
-            self._keep(_Course(ratios, level, float(np.mean(ratios))))
+            self._keep(_Course(ratios, level, mean(ratios)))
 
     def _keep(self, course: _Course) -> None:
         self._stack = None
@@ -232,7 +227,7 @@ def _untold(experts: FloatArray, load: LoadHistory, history: FloatArray) -> Scen
 
 
 def _level(history: FloatArray) -> float:
-    return float(history[-6:].mean()) if len(history) else 0.0
+    return mean(history[-6:]) if len(history) else 0.0
 
 
 def _season(minutes: FloatArray) -> int | None:

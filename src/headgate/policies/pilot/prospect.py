@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headgate.core.types import Instances, Sample
 from headgate.core.window import Window
@@ -45,14 +46,15 @@ class Prospect:
     def peak_per_s(self, within_s: float = math.inf) -> float:
         """The most that is expected to arrive, on average over the scenarios."""
         bins = HORIZON_BINS if math.isinf(within_s) else math.ceil(within_s / BIN_S)
-        return max(self.rate_per_s, float((self.weights @ self.counts[:, :bins]).max()) / BIN_S)
+        return max(self.rate_per_s, float(np.maximum.reduce(self.weights @ self.counts[:, :bins])) / BIN_S)
 
 
 def look_ahead(
     learned: Learned, window: Window, operator: str, instances: Instances, sample: Sample, bound_s: float
 ) -> Prospect:
     """What may happen, as far as it is known what the load and batches do."""
-    startups_s, usual_s, long_s = _startups(window.startup_times(operator).registered_s.values_s[-STARTUPS_KEPT:])
+    startups_s = window.startup_times(operator).registered_s.values_s[-STARTUPS_KEPT:] or (UNKNOWN_STARTUP_S,)
+    usual_s, long_s = _startups(startups_s)
     standstill_s = learned.standstill.usual_s
     until_s = long_s + window_s(standstill_s)
     first, last = math.ceil(usual_s / BIN_S), math.ceil(until_s / BIN_S)
@@ -63,7 +65,7 @@ def look_ahead(
     fixed_s, each_s = learned.coefficients
     service = Service(fixed_s, each_s, learned.service.gamma, learned.service.warm_factor, learned.service.divided)
     count = len(scenarios.counts)
-    courses = Future(scenarios.counts, _spread(model.ratios(), count), np.resize(startups_s, count))
+    courses = Future(scenarios.counts, _spread(model.ratios(), count), _in_turn(startups_s, count))
     now = _now(learned, window, operator, instances, sample, bound_s, usual_s)
     need = learned.instances_for(rate, max(sample.trigger_interval_s or 0.0, bound_s / 2))
     return Prospect(
@@ -116,15 +118,26 @@ def _now(
 
 
 @lru_cache(maxsize=64)  # New ones come seldom, and this is asked for at every decision.
-def _startups(known_s: tuple[float, ...]) -> tuple[FloatArray, float, float]:
+def _startups(known_s: tuple[float, ...]) -> tuple[float, float]:
     """What instances take to start, usually, and of five of them the slowest."""
-    values_s = np.array(known_s or (UNKNOWN_STARTUP_S,))
-    usual_s, long_s = np.quantile(values_s, (0.5, 0.8))
-    return values_s, float(usual_s), float(long_s)
+    usual_s, long_s = np.quantile(known_s, (0.5, 0.8))
+    return float(usual_s), float(long_s)
+
+
+@lru_cache(maxsize=64)
+def _in_turn(known: tuple[float, ...], scenarios: int) -> FloatArray:
+    """One for each scenario, so that all of them are used."""
+    return np.resize(known, scenarios)
 
 
 def _spread(ratios: FloatArray, scenarios: int) -> FloatArray:
     """Rows of ratios for each scenario, so that all of them are used."""
     known = ratios if len(ratios) >= 10 else np.append(ratios, USUAL_RATIOS)
+    return np.asarray(known[_places(scenarios, len(known))])
+
+
+@lru_cache(maxsize=64)
+def _places(scenarios: int, known: int) -> NDArray[np.int64]:
+    """Which of the ratios that are known are those of each scenario."""
     place = (np.arange(scenarios)[:, None] * RATIO_COLUMNS + np.arange(RATIO_COLUMNS)[None, :]) * 7
-    return np.asarray(known[place % len(known)])
+    return np.asarray(place % known)

@@ -1,6 +1,6 @@
 """The loop of the rollout, for a compiler: the same steps as with arrays in ``stepping.py``, and the same results.
 
-One size and one scenario after the other, a batch at a time.
+One size after the other, a batch of every scenario at a time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ LEAST_RECORDS = 0.5
 LEAST_CYCLE_S = 0.2
 BATCHES_TO_END = 100
 """Batches that follow each other faster than this many until the end are looked at together."""
+LONGEST_WAIT_S = 3600.0
+CATCH_UP_S = 120.0
+"""How long what waits at the end goes on making others late: by then another size can be there."""
+BEYOND = 0.01
+"""What comes after that counts a little: of two hopeless sizes the larger one is still better."""
+LEAST_SPARE = 0.05
+"""A size that can hardly keep up is taken to have at least so much to spare when it works something off."""
 
 
 class Inputs(NamedTuple):
@@ -58,16 +65,24 @@ class Inputs(NamedTuple):
     until_s: float
     least_cycle_s: float
     """How soon a batch follows another one at most."""
+    ahead_per_s: FloatArray
+    """What arrives ``AHEAD_S`` from now, by scenario."""
+    end_per_s: FloatArray
+    """What arrives at the end."""
+
+
+# These are given numbers and arrays, and not all inputs: where a compiler does not put a function in the place of its
+# call, what it is given is copied at each.
 
 
 @compiled
-def _arrived_by(cumulative: FloatArray, last_count: float, past: int, at_s: float) -> float:
-    edges = len(cumulative) - 1
+def _arrived_by(cumulative: FloatArray, last_counts: FloatArray, past: int, scenario: int, at_s: float) -> float:
+    edges = cumulative.shape[1] - 1
     place = at_s / BIN_S + past
     index = min(max(int(place), 0), edges - 1)
-    low, high = cumulative[index], cumulative[index + 1]
+    low, high = cumulative[scenario, index], cumulative[scenario, index + 1]
     share = min(max(place - index, 0.0), 1.0)
-    return float(low + share * (high - low) + max(0.0, place - edges) * last_count)
+    return float(low + share * (high - low) + max(0.0, place - edges) * last_counts[scenario])
 
 
 @compiled
@@ -88,72 +103,115 @@ def _took_s(
 
 
 @compiled
-def _following_s(given: Inputs, at_s: float) -> float:
+def _following_s(trigger_s: float, next_trigger_s: float, least_cycle_s: float, at_s: float) -> float:
     """The first time after ``at_s`` at which a batch can start."""
-    if given.trigger_s <= given.least_cycle_s:
-        return at_s + given.least_cycle_s
-    passed = math.floor((at_s - given.next_trigger_s) / given.trigger_s + 1e-9)
-    return given.next_trigger_s + (passed + 1) * given.trigger_s
+    if trigger_s <= least_cycle_s:
+        return at_s + least_cycle_s
+    passed = math.floor((at_s - next_trigger_s) / trigger_s + 1e-9)
+    return next_trigger_s + (passed + 1) * trigger_s
 
 
 @compiled
-def _course(given: Inputs, size: int, scenario: int) -> tuple[float, float, float, float]:
-    """One size and one scenario, a batch at a time."""
-    cumulative, last_count, past = given.cumulative[scenario], given.last_counts[scenario], given.past
-    taken = max(0.0, _arrived_by(cumulative, last_count, past, 0.0) - given.waiting - given.batch_records)
-    at_s, late, done_ahead, out_ahead = given.begins_s, 0.0, taken, taken
-    is_cold = given.grows[size]
-    join_s = given.join_s[size, scenario]
-    goes_on_s = join_s + given.standstill_s
+def _stands_until_s(join_s: float, standstill_s: float, at_s: float) -> float:
+    """When a batch begins that could start at a time: the job may stand still then."""
+    return join_s + standstill_s if join_s <= at_s < join_s + standstill_s else at_s
+
+
+@compiled
+def _fixed_s(fixed_s: float, divided: float, power: float) -> float:
+    return fixed_s * (1 - divided + divided / power)
+
+
+@compiled
+def _late_afterwards(waiting: float, rate: float, power: float, fixed_s: float, each_s: float, bound_s: float) -> float:
+    """Records that will be late because of what waits at the end, while it is worked off."""
+    # At the rate at which records arrive: at the rate of the service, a backlog would seem not worth the trouble.
+    waited_s = waiting / rate + fixed_s + each_s * waiting / power
+    over_s = max(0.0, waited_s - bound_s)
+    lasts_s = over_s / max(LEAST_SPARE, 1 - each_s * rate / power)
+    return float(rate * (min(lasts_s, CATCH_UP_S) + BEYOND * max(0.0, lasts_s - CATCH_UP_S)))
+
+
+@compiled
+def _roll(
+    given: Inputs, size: int, at_s: FloatArray, taken: FloatArray, cold: NDArray[np.bool_], found: FloatArray
+) -> None:
+    """One size, a batch of every scenario at a time: while one of them waits for a division, the next one goes on.
+
+    Scenarios are given when their next batch can start, the records that were taken before, and whether those that are
+    to join are cold; all of that is left as it is in the end. Found are late records, and by ``AHEAD_S`` from now those
+    that are done, and those that have come out.
+    """
     powers = given.start_power[size], given.power[size]
-    # What does not change from batch to batch is reckoned once: divisions are what this loop spends its time on.
-    fixed_before_s = given.fixed_s * (1 - given.divided + given.divided / powers[0])
-    fixed_after_s = given.fixed_s * (1 - given.divided + given.divided / powers[1])
-    ratios, turn = given.ratios[scenario], 0
+    fixed_before_s = _fixed_s(given.fixed_s, given.divided, powers[0])
+    fixed_after_s = _fixed_s(given.fixed_s, given.divided, powers[1])
+    cumulative, last_counts, past = given.cumulative, given.last_counts, given.past
+    turns = given.ratios.shape[1]
     for step in range(MOST_BATCHES):
-        if join_s <= at_s < goes_on_s:
-            at_s = goes_on_s
         is_running = step == 0 and given.batch_records > 0
-        arrived = _arrived_by(cumulative, last_count, past, at_s)
-        records = max(0.0, arrived - taken)
-        if is_running:
-            records = given.batch_records
-        ratio = ratios[turn]
-        turn = turn + 1 if turn + 1 < len(ratios) else 0
-        fixed_s = fixed_before_s * ratio, fixed_after_s * ratio
-        dearer = given.warm_factor if is_cold else 1.0
-        took_s = _took_s(powers, fixed_s, join_s - at_s, given.each_s * records * ratio, dearer)
-        is_cold = is_cold and at_s < join_s
-        if is_running:
-            # What runs already has taken its time so far; it ends after now.
-            took_s = max(took_s, LEAST_CYCLE_S + given.left_s - given.begins_s)
-        if at_s < join_s < at_s + took_s:
-            took_s += given.standstill_s
-        ended_s, works = at_s + took_s, records >= LEAST_RECORDS
-        served = records if works else 0.0
-        if works:
-            overdue = arrived
-            if ended_s - given.bound_s < at_s:
-                overdue = _arrived_by(cumulative, last_count, past, ended_s - given.bound_s)
-            late += min(max(overdue - taken, 0.0), records)
-        if at_s <= AHEAD_S:
-            done_ahead = taken + min(max((AHEAD_S - at_s) / max(took_s, 1e-9), 0.0), 1.0) * served
-            out_ahead = taken + (served if ended_s <= AHEAD_S else 0.0)
-        taken = taken + served
-        at_s = max(ended_s if works else at_s, _following_s(given, at_s))
-        if at_s >= given.until_s:
+        turn, goes_on = step % turns, False
+        for scenario in range(len(at_s)):
+            if step > 0 and at_s[scenario] >= given.until_s:
+                continue
+            join_s = given.join_s[size, scenario]
+            from_s = _stands_until_s(join_s, given.standstill_s, at_s[scenario])
+            arrived = _arrived_by(cumulative, last_counts, past, scenario, from_s)
+            before = taken[scenario]
+            records = given.batch_records if is_running else max(0.0, arrived - before)
+            ratio = given.ratios[scenario, turn]
+            fixed_s = fixed_before_s * ratio, fixed_after_s * ratio
+            dearer = given.warm_factor if cold[scenario] else 1.0
+            took_s = _took_s(powers, fixed_s, join_s - from_s, given.each_s * records * ratio, dearer)
+            cold[scenario] = cold[scenario] and from_s < join_s
+            if is_running:
+                # What runs already has taken its time so far; it ends after now.
+                took_s = max(took_s, LEAST_CYCLE_S + given.left_s - given.begins_s)
+            if from_s < join_s < from_s + took_s:
+                took_s += given.standstill_s
+            ended_s = from_s + took_s
+            next_s = _following_s(given.trigger_s, given.next_trigger_s, given.least_cycle_s, from_s)
+            if records < LEAST_RECORDS:
+                records, next_s = 0.0, max(from_s, next_s)
+            else:
+                overdue = arrived
+                if ended_s - given.bound_s < from_s:
+                    overdue = _arrived_by(cumulative, last_counts, past, scenario, ended_s - given.bound_s)
+                found[0, scenario] += min(max(overdue - before, 0.0), records)
+                next_s = max(ended_s, next_s)
+            is_last = next_s >= given.until_s or step == MOST_BATCHES - 1
+            if from_s <= AHEAD_S and (is_last or _stands_until_s(join_s, given.standstill_s, next_s) > AHEAD_S):
+                found[1, scenario] = before + min(max((AHEAD_S - from_s) / max(took_s, 1e-9), 0.0), 1.0) * records
+                found[2, scenario] = before + (records if ended_s <= AHEAD_S else 0.0)
+            taken[scenario], at_s[scenario] = before + records, next_s
+            goes_on = goes_on or next_s < given.until_s
+        if not goes_on:
             break
-    left = max(0.0, _arrived_by(cumulative, last_count, past, at_s) - taken)
-    by_ahead = _arrived_by(cumulative, last_count, past, AHEAD_S)
-    return late, left, max(0.0, by_ahead - done_ahead), max(0.0, by_ahead - out_ahead)
 
 
 @compiled
-def rolled_batches(given: Inputs) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Records that were late, that wait at the end, and ``AHEAD_S`` from now: not done, and without a result yet."""
+def rolled_batches(given: Inputs) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Records that are late, those not done ``AHEAD_S`` from now, and what the oldest of them has waited by then."""
     sizes, scenarios = given.join_s.shape
-    found = np.zeros((4, sizes, scenarios))
+    cumulative, last_counts, past = given.cumulative, given.last_counts, given.past
+    found = np.zeros((3, sizes, scenarios))
+    at_s, taken, cold = np.empty(scenarios), np.empty(scenarios), np.empty(scenarios, np.bool_)
     for size in range(sizes):
+        power = given.power[size]
+        fixed_s = _fixed_s(given.fixed_s, given.divided, power)
         for scenario in range(scenarios):
-            found[:, size, scenario] = _course(given, size, scenario)
-    return found[0], found[1], found[2], found[3]
+            came = _arrived_by(cumulative, last_counts, past, scenario, 0.0)
+            begun = max(0.0, came - given.waiting - given.batch_records)
+            at_s[scenario], taken[scenario], cold[scenario] = given.begins_s, begun, given.grows[size]
+            found[1, size, scenario] = found[2, size, scenario] = begun
+        _roll(given, size, at_s, taken, cold, found[:, size])
+        for scenario in range(scenarios):
+            came = _arrived_by(cumulative, last_counts, past, scenario, at_s[scenario])
+            left, rate = max(0.0, came - taken[scenario]), given.end_per_s[scenario]
+            found[0, size, scenario] += _late_afterwards(left, rate, power, fixed_s, given.each_s, given.bound_s)
+            by_ahead = _arrived_by(cumulative, last_counts, past, scenario, AHEAD_S)
+            found[1, size, scenario] = max(0.0, by_ahead - found[1, size, scenario])
+            pending, waited_s = max(0.0, by_ahead - found[2, size, scenario]), 0.0
+            if pending >= LEAST_RECORDS:
+                waited_s = min(pending / given.ahead_per_s[scenario], AHEAD_S + LONGEST_WAIT_S)
+            found[2, size, scenario] = waited_s
+    return found[0], found[1], found[2]

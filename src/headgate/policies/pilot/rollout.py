@@ -19,26 +19,13 @@ from headgate.forecast.compiled import has_compiler
 from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.load import BIN_S
-from headgate.policies.pilot.rolling import (
-    BATCHES_TO_END,
-    LEAST_CYCLE_S,
-    LEAST_RECORDS,
-    Inputs,
-    rolled_batches,
-)
+from headgate.policies.pilot.rolling import BATCHES_TO_END, LEAST_CYCLE_S, Inputs, rolled_batches
 from headgate.policies.pilot.stepping import stepped_batches
 
-LONGEST_WAIT_S = 3600.0
-CATCH_UP_S = 120.0
-"""How long what waits at the end goes on making others late: by then another size can be there."""
-BEYOND = 0.01
-"""What comes after that counts a little: of two hopeless sizes the larger one is still better."""
 HARDLY_ANY = 1e-3
 """Instances where there are none, so that nothing is divided by 0."""
 STANDS_EVERY_S = 1800.0
 """A job that stands still for changes is taken to do so as often at least: a size must catch up afterwards."""
-LEAST_SPARE = 0.05
-"""A size that can hardly keep up is taken to have at least so much to spare when it works something off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,43 +99,32 @@ class Rollout:
         self._future, self._startups_s, self._ratios = future, future.startups_s, future.ratios
         scenarios, bins = future.counts.shape
         past = len(now.arrived)
-        courses = np.empty((scenarios, past + bins))
-        courses[:, :past], courses[:, past:] = now.arrived, future.counts
         self._past = past
-        self._cumulative = np.zeros((scenarios, past + bins + 1))
-        np.cumsum(courses, axis=1, out=self._cumulative[:, 1:])
+        arrived = np.empty((scenarios, 1 + past + bins))
+        arrived[:, 0], arrived[:, 1 : past + 1], arrived[:, past + 1 :] = 0.0, now.arrived, future.counts
+        self._cumulative = arrived.cumsum(axis=1)
         self._last_counts = future.counts[:, -1].copy()
         ahead, end = min(bins, round(AHEAD_S / BIN_S)) - 1, min(bins - 1, max(0, int(until_s / BIN_S)))
         self._ahead_per_s = np.maximum(1e-9, future.counts[:, ahead] / BIN_S)
         self._end_per_s = np.maximum(1e-9, future.counts[:, end] / BIN_S)
-        self._known: dict[float, Rolled] = {}
-        """Each size that was rolled, as a row of its own."""
+        self._known: dict[float, tuple[Rolled, int]] = {}
+        """In what each size that was rolled is which row."""
 
     def rolled(self, sizes: FloatArray, *, in_loop: bool | None = None) -> Rolled:
         """Go on until the first batch that starts after the end: one long batch must not hide what it makes late."""
         in_loop = has_compiler() if in_loop is None else in_loop
-        late, ahead, waited_s = self._courses(self._inputs(sizes), in_loop=in_loop)
+        late, ahead, waited_s = _courses(self._inputs(sizes), in_loop=in_loop)
         found = Rolled(late, ahead, waited_s, late, np.zeros_like(late))
         if self._now.standstill_s > 0:
             found = self._with_standstills(sizes, found, in_loop=in_loop)
         for place, size in enumerate(sizes.tolist()):
-            row = slice(place, place + 1)
-            self._known[size] = Rolled(
-                found.late[row], found.ahead[row], found.latency_s[row], found.lasting[row], found.stood[row]
-            )
+            self._known[size] = found, place
         return found
-
-    def _courses(self, given: Inputs, *, in_loop: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Late records, those not done ``AHEAD_S`` from now, and what the oldest has waited by then."""
-        late, waiting, ahead, pending = (rolled_batches if in_loop else stepped_batches)(given)
-        waited_s = np.minimum(pending / self._ahead_per_s, AHEAD_S + LONGEST_WAIT_S)
-        waited_s = np.where(pending < LEAST_RECORDS, 0.0, waited_s)
-        return late + self._late_afterwards(waiting, given.power[:, None]), ahead, waited_s
 
     def _with_standstills(self, sizes: FloatArray, calm: Rolled, *, in_loop: bool) -> Rolled:
         """The same for a job that stands still when its size changes; ``calm`` is without that."""
         given = self._inputs(sizes)._replace(standstill_s=float(self._now.standstill_s))
-        late, ahead, waited_s = self._courses(given, in_loop=in_loop)
+        late, ahead, waited_s = _courses(given, in_loop=in_loop)
         stood = np.maximum(0.0, late - calm.late)
         stays = (sizes == self._now.ready)[:, None]
         return Rolled(
@@ -161,7 +137,11 @@ class Rollout:
 
     def of(self, size: float) -> Rolled:
         """One size, as a single row; one that was rolled before is not rolled again."""
-        return self._known[size] if size in self._known else self.rolled(np.array([float(size)]))
+        if size not in self._known:
+            return self.rolled(np.array([float(size)]))
+        found, place = self._known[size]
+        row = slice(place, place + 1)
+        return Rolled(found.late[row], found.ahead[row], found.latency_s[row], found.lasting[row], found.stood[row])
 
     def foretold(self, size: float) -> Rolled:
         """One size, rolled for as long as it takes to tell what is ``AHEAD_S`` from now: sizes may be compared by less.
@@ -201,15 +181,10 @@ class Rollout:
             warm_factor=float(service.warm_factor),
             until_s=float(self._until_s),
             least_cycle_s=max(LEAST_CYCLE_S, self._until_s / BATCHES_TO_END),
+            ahead_per_s=self._ahead_per_s,
+            end_per_s=self._end_per_s,
         )
 
-    def _late_afterwards(self, waiting: FloatArray, power: FloatArray) -> FloatArray:
-        """Records that will be late because of what waits at the end, while it is worked off."""
-        service, rate = self._service, self._end_per_s
-        fixed_s = service.fixed_s * (1 - service.divided + service.divided / power)
-        # At the rate at which records arrive: at the rate of the service, a backlog would seem not worth the trouble.
-        waited_s = waiting / rate + fixed_s + service.each_s * waiting / power
-        over_s = np.maximum(0.0, waited_s - self._now.bound_s)
-        spare = np.maximum(LEAST_SPARE, 1 - service.each_s * rate / power)
-        lasts_s = over_s / spare
-        return np.asarray(rate * (np.minimum(lasts_s, CATCH_UP_S) + BEYOND * np.maximum(0.0, lasts_s - CATCH_UP_S)))
+
+def _courses(given: Inputs, *, in_loop: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return (rolled_batches if in_loop else stepped_batches)(given)

@@ -25,6 +25,7 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot.fits import SUMS, added, judged, solved
+from headgate.policies.pilot.newest import Newest
 
 _POWERS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.25, 0.0)
 """From instances that add up to those that do not help at all."""
@@ -71,7 +72,7 @@ class ServiceModel:
         self._sums = np.zeros((SUMS, count))
         self._errors = np.zeros(count)
         self._chosen = 0
-        self._ratios: deque[float] = deque(maxlen=KEPT_RATIOS)
+        self._ratios = Newest(KEPT_RATIOS)
         self._slow_row = 0.0
         self._held_back: list[tuple[float, int, float]] = []
         """Slow batches in a row, which may turn out to be the truth."""
@@ -84,6 +85,7 @@ class ServiceModel:
         self.batches = 0
         """Batches learned from."""
         self._solution: FloatArray | None = None
+        self._coefficients: tuple[float, float] | None = None
 
     @property
     def is_known(self) -> bool:
@@ -106,8 +108,10 @@ class ServiceModel:
     @property
     def coefficients(self) -> tuple[float, float]:
         """The fixed part in seconds, and the seconds per record, on one instance."""
-        fixed, slope = self._solved()
-        return float(fixed[self._chosen]), float(slope[self._chosen])
+        if self._coefficients is None:
+            fixed, slope = self._solved()
+            self._coefficients = float(fixed[self._chosen]), float(slope[self._chosen])
+        return self._coefficients
 
     @property
     def careful_coefficients(self) -> tuple[float, float]:
@@ -136,14 +140,14 @@ class ServiceModel:
 
     def _expected_s(self, records: float, instances: int) -> float:
         """The same for one batch; asked for at each of them."""
-        fixed, slope = self._solved()
+        fixed_s, each_s = self.coefficients
         power, base = _scaling(instances)
         chosen = self._chosen
-        return float(fixed[chosen] * base[chosen] + slope[chosen] * (records / power[chosen]))
+        return float(fixed_s * base[chosen] + each_s * (records / power[chosen]))
 
     def ratios(self) -> FloatArray:
-        """How long batches took over what was foretold, newest last."""
-        return np.array(self._ratios, dtype=np.float64)
+        """How long batches took over what was foretold, newest last, until another one is learned from."""
+        return self._ratios.values
 
     def learn(self, records: float, instances: int, took_s: float, *, cold: bool = False) -> None:
         """Take in a batch that has ended; a ``cold`` one tells of warming up only."""
@@ -184,7 +188,7 @@ class ServiceModel:
         self._sums = REMEMBERED * self._sums
         self._errors = REMEMBERED * self._errors
         self._ratios.clear()
-        self._solution, self._drift = None, 0.0
+        self._solution, self._coefficients, self._drift = None, None, 0.0
 
     def _take(self, records: float, instances: int, took_s: float, ratio: float) -> None:
         self._newest.append((records, instances, took_s))
@@ -198,10 +202,10 @@ class ServiceModel:
         weight = 1 / max(took_s, LEAST_S) ** 2
         if not self.batches:
             self._sums = added(self._sums, base, np.zeros_like(base), OVERHEAD_S * base, BELIEF * weight, 1.0)
-        self._sums = added(self._sums, base, records / power, np.full_like(base, took_s), weight, FORGETTING)
-        self._solution = None
+        self._sums = added(self._sums, base, records / power, np.full(len(base), took_s), weight, FORGETTING)
+        self._solution, self._coefficients = None, None
         errors = self._errors + _UNUSUAL
-        best = int(np.argmin(errors))
+        best = int(errors.argmin())
         if errors[best] < INCUMBENT * errors[self._chosen] - 1e-12:
             self._chosen = best
         self.batches += 1
@@ -217,7 +221,7 @@ class ServiceModel:
             "sums": self._sums.tolist(),
             "errors": self._errors.tolist(),
             "chosen": self._chosen,
-            "ratios": list(self._ratios),
+            "ratios": self._ratios.values.tolist(),
             "slow_row": self._slow_row,
             "drift": self._drift,
             "held_back": [list(one) for one in self._held_back],
@@ -233,7 +237,7 @@ class ServiceModel:
         made._sums = np.array(saved["sums"], dtype=np.float64)
         made._errors = np.array(saved["errors"], dtype=np.float64)
         made._chosen = int(saved["chosen"])
-        made._ratios.extend(float(ratio) for ratio in saved["ratios"])
+        made._ratios = Newest(KEPT_RATIOS, saved["ratios"])
         made._slow_row = float(saved["slow_row"])
         made._held_back = [(float(records), int(size), float(took_s)) for records, size, took_s in saved["held_back"]]
         made._drift = float(saved["drift"])

@@ -11,11 +11,20 @@ from numpy.typing import NDArray
 from headgate.forecast.contract import FloatArray
 from headgate.policies.pilot.grades import AHEAD_S
 from headgate.policies.pilot.load import BIN_S
-from headgate.policies.pilot.rolling import LEAST_CYCLE_S, LEAST_RECORDS, MOST_BATCHES, Inputs
+from headgate.policies.pilot.rolling import (
+    BEYOND,
+    CATCH_UP_S,
+    LEAST_CYCLE_S,
+    LEAST_RECORDS,
+    LEAST_SPARE,
+    LONGEST_WAIT_S,
+    MOST_BATCHES,
+    Inputs,
+)
 
 
-def stepped_batches(given: Inputs) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Records that were late, that wait at the end, and ``AHEAD_S`` from now: not done, and without a result yet."""
+def stepped_batches(given: Inputs) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Records that are late, those not done ``AHEAD_S`` from now, and what the oldest of them has waited by then."""
     return _Stepper(given).stepped()
 
 
@@ -34,19 +43,26 @@ class _Stepper:
         self._done_ahead, self._out_ahead = self._taken, self._taken
         self._goes_on_s = given.join_s + given.standstill_s
 
-    def stepped(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def stepped(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         for step in range(MOST_BATCHES):
             self._take_batch(step)
             self._open &= self._at_s < self._given.until_s
             if not self._open.any():
                 break
         by_ahead = self._arrived_by(np.full(self._shape, AHEAD_S))
-        return (
-            self._late,
-            np.maximum(0.0, self._arrived_by(self._at_s) - self._taken),
-            np.maximum(0.0, by_ahead - self._done_ahead),
-            np.maximum(0.0, by_ahead - self._out_ahead),
-        )
+        late = self._late + self._late_afterwards(np.maximum(0.0, self._arrived_by(self._at_s) - self._taken))
+        pending = np.maximum(0.0, by_ahead - self._out_ahead)
+        waited_s = np.minimum(pending / self._given.ahead_per_s, AHEAD_S + LONGEST_WAIT_S)
+        return late, np.maximum(0.0, by_ahead - self._done_ahead), np.where(pending < LEAST_RECORDS, 0.0, waited_s)
+
+    def _late_afterwards(self, waiting: FloatArray) -> FloatArray:
+        """Records that will be late because of what waits at the end, while it is worked off."""
+        given, rate, power = self._given, self._given.end_per_s, self._power
+        fixed_s = given.fixed_s * (1 - given.divided + given.divided / power)
+        waited_s = waiting / rate + fixed_s + given.each_s * waiting / power
+        over_s = np.maximum(0.0, waited_s - given.bound_s)
+        lasts_s = over_s / np.maximum(LEAST_SPARE, 1 - given.each_s * rate / power)
+        return np.asarray(rate * (np.minimum(lasts_s, CATCH_UP_S) + BEYOND * np.maximum(0.0, lasts_s - CATCH_UP_S)))
 
     def _take_batch(self, step: int) -> None:
         given = self._given
