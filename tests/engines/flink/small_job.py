@@ -18,6 +18,7 @@ NAMES = {SOURCE: "Source: clicks", SLOW: "slow", COUNT: "count -> Sink: out: Wri
 ROOM = 200.0
 """Records that fit between two vertices."""
 STEP_S = 0.05
+PARTITION = "Source__clicks.KafkaSourceReader.topic.page.clicks.partition.{}.currentOffset"
 
 
 class WallClock(FakeClock):
@@ -41,6 +42,8 @@ class SmallJob:
         self.job, self.state, self.name = JOB, "RUNNING", "clicks"
         self.life_s = clock.now()
         self.pending = 0.0
+        self.partitions = 0
+        """Of the topic that the source reads, as far as it tells of them; none if it does not."""
         self.restarts = 0
         self.rescale_s: float | None = None
         self._at_s = clock.now()
@@ -112,6 +115,7 @@ class SmallJob:
             return [
                 {"id": "Source__clicks.numRecordsOut", "sum": self.read[SOURCE]},
                 {"id": "Source__clicks.pendingRecords", "sum": self.pending},
+                *({"id": PARTITION.format(number), "sum": 0.0} for number in range(self.partitions)),
             ]
         if rest == "/checkpoints":
             return {"latest": {"completed": {"id": 7, "end_to_end_duration": 120}, "savepoint": None}}

@@ -202,6 +202,7 @@ class Readings:
                 available_s=counted.available_s,
                 backlog=None if is_open else backlogs[name],
                 latency_s=latency_s,
+                useful_instances=look.sources[name].partitions if name in look.sources else None,
                 skew=self._spread.skew(name, look.subtasks.get(name, ())),
                 input_rate_per_s=self._demand.rates_per_s[name] if is_open and earlier is not None else None,
                 processed_rate_per_s=true_per_s,
