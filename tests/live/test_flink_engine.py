@@ -11,6 +11,7 @@ import headgate.apps.payloads  # noqa: F401 - registers them
 from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
 from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import submit
+from headgate.core.contracts import Engine
 from headgate.core.types import Decision, Event, Observation, Sample, Verdict
 from headgate.core.window import Window
 from headgate.engines.flink import FlinkEngine
@@ -21,6 +22,7 @@ from headgate.local.kafka import LocalKafka
 from headgate.local.producer import TopicSink
 from headgate.runtime.autoscale_engine import autoscale_engine
 from headgate.runtime.clock import SystemClock
+from headgate.testing import check_engine
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import DEFAULT
 from headgate.workloads.replay import Replay
@@ -29,7 +31,7 @@ from tests.live.support import eventually
 
 TOPIC, PARTITIONS = "engine", 4
 OFFERED_PER_S, COST_MS = 300.0, 5.0
-SECONDS = 60.0
+SECONDS = 300.0
 START_MS = 1_700_000_000_000
 
 
@@ -93,6 +95,21 @@ def test_a_policy_grows_the_slow_middle_of_a_real_job_and_nothing_else(flink: Lo
     pause_s = engine.usual_pause_s
     assert pause_s is not None
     assert 0 < pause_s < 20
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_it_keeps_the_engine_contract(flink: LocalFlink, job: str) -> None:
+    def at_work() -> FlinkEngine:
+        made = FlinkEngine(f"{flink.url}#{job}", most=4, late_after_s=10)
+        eventually("a reading", lambda: bool(made.observe().samples))
+        return made
+
+    check_engine(at_work, _settle)
+
+
+def _settle(engine: Engine) -> None:
+    eventually("the sizes", lambda: all(one.ready == one.planned for one in engine.observe().instances.values()))
 
 
 def _size(seen: Observation, operator: str) -> int:
