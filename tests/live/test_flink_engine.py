@@ -29,23 +29,24 @@ from headgate.workloads.replay import Replay
 from tests.live.flink_jobs import RunningJob
 from tests.live.support import eventually
 
-TOPIC, PARTITIONS = "engine", 4
+PARTITIONS = 4
 OFFERED_PER_S, COST_MS = 300.0, 5.0
 SECONDS = 300.0
 START_MS = 1_700_000_000_000
 
 
 @pytest.fixture
-def job(flink: LocalFlink, kafka: LocalKafka) -> Iterator[str]:
+def job(request: pytest.FixtureRequest, flink: LocalFlink, kafka: LocalKafka) -> Iterator[str]:
     """The name of a job that one instance of its middle is too slow for."""
-    kafka.create_topic(TOPIC, PARTITIONS)
+    topic = str(request.function.__name__)
+    kafka.create_topic(topic, PARTITIONS)
     load = Load(f"constant:{OFFERED_PER_S}", DEFAULT, SECONDS)
     stop = threading.Event()
-    replay = Replay(load, load.make_payloads(), TopicSink(kafka.bootstrap, TOPIC), SystemClock(), start_ms=START_MS)
+    replay = Replay(load, load.make_payloads(), TopicSink(kafka.bootstrap, topic), SystemClock(), start_ms=START_MS)
     feeder = threading.Thread(target=replay.run, args=(stop,), daemon=True)
     feeder.start()
     number = submit(
-        FlinkJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, TOPIC), "slow", None, cost_ms=COST_MS), flink.url
+        FlinkJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, topic), "slow", None, cost_ms=COST_MS), flink.url
     )
     eventually("all of its instances to run", lambda: bool(RunningJob(flink, number).sizes()))
     yield "slow"

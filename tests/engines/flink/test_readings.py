@@ -270,3 +270,30 @@ def test_a_record_that_takes_long_is_work_before_it_is_done() -> None:
     counts = WorkCounts()
     found = [counts.at(work, has_work=True) for work in (worked(10, 1.0, 9.0), worked(10, 3.0, 9.0))]
     assert [one.busy_s for one in found] == [1.0, 3.0]
+
+
+def test_what_comes_while_a_source_is_held_back_and_says_nothing_is_not_nothing(stand_in: StandIn) -> None:
+    """100/s come, 60/s get done; the source reads 600 at once, and then nothing for ten seconds."""
+    clock = FakeClock(1_000_000.0)
+    job = SmallJob(clock, offered_per_s=100)
+    job.buffer = 600.0
+    clock.advance(30)
+    engine = FlinkEngine(played_by(job, stand_in), clock.now, sleep=lambda seconds: None)
+    history = History(engine.topology())
+    rates, told = [], set()
+    for _ in range(40):
+        history.observe(engine.observe())
+        slow = history.sample("slow")
+        assert slow is not None
+        rates.append(slow.input_rate_per_s)
+        told.add(job.told_pending)
+        clock.advance(2)
+    assert len(told) < 20, "most of the time it says nothing new"
+    known = [rate for rate in rates if rate is not None]
+    assert len(known) > 25
+    assert min(sum(known[place : place + 5]) for place in range(len(known) - 5)) > 5 * 50, "over any ten seconds"
+    assert sum(known) / len(known) == pytest.approx(100, rel=0.1)
+    first, last = (history.observations[place].samples["slow"] for place in (-20, -1))
+    assert first.arrived is not None
+    assert last.arrived is not None
+    assert (last.arrived - first.arrived) / (last.at_s - first.at_s) == pytest.approx(100, rel=0.1)

@@ -19,6 +19,7 @@ from headgate.engines.flink.demand import Demand, withheld
 from headgate.engines.flink.graph import Graph
 from headgate.engines.flink.lateness import Lateness
 from headgate.engines.flink.looking import Look
+from headgate.engines.flink.pending import Pending
 from headgate.engines.flink.skew import Spread
 
 LEAST_BUSY_S = 0.005
@@ -64,6 +65,7 @@ class Readings:
         self._counts = {name: WorkCounts() for name in topology.operators}
         self._ratios = StreamRatios(topology)
         self._demand = Demand(topology)
+        self._pending = Pending()
         self._lateness = Lateness(topology, late_after_s)
         self._spread = Spread()
         self._given = dict.fromkeys(topology.operators, 0.0)
@@ -130,6 +132,7 @@ class Readings:
                 counts.begin_anew()
         self._life, self._lives = look.job.life, self._lives + 1
         self._spread.begin_anew()
+        self._pending.begin_anew()
         self._lately = []
 
     def _read(self, look: Look, graph: Graph, since: _Read | None) -> tuple[_Read, dict[str, Shares]]:
@@ -144,8 +147,12 @@ class Readings:
         }
         shares = _shares(None if since is None else since.counted, counted)
         waiting = in_flight(self._topology, *flows, shares)
-        waiting |= {name: records for name, records in pending.items() if records is not None}
         is_repeating = self._lives > 1 and _running_s(look) < REPEATS_FOR_S
+        if is_repeating:
+            self._pending.begin_anew()
+        for name, records in pending.items():
+            if records is not None:
+                waiting[name] = self._pending.at(name, look.at_s, counted[name].done, records)
         return _Read(look.at_s, counted, waiting, is_repeating, _running_s(look) >= WARM_AFTER_S), shares
 
     def _went_on(self, before: _Read, now: _Read) -> None:
@@ -165,6 +172,9 @@ class Readings:
             self._given[name] += records
         if before.is_repeating:
             self._demand.went_on(elapsed_s)
+            return
+        if not self._pending.is_known:
+            self._demand.missed(elapsed_s)
             return
         more_wait |= {name: withheld(done[name], shares[name].held_back) for name in open_sources}
         self._demand.add(elapsed_s, done, more_wait, self._ratios.all())
@@ -194,7 +204,7 @@ class Readings:
                 operator=name,
                 at_s=now.at_s,
                 age_s=look.age_s,
-                arrived=None if is_open else self._demand.arrived[name],
+                arrived=None if is_open or not self._demand.is_known else self._demand.arrived[name],
                 given=None if name in look.sources else self._given[name],
                 done=counted.done,
                 emitted=counted.written / max(1, len(self._topology.downstream(name))),
