@@ -59,6 +59,12 @@ def run(  # noqa: PLR0913 - one parameter per option
     cost: Annotated[
         str, typer.Option(metavar="DURATION", help="What a record takes in the middle of slow-middle.")
     ] = "1ms",
+    savepoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Go on where a job of this application was stopped, as Flink says.", show_default=False
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -102,7 +108,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         records = _file(name, load, folder, check)
     else:
         raise InputError(f"--source {source!r} is not known; {' and '.join(SOURCES)} are.")
-    wanted = FlinkJob(name, records, job or name, results, parallelism, cost_ms=cost_ms)
+    wanted = FlinkJob(name, records, job or name, results, parallelism, cost_ms=cost_ms, savepoint=savepoint)
     console = make_console(stderr=True)
     with console.status(f"handing {wanted.name} to {address}"):
         job_id = submit(wanted, address)

@@ -52,8 +52,9 @@ class OperatorsView:
     def event(self, event: Event) -> None:
         """Take in what happened to the loop, or to the job."""
         with self._lock:
-            self._last_event = event
-        if not self._console.is_terminal:
+            last, self._last_event = self._last_event, event
+        is_told = last is not None and (last.kind, last.detail) == (event.kind, event.detail)
+        if not self._console.is_terminal and not is_told:
             self._console.print(f"{self._elapsed():>7}  {event.kind}: {event.detail}", markup=False, soft_wrap=True)
 
     def tick(self, observation: Observation | None, decision: Decision | None) -> None:
@@ -86,7 +87,7 @@ class OperatorsView:
 
     def _print_lines(self, changes: list[Verdict]) -> None:
         for verdict in changes:
-            told = f"{verdict.operator} {verdict.current} → {verdict.target}: {verdict.reason}"
+            told = f"{verdict.operator} {verdict.current} → {verdict.target}: {_why(verdict)}"
             self._console.print(f"{self._elapsed():>7}  {told}", markup=False, soft_wrap=True)
         now_s = time.monotonic() - self._began_s
         if now_s - self._printed_s < PLAIN_EVERY_S:
@@ -145,7 +146,7 @@ class OperatorsView:
         for at_s, verdict in self._changes[-CHANGES_SHOWN:]:
             style = "bold green" if verdict.change > 0 else "bold yellow"
             change = (f"{verdict.operator} {verdict.current} → {verdict.target}", style)
-            yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), change, f"  {verdict.reason}")
+            yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), change, f"  {_why(verdict)}")
         if self._last_event is not None:
             yield Text.assemble(("  job  ", "dim"), self._last_event.kind, f"  {self._last_event.detail}")
         if self._newest is not None:
@@ -172,6 +173,13 @@ class OperatorsView:
         self._console.print()
         self._console.print(table)
         self._console.print(f"\nrescales: {self._rescales}")
+
+
+def _why(verdict: Verdict) -> str:
+    """Why an operator changes; where only a guard wanted it, what that says."""
+    if verdict.proposed != verdict.current:
+        return verdict.reason
+    return next((note.why for note in verdict.notes if note.after != note.before and note.why), verdict.reason)
 
 
 def _told(value: float | None) -> str:

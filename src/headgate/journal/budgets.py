@@ -16,6 +16,8 @@ from headgate.core.types import JSON, Instant, Observation
 from headgate.core.units import exact_duration, exact_number, format_duration
 from headgate.policies.frame.readings import plain
 
+LONGEST_BOUND = len("10.25s")
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -122,13 +124,23 @@ def asked_in_words(slo: Slo) -> str:
     of = f"of the {slo.by} of {'a day' if slo.period_s == DAY_S else exact_duration(slo.period_s)}"
     match slo:
         case LatencySlo(bound_s=bound_s, by=By.RECORDS):
-            return f"{share} {of} later than {exact_duration(bound_s)}"
+            return f"{share} {of} later than {_bound(bound_s)}"
         case LatencySlo(bound_s=bound_s):
-            return f"{share} {of} with a record later than {exact_duration(bound_s)}"
+            return f"{share} {of} with a record later than {_bound(bound_s)}"
         case SlowShareSlo():
             return f"{share} {of} slow"
         case ThroughputSlo():
             return f"{share} {of} while the job falls behind"
+
+
+def _bound(seconds: float) -> str:
+    """A bound as it was asked for; a part of one, as operators have of one from end to end, to a tenth of a second.
+
+    >>> _bound(0.25), _bound(10 / 3)
+    ('250ms', '3.3s')
+    """
+    exact = exact_duration(seconds)
+    return exact if len(exact) <= LONGEST_BOUND else format_duration(seconds)
 
 
 def delivered_in_words(budget: Budget) -> str:

@@ -29,6 +29,8 @@ def asked(url: str, path: str, body: object = None, method: str | None = None) -
             return json.load(answer)
     except urllib.error.HTTPError as error:
         raise EngineError(f"the Flink cluster at {url} refused {path}: {_told(error)}.") from error
+    except urllib.error.URLError as error:
+        raise EngineError(f"no Flink cluster answers at {url}: {error.reason}.") from error
     except (OSError, ValueError) as error:
         raise EngineError(f"no Flink cluster answers at {url}: {error}.") from error
 
@@ -48,6 +50,15 @@ def drain(url: str, job: str) -> None:
     """Have a job write all its results, those of windows that are still open too, and end."""
     asked(url, f"jobs/{job}/stop", {"drain": True})
     await_end(url, job)
+
+
+def stop_with_savepoint(url: str, job: str) -> str:
+    """Have a job write down how far it is, and end; gives where, for one that goes on from there."""
+    request = asked(url, f"jobs/{job}/stop", {"drain": False})["request-id"]
+    await_end(url, job)
+    while (found := asked(url, f"jobs/{job}/savepoints/{request}"))["status"]["id"] != "COMPLETED":
+        time.sleep(POLL_S)
+    return str(found["operation"]["location"])
 
 
 def _told(error: urllib.error.HTTPError) -> str:

@@ -47,6 +47,14 @@ def test_each_step_of_the_job_with_a_slow_middle_has_a_size_of_its_own() -> None
     assert chained == {program: program != SLOW_MIDDLE for program in PROGRAMS}
 
 
+def test_a_job_goes_on_from_a_savepoint_only_if_one_is_named() -> None:
+    key = "execution.state-recovery.path"
+    assert FlinkJob(SLOW_MIDDLE, TOPIC, "job", savepoint="file:/there/savepoint-1").settings()[key] == (
+        "file:/there/savepoint-1"
+    )
+    assert key not in FlinkJob(SLOW_MIDDLE, TOPIC, "job").settings()
+
+
 def test_key_groups_that_flink_does_not_have_are_refused() -> None:
     with pytest.raises(InputError, match="40000 key groups are not possible; 1 to 32768 are"):
         FlinkJob("nexmark-1", TOPIC, "job", max_parallelism=40_000)

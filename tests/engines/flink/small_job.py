@@ -18,6 +18,7 @@ NAMES = {SOURCE: "Source: clicks", SLOW: "slow", COUNT: "count -> Sink: out: Wri
 ROOM = 200.0
 """Records that fit between two vertices."""
 STEP_S = 0.05
+PARTITION = "Source__clicks.KafkaSourceReader.topic.page.clicks.partition.{}.currentOffset"
 
 
 class WallClock(FakeClock):
@@ -39,8 +40,15 @@ class SmallJob:
         self.sizes = dict(self.wanted)
         self.slots = 100
         self.job, self.state, self.name = JOB, "RUNNING", "clicks"
+        self.task_state = "RUNNING"
         self.life_s = clock.now()
         self.pending = 0.0
+        self.told_pending = 0.0
+        self.buffer = 0.0
+        """Once held back, the source goes on only when there is room for so many, and tells nothing new till then."""
+        self.is_stuck = False
+        self.partitions = 0
+        """Of the topic that the source reads, as far as it tells of them; none if it does not."""
         self.restarts = 0
         self.rescale_s: float | None = None
         self._at_s = clock.now()
@@ -74,7 +82,9 @@ class SmallJob:
     def _step(self, step_s: float) -> None:
         self.pending += self.offered_per_s * step_s
         between = {SLOW: self.read[SOURCE] - self.read[SLOW], COUNT: self.read[SLOW] - self.read[COUNT]}
-        rooms = {SOURCE: ROOM - between[SLOW], SLOW: ROOM - between[COUNT], COUNT: float("inf")}
+        room = ROOM + self.buffer - between[SLOW]
+        self.is_stuck = room < (self.buffer if self.is_stuck else min(self.buffer, 10.0))
+        rooms = {SOURCE: 0.0 if self.is_stuck else room, SLOW: ROOM - between[COUNT], COUNT: float("inf")}
         given = {SOURCE: self.pending, SLOW: between[SLOW], COUNT: between[COUNT]}
         for vertex in NAMES:
             able = self.sizes[vertex] * self.per_s[vertex] * step_s
@@ -87,6 +97,7 @@ class SmallJob:
                 self.held[vertex] += available_s - busy_s
             if vertex == SOURCE:
                 self.pending -= done
+                self.told_pending = self.told_pending if self.is_stuck else self.pending
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -111,7 +122,8 @@ class SmallJob:
         if rest.endswith("/subtasks/metrics"):
             return [
                 {"id": "Source__clicks.numRecordsOut", "sum": self.read[SOURCE]},
-                {"id": "Source__clicks.pendingRecords", "sum": self.pending},
+                {"id": "Source__clicks.pendingRecords", "sum": self.told_pending},
+                *({"id": PARTITION.format(number), "sum": 0.0} for number in range(self.partitions)),
             ]
         if rest == "/checkpoints":
             return {"latest": {"completed": {"id": 7, "end_to_end_duration": 120}, "savepoint": None}}
@@ -160,7 +172,7 @@ class SmallJob:
                     "name": name,
                     "maxParallelism": self.max_parallelism,
                     "parallelism": self.sizes[vertex],
-                    "tasks": {"RUNNING": self.sizes[vertex]},
+                    "tasks": {self.task_state: self.sizes[vertex]},
                     "slotSharingGroupId": "shared",
                     "metrics": self._work(vertex),
                 }

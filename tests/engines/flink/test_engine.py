@@ -200,6 +200,12 @@ def test_more_slots_than_there_are_is_said(stand_in: StandIn, job: SmallJob, clo
     assert engine.observe().instances["slow"].pending == 2
 
 
+def test_slots_of_a_job_that_is_starting_are_its_own(stand_in: StandIn, job: SmallJob) -> None:
+    job.slots, job.task_state = 4, "INITIALIZING"
+    engine = opened(job, stand_in)
+    assert "has 2 slots too few" in engine.apply(decide(engine, slow=6)).detail
+
+
 def test_an_impossible_size_is_refused_before_anything_is_asked(stand_in: StandIn, job: SmallJob) -> None:
     engine = opened(job, stand_in, most=8)
     for size in (0, 9):

@@ -36,7 +36,9 @@ def engine(stand_in: StandIn) -> FlinkEngine:
     return engine
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8081", "ftp://host", "http://", ""])
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8081", "ftp://host", "http://", "", "http://127.0.0.1:99999", "http://host:x"]
+)
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(
         InputError, match=r"Flink address .* is not usable; one such as http://127.0.0.1:8081 is needed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -44,10 +45,16 @@ class Ending(FakeClock):
         super().wait_until(at_s, stop)
 
 
-def run(policy: str | PolicyMaker, seconds: float = 300, **more: Any) -> tuple[SmallJob, list[Decision]]:
-    """100/s for vertices that get through 1000/s, 60/s and 1000/s."""
+def run(
+    policy: str | PolicyMaker,
+    seconds: float = 300,
+    prepare: Callable[[SmallJob], None] = lambda job: None,
+    **more: Any,
+) -> tuple[SmallJob, list[Decision]]:
+    """100/s for vertices that get through 1000/s, 60/s and 1000/s, unless a job is prepared otherwise."""
     clock = Ending(1_000_000.0, seconds)
     job = SmallJob(clock, offered_per_s=100)
+    prepare(job)
     goal = parse_objective("latency p95 < 10s").within(1, 6)
     decided: list[Decision] = []
     with standing_in() as stand_in:

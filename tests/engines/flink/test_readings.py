@@ -10,32 +10,21 @@ from headgate.core.topology import Topology
 from headgate.core.types import Observation, Sample
 from headgate.core.window import History
 from headgate.engines.flink import FlinkEngine
+from headgate.engines.flink.answers import Work
 from headgate.engines.flink.blame import Shares, blamed
+from headgate.engines.flink.counters import WorkCounts
 from headgate.engines.flink.names import LONGEST, operator_name, operator_names
 from headgate.policies.frame.readings import is_steady
 from headgate.testing.clock import FakeClock
+from tests.engines.flink.looking_back import looked_at
 from tests.engines.flink.small_job import SLOW, SOURCE, SmallJob, played_by
-from tests.engines.flink.stand_in import StandIn, recorded, standing_in
+from tests.engines.flink.stand_in import StandIn, standing_in
 
 
 @pytest.fixture
 def stand_in() -> Iterator[StandIn]:
     with standing_in() as one:
         yield one
-
-
-def looked_at(stand_in: StandIn, name: str, job: str) -> tuple[FlinkEngine, list[Observation]]:
-    """A recorded job, observed as it was then."""
-    number, looks = recorded(name)
-    clock = FakeClock(looks[0][f"/jobs/{number}"]["now"] / 1000)
-    stand_in.answers = looks[0]
-    engine = FlinkEngine(f"{stand_in.url}#{job}", clock.now, late_after_s=10, sleep=lambda seconds: None)
-    seen = []
-    for look in looks:
-        stand_in.answers = look
-        clock.advance(max(0.0, look[f"/jobs/{number}"]["now"] / 1000 - clock.now()))
-        seen.append(engine.observe())
-    return engine, seen
 
 
 def test_a_recorded_bottleneck_is_where_it_is(stand_in: StandIn) -> None:
@@ -230,3 +219,81 @@ def test_a_job_at_rest_is_not_one_that_works_off_a_queue(stand_in: StandIn) -> N
     assert slow is not None
     assert (slow.latency_s or 0) > 0
     assert is_steady(history, "slow", slow)
+
+
+def test_how_fast_an_operator_is_does_not_hang_on_one_reading(stand_in: StandIn) -> None:
+    """Flink counts time in which a subtask waited only when that is over: until then it seems to have been busy."""
+    clock = FakeClock(1_000_000.0)
+    job = SmallJob(clock, offered_per_s=100)
+    engine = FlinkEngine(played_by(job, stand_in), clock.now, sleep=lambda seconds: None)
+    rates = []
+    for look in range(20):
+        not_counted_yet_s = 0.4 if look in (8, 13) else 0.0
+        job.busy[SLOW] += not_counted_yet_s
+        sample = engine.observe().samples["slow"]
+        job.busy[SLOW] -= not_counted_yet_s
+        rates.append(sample.processed_rate_per_s)
+        clock.advance(2.0)
+    assert rates[7:] == pytest.approx([60.0] * 13, rel=0.06)
+
+
+def worked(done: float, busy_s: float, idle_s: float) -> Work:
+    return Work.model_validate(
+        {
+            "read-records": done,
+            "read-records-complete": True,
+            "write-records": done,
+            "write-records-complete": True,
+            "accumulated-busy-time": 1000 * busy_s,
+            "accumulated-idle-time": 1000 * idle_s,
+            "accumulated-backpressured-time": 0,
+        }
+    )
+
+
+def test_waiting_for_the_next_record_is_not_work() -> None:
+    counts = WorkCounts()
+    told = [
+        worked(10, 1.0, 9.0),
+        worked(10, 3.0, 9.0),
+        worked(10, 5.0, 9.0),
+        worked(10, 1.5, 14.5),
+        worked(12, 2.0, 15),
+    ]
+    found = [counts.at(work, has_work=False) for work in told]
+    assert [one.busy_s for one in found] == [1.0, 1.0, 1.0, 1.0, 2.0]
+    # What they had is what has passed, whatever it is counted as.
+    assert [one.available_s for one in found] == [10.0, 12.0, 14.0, 16.0, 17.0]
+
+
+def test_a_record_that_takes_long_is_work_before_it_is_done() -> None:
+    counts = WorkCounts()
+    found = [counts.at(work, has_work=True) for work in (worked(10, 1.0, 9.0), worked(10, 3.0, 9.0))]
+    assert [one.busy_s for one in found] == [1.0, 3.0]
+
+
+def test_what_comes_while_a_source_is_held_back_and_says_nothing_is_not_nothing(stand_in: StandIn) -> None:
+    """100/s come, 60/s get done; the source reads 600 at once, and then nothing for ten seconds."""
+    clock = FakeClock(1_000_000.0)
+    job = SmallJob(clock, offered_per_s=100)
+    job.buffer = 600.0
+    clock.advance(30)
+    engine = FlinkEngine(played_by(job, stand_in), clock.now, sleep=lambda seconds: None)
+    history = History(engine.topology())
+    rates, told = [], set()
+    for _ in range(40):
+        history.observe(engine.observe())
+        slow = history.sample("slow")
+        assert slow is not None
+        rates.append(slow.input_rate_per_s)
+        told.add(job.told_pending)
+        clock.advance(2)
+    assert len(told) < 20, "most of the time it says nothing new"
+    known = [rate for rate in rates if rate is not None]
+    assert len(known) > 25
+    assert min(sum(known[place : place + 5]) for place in range(len(known) - 5)) > 5 * 50, "over any ten seconds"
+    assert sum(known) / len(known) == pytest.approx(100, rel=0.1)
+    first, last = (history.observations[place].samples["slow"] for place in (-20, -1))
+    assert first.arrived is not None
+    assert last.arrived is not None
+    assert (last.arrived - first.arrived) / (last.at_s - first.at_s) == pytest.approx(100, rel=0.1)

@@ -38,6 +38,8 @@ class FlinkJob:
     """How many key groups there are: no step can have more instances, ever."""
     cost_ms: float = 0.0
     """What a record takes in the middle of ``slow-middle``, and where ``click-fraud`` reads it."""
+    savepoint: str | None = None
+    """Where a job of the same program was stopped: it goes on from there."""
 
     def __post_init__(self) -> None:
         if self.program not in PROGRAMS:
@@ -87,5 +89,6 @@ class FlinkJob:
             "execution.checkpointing.interval": f"{CHECKPOINT_EVERY_S:g}s",
             "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
             "table.local-time-zone": "UTC",
+            **({} if self.savepoint is None else {"execution.state-recovery.path": self.savepoint}),
             **self.source.settings(),
         }

@@ -27,6 +27,10 @@ class Count:
 
     def at(self, value: float) -> float:
         self._last = max(self._last, value)
+        return self.newest
+
+    @property
+    def newest(self) -> float:
         return self._before + self._last
 
 
@@ -38,13 +42,10 @@ class Counted:
     written: float
     busy_s: float | None
     """``None`` where Flink does not know: of sources in the old form."""
-    idle_s: float
     held_back_s: float
     """Seconds in which they could not go on because those downstream had no room."""
-
-    @property
-    def available_s(self) -> float | None:
-        return None if self.busy_s is None else self.busy_s + self.idle_s + self.held_back_s
+    available_s: float | None
+    """Seconds that they had."""
 
 
 @dataclass(slots=True)
@@ -54,19 +55,26 @@ class WorkCounts:
     _done: Count = field(default_factory=Count)
     _written: Count = field(default_factory=Count)
     _busy: Count = field(default_factory=Count)
-    _idle: Count = field(default_factory=Count)
     _held_back: Count = field(default_factory=Count)
+    _available: Count = field(default_factory=Count)
 
     def begin_anew(self) -> None:
-        for count in (self._done, self._written, self._busy, self._idle, self._held_back):
+        for count in (self._done, self._written, self._busy, self._held_back, self._available):
             count.begin_anew()
 
-    def at(self, work: Work, read: float | None = None) -> Counted:
-        """``read`` is what a source has read: Flink counts only what comes from other vertices."""
-        return Counted(
-            done=self._done.at(work.read if read is None else read),
-            written=self._written.at(work.written),
-            busy_s=None if work.busy_ms is None else self._busy.at(work.busy_ms / 1000),
-            idle_s=self._idle.at((work.idle_ms or 0.0) / 1000),
-            held_back_s=self._held_back.at((work.held_back_ms or 0.0) / 1000),
-        )
+    def at(self, work: Work, read: float | None = None, *, has_work: bool = True) -> Counted:
+        """``read`` is what a source has read: Flink counts only what comes from other vertices.
+
+        Flink takes as busy what is neither idle nor held back, and counts a spell of those when it ends, or after five
+        seconds. So a subtask that waits for its next record seems to be busy. Where nothing has moved and there was
+        nothing to do (``has_work``) that is not believed; if it was true after all, it comes with the next reading.
+        """
+        before = self._done.newest, self._written.newest
+        now = self._done.at(work.read if read is None else read), self._written.at(work.written)
+        held_back_s = self._held_back.at((work.held_back_ms or 0.0) / 1000)
+        if work.busy_ms is None:
+            return Counted(*now, None, held_back_s, None)
+        total_ms = work.busy_ms + (work.idle_ms or 0.0) + (work.held_back_ms or 0.0)
+        is_believed = has_work or now != before
+        busy_s = self._busy.at(work.busy_ms / 1000) if is_believed else self._busy.newest
+        return Counted(*now, busy_s, held_back_s, self._available.at(total_ms / 1000))

@@ -29,6 +29,10 @@ class Demand:
         self.arrived = dict.fromkeys(topology.operators, 0.0)
         self.rates_per_s = dict.fromkeys(topology.operators, 0.0)
         """Over the last span between two readings."""
+        self.is_known = True
+        """Whether it is known up to the last reading."""
+        self._has_rates = False
+        self._missed_s = 0.0
 
     def begin(self, waiting: Mapping[str, float]) -> None:
         """At the first reading: what waits has come."""
@@ -39,6 +43,12 @@ class Demand:
         """Nothing was counted meanwhile, as the job was started again: as much came as did before."""
         for name, rate in self.rates_per_s.items():
             self.arrived[name] += rate * elapsed_s
+        self.is_known = self._has_rates
+
+    def missed(self, elapsed_s: float) -> None:
+        """Nobody could tell what came meanwhile; it is seen with what comes next."""
+        self._missed_s += elapsed_s
+        self.is_known = False
 
     def add(self, elapsed_s: float, done: Mapping[str, float], more_wait: Mapping[str, float], ratios: Ratios) -> None:
         """Take in what was done since, and by how many more (or fewer) records wait in front of each operator."""
@@ -49,7 +59,8 @@ class Demand:
             further_up[name] = more_wait.get(name, 0.0) + before
             came = max(0.0, done.get(name, 0.0) + further_up[name])
             self.arrived[name] += came
-            self.rates_per_s[name] = came / elapsed_s
+            self.rates_per_s[name] = came / (elapsed_s + self._missed_s)
+        self.is_known, self._has_rates, self._missed_s = True, True, 0.0
 
 
 def withheld(done: float, held_back_share: float | None) -> float:

@@ -27,7 +27,7 @@ from headgate.core.types import (
     Sample,
 )
 from headgate.engines.base import EngineBase
-from headgate.engines.flink.answers import JobDetails
+from headgate.engines.flink.answers import RUNNING, JobDetails
 from headgate.engines.flink.fleet import TaskManagerFleet
 from headgate.engines.flink.following import GONE_AFTER_S, Followed
 from headgate.engines.flink.further import FURTHER_METRICS, Further
@@ -207,7 +207,8 @@ class FlinkEngine(EngineBase):
 
     def _make_room(self, job: JobDetails, wanted: Mapping[str, int]) -> int:
         """Have TaskManagers for what is wanted; gives how many slots there will not be."""
-        own = self._graph.slots(self._ready(job)) if job.is_at_work else 0
+        # A job that is starting has its slots already.
+        own = self._graph.slots(self._graph.sizes(job)) if job.state == RUNNING else 0
         return self._fleet.grow(self.now(), self._rest.task_managers(), self._graph.slots(dict(wanted)), own)
 
     def _why_impossible(self, name: str, target: int) -> str:

@@ -19,6 +19,7 @@ from headgate.engines.flink.demand import Demand, withheld
 from headgate.engines.flink.graph import Graph
 from headgate.engines.flink.lateness import Lateness
 from headgate.engines.flink.looking import Look
+from headgate.engines.flink.pending import Pending
 from headgate.engines.flink.skew import Spread
 
 LEAST_BUSY_S = 0.005
@@ -35,6 +36,9 @@ REPEATS_FOR_S = 2.0
 tells how much of that waits: compared with a reading before that, it would count as if it had just come."""
 WARM_AFTER_S = 5.0
 """How long after a restart subtasks are slower than usual."""
+LATELY_S = 10.0
+"""How fast operators are and what holds them back is told of about so long. Flink counts time that was not spent at
+work only when that ends, or after five seconds: of a shorter while, any part may be missing."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class _Read:
     """Records in front of each operator; of a source those that wait outside."""
     is_repeating: bool
     """Whether the job had just been started again."""
+    is_warm: bool
 
 
 class Readings:
@@ -60,6 +65,7 @@ class Readings:
         self._counts = {name: WorkCounts() for name in topology.operators}
         self._ratios = StreamRatios(topology)
         self._demand = Demand(topology)
+        self._pending = Pending()
         self._lateness = Lateness(topology, late_after_s)
         self._spread = Spread()
         self._given = dict.fromkeys(topology.operators, 0.0)
@@ -69,6 +75,8 @@ class Readings:
         self._lives = 0
         self._first_look_s: Instant | None = None
         self._before: _Read | None = None
+        self._lately: list[_Read] = []
+        """Those of this life of the job that are compared with, the oldest first."""
         self._samples: dict[str, Sample] = {}
 
     def take(self, look: Look, graph: Graph) -> dict[str, Sample]:
@@ -81,7 +89,8 @@ class Readings:
         is_new = look.job.life != self._life
         if is_new:
             self._begin_life(look)
-        now, shares = self._read(look, graph, None if is_new else before)
+        since = before if is_new else self._since(look.at_s)
+        now, shares = self._read(look, graph, since)
         if before is not None and not is_new and _is_old_news(before, now, graph.sizes(look.job)):
             return {}
         if before is None and self._is_just_starting(look, now):
@@ -97,8 +106,14 @@ class Readings:
         for name, curve in self._curves.items():
             curve.add(now.at_s, self._demand.arrived[name] if name in look.sources else self._given[name])
         self._before = now
-        self._samples = self._made(look, before, now, shares, open_sources, is_new=is_new)
+        self._lately.append(now)
+        self._samples = self._made(look, before, None if is_new else since, now, shares, open_sources)
         return self._samples
+
+    def _since(self, now: Instant) -> _Read | None:
+        """The reading to compare with: the oldest of the last while, and none of a job that had just started."""
+        self._lately = [one for one in self._lately[:-1] if now - one.at_s <= LATELY_S] + self._lately[-1:]
+        return next((one for one in self._lately if one.is_warm), next(iter(self._lately), None))
 
     def _is_just_starting(self, look: Look, now: _Read) -> bool:
         """A source that has read nothing tells that nothing waits, whatever does: it would seem to come all at once."""
@@ -117,18 +132,28 @@ class Readings:
                 counts.begin_anew()
         self._life, self._lives = look.job.life, self._lives + 1
         self._spread.begin_anew()
+        self._pending.begin_anew()
+        self._lately = []
 
-    def _read(self, look: Look, graph: Graph, before: _Read | None) -> tuple[_Read, dict[str, Shares]]:
+    def _read(self, look: Look, graph: Graph, since: _Read | None) -> tuple[_Read, dict[str, Shares]]:
         raw = {graph.by_vertex[one.id].operator: one.metrics for one in look.job.vertices if one.id in graph.by_vertex}
         # Flink counts as read only what comes from other vertices.
         read = {name: raw[name].written if one.read is None else one.read for name, one in look.sources.items()}
-        counted = {name: self._counts[name].at(work, read.get(name)) for name, work in raw.items()}
-        shares = _shares(None if before is None else before.counted, counted)
-        written = {name: work.written for name, work in raw.items()}
-        waiting = in_flight(self._topology, written, {name: work.read for name, work in raw.items()}, shares)
-        waiting |= {name: source.pending for name, source in look.sources.items() if source.pending is not None}
+        flows = {name: work.written for name, work in raw.items()}, {name: work.read for name, work in raw.items()}
+        pending = {name: source.pending for name, source in look.sources.items()}
+        to_do = in_flight(self._topology, *flows, {}) | pending
+        counted = {
+            name: self._counts[name].at(work, read.get(name), has_work=to_do[name] != 0) for name, work in raw.items()
+        }
+        shares = _shares(None if since is None else since.counted, counted)
+        waiting = in_flight(self._topology, *flows, shares)
         is_repeating = self._lives > 1 and _running_s(look) < REPEATS_FOR_S
-        return _Read(look.at_s, counted, waiting, is_repeating), shares
+        if is_repeating:
+            self._pending.begin_anew()
+        for name, records in pending.items():
+            if records is not None:
+                waiting[name] = self._pending.at(name, look.at_s, counted[name].done, records)
+        return _Read(look.at_s, counted, waiting, is_repeating, _running_s(look) >= WARM_AFTER_S), shares
 
     def _went_on(self, before: _Read, now: _Read) -> None:
         """Between the two the job was started again: what lay between operators then was read once more."""
@@ -148,6 +173,9 @@ class Readings:
         if before.is_repeating:
             self._demand.went_on(elapsed_s)
             return
+        if not self._pending.is_known:
+            self._demand.missed(elapsed_s)
+            return
         more_wait |= {name: withheld(done[name], shares[name].held_back) for name in open_sources}
         self._demand.add(elapsed_s, done, more_wait, self._ratios.all())
 
@@ -155,20 +183,19 @@ class Readings:
         self,
         look: Look,
         before: _Read | None,
+        since: _Read | None,
         now: _Read,
         shares: Mapping[str, Shares],
         open_sources: Collection[str],
-        *,
-        is_new: bool,
     ) -> dict[str, Sample]:
-        elapsed_s = 0.0 if before is None else now.at_s - before.at_s
+        elapsed_s = 0.0 if since is None else now.at_s - since.at_s
         ratios = self._ratios.all()
         backlogs = blamed(self._topology, shares, ratios, now.waiting)
         latencies_s = self._latencies_s(before, now, shares, ratios)
-        is_warming = _running_s(look) < WARM_AFTER_S or (is_new and before is not None)
+        is_warming = not now.is_warm or (since is None and before is not None)
         samples = {}
         for name, counted in now.counted.items():
-            earlier = None if before is None or is_new else before.counted[name]
+            earlier = None if since is None else since.counted[name]
             true_per_s = None if earlier is None else _true_rate(earlier, counted, elapsed_s)
             # Nobody can tell what waits at such a source: what waits because of it is not known either.
             is_open = name in open_sources
@@ -177,7 +204,7 @@ class Readings:
                 operator=name,
                 at_s=now.at_s,
                 age_s=look.age_s,
-                arrived=None if is_open else self._demand.arrived[name],
+                arrived=None if is_open or not self._demand.is_known else self._demand.arrived[name],
                 given=None if name in look.sources else self._given[name],
                 done=counted.done,
                 emitted=counted.written / max(1, len(self._topology.downstream(name))),
@@ -185,6 +212,7 @@ class Readings:
                 available_s=counted.available_s,
                 backlog=None if is_open else backlogs[name],
                 latency_s=latency_s,
+                useful_instances=look.sources[name].partitions if name in look.sources else None,
                 skew=self._spread.skew(name, look.subtasks.get(name, ())),
                 input_rate_per_s=self._demand.rates_per_s[name] if is_open and earlier is not None else None,
                 processed_rate_per_s=true_per_s,

@@ -143,8 +143,12 @@ class FlinkRest:
 
 def usable_url(url: str) -> str:
     """The address without what is too much of it."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # A port that is none.
+        is_usable = False
+    if not is_usable:
         raise InputError(f"Flink address {url!r} is not usable; one such as http://127.0.0.1:8081 is needed.")
     return url.rstrip("/")
 

@@ -1,7 +1,7 @@
 """The batches to come, rolled forward for many courses of the load and many sizes at once.
 
-Everything is as Spark does it: a batch takes what waits and as long as the service model says, the next one starts at
-its trigger, or as soon as the one before is done. Instances that were asked for join when they have started, and the
+A job works in batches: one takes what waits and as long as the service model says, the next one starts at its
+trigger, or as soon as the one before is done. Instances that were asked for join when they have started, and the
 first batch with them is slower; a job that stands still for a change of its size does nothing meanwhile. What is
 counted are records that come out later than the bound.
 

@@ -1,0 +1,22 @@
+"""Jobs that were recorded on a real cluster, observed as they were then."""
+
+from __future__ import annotations
+
+from headgate.core.types import Observation
+from headgate.engines.flink import FlinkEngine
+from headgate.testing.clock import FakeClock
+from tests.engines.flink.stand_in import StandIn, recorded
+
+
+def looked_at(stand_in: StandIn, name: str, job: str) -> tuple[FlinkEngine, list[Observation]]:
+    """A recorded job, observed as it was then."""
+    number, looks = recorded(name)
+    clock = FakeClock(looks[0][f"/jobs/{number}"]["now"] / 1000)
+    stand_in.answers = looks[0]
+    engine = FlinkEngine(f"{stand_in.url}#{job}", clock.now, late_after_s=10, sleep=lambda seconds: None)
+    seen = []
+    for look in looks:
+        stand_in.answers = look
+        clock.advance(max(0.0, look[f"/jobs/{number}"]["now"] / 1000 - clock.now()))
+        seen.append(engine.observe())
+    return engine, seen
