@@ -10,7 +10,8 @@ from headgate.core.types import JSON
 from headgate.policies.frame.readings import plain
 
 _UNITS = {"per_s": " per s", "pct": " %", "percent": " %", "s": ", s", "gb": ", GB", "h": ", h"}
-_NUMBER = re.compile(r"[-+–−±<>≤≥×*→ \d.,%/]*(e[-+]?\d+)?( ?(ms|s|m|min|h|d|GB|MB|kB|×|x))*")
+_UNIT = "ms|s|m|min|h|d|GB|MB|kB|×|x|points|records/s|records|batch|batches|start-up|start-ups"
+_NUMBER = re.compile(rf"[-+–−±<>≤≥×*→ \d.,%/]*(e[-+]?\d+)?( to [-\d.,]+)?( ?({_UNIT}))*")
 """A number as it is told: with a unit, an interval, or what came of it."""
 _DEVIATION = "_std"
 UNKNOWN = ("", "–", "unknown")
