@@ -75,17 +75,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def own(spark: SparkSession) -> SparkSession:
-    """The session of live tests as guides have theirs: without Spark's own allocation, which it was started by."""
-    headgate.autoscale(spark, take_over=True, executors=(1, 2)).stop()
-    return spark
-
-
-@pytest.fixture
-def query(own: SparkSession) -> Iterator[StreamingQuery]:
+def query(spark: SparkSession) -> Iterator[StreamingQuery]:
     """A query that ends by itself, so that waiting for its end is as printed."""
-    own.dataSource.register(LoadSource)
-    events = own.readStream.format("headgate-load").option("workload", "constant:20").load()
+    spark.dataSource.register(LoadSource)
+    events = spark.readStream.format("headgate-load").option("workload", "constant:20").load()
     running = events.mapInArrow(working(0.005), events.schema).writeStream.format("noop").start()
     ends = threading.Timer(SECONDS, running.stop)
     ends.start()
@@ -118,7 +111,8 @@ def started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -
     found = Started()
 
     def autoscale(*given: Any, **named: Any) -> Autoscaler:
-        found.autoscalers.append(usual(*given, **named))
+        # The session of live tests was started small by Spark's own allocation, which guides have switched off.
+        found.autoscalers.append(usual(*given, **{"take_over": True, **named}))
         found.autoscalers[-1].watch(found.seen)
         return found.autoscalers[-1]
 
@@ -156,9 +150,9 @@ def test_the_example_writes_a_journal_in_postgres(spark: SparkSession, query: St
         started.stop()
 
 
-def test_the_example_scales_a_streaming_context(own: SparkSession, started: Started) -> None:
-    ssc = StreamingContext(own.sparkContext, 2)
-    ssc.queueStream([own.sparkContext.range(10) for _ in range(4)]).count().pprint()
+def test_the_example_scales_a_streaming_context(spark: SparkSession, started: Started) -> None:
+    ssc = StreamingContext(spark.sparkContext, 2)
+    ssc.queueStream([spark.sparkContext.range(10) for _ in range(4)]).count().pprint()
     ssc.start()
     ends = threading.Timer(SECONDS, ssc.stop, kwargs={"stopSparkContext": False})
     ends.start()

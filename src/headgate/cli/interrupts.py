@@ -55,6 +55,20 @@ def _send_again() -> None:
 
 
 @contextmanager
+def told_when_stopped(kept: str) -> Iterator[None]:
+    """Say what is kept of work that is interrupted."""
+    import typer
+
+    from headgate.cli.common import say
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"headgate: stopped; {kept}.", stderr=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
     """An event that is set by the first signal to end; a second one interrupts whatever is going on."""
     from headgate.local.interruption import SIGNALS
