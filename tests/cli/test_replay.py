@@ -87,3 +87,13 @@ def test_of_several_operators_one_must_be_named(tmp_path: Path) -> None:
     journal.begin(replace(RUN, operators=("parse", "enrich")))
     journal.close()
     assert "the run has 2 operators; one at a time can be replayed" in refused("replay", str(path))
+
+
+def test_an_interrupt_says_that_nothing_is_kept(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headgate.lab.journal_replay.replay_journal", interrupted)
+    result = headgate("replay", str(journal))
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "headgate: stopped; nothing is kept.\n"

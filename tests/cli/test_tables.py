@@ -49,6 +49,22 @@ def test_what_does_not_fit_stands_below_with_the_same_rows() -> None:
     assert "\n\n" in narrow
 
 
+def test_a_number_is_not_torn_from_its_unit() -> None:
+    rows: list[dict[str, JSON]] = [
+        {
+            "what": name * 12,
+            "found": f"{number} records/s",
+            "nine in ten": "13.5 to 16.3",
+            "off": told,
+            "from": "3 start-ups",
+        }
+        for name, number, told in (("a", 15.1, "+0.0 %"), ("b", 2.25, "+7.5 points"), ("c", 10, "+11.8 %"))
+    ]
+    told = printed(62, rows)
+    for number in ("15.1 records/s", "13.5 to 16.3", "+0.0 %", "+7.5 points", "3 start-ups"):
+        assert number in told, told
+
+
 def test_numbers_stand_on_the_right_and_text_on_the_left() -> None:
     told = printed(200)
     for column in (("1.12", "2.25", "3.38"), ("0", "123456", "246912")):

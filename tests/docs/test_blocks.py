@@ -38,9 +38,7 @@ LISTED = {
     "docs/guides/load.md output 2": "the same",
     "docs/guides/own-policy.md output 1": "a list of files; the test of the package reads them",
     "docs/how-it-works.md output 1": "a picture of the loop",
-    "docs/guides/replay.md output 1": "tests/cli/test_replay.py holds its form; the figures take a minute",
-    "docs/guides/shadows.md output 1": "tests/cli/test_explain.py holds its form; the figures take a minute",
-    "docs/guides/rules.md output 2": "tests/cli/test_rules.py tells mistakes with their places",
+    "docs/guides/rules.md output 2": "the test below makes the mistakes that it tells of",
     "docs/objectives.md output 2": "one decision of three simulated days",
 }
 """Outputs that no quick command makes again."""
@@ -74,42 +72,46 @@ FOLLOWED = {
 }
 """What is done with an example that only declares something."""
 
+EXAMPLES = "tests/live/test_doc_examples.py"
+"""Where examples are run as they are printed, on real Spark."""
+
 RUN_ELSEWHERE = {
     "README.md python 1": "tests/live/test_examples.py",
     "docs/apps.md python 1": "tests/live/test_applications.py",
     "docs/guides/engines.md python 1": "tests/engines/adaptors.py",
     "docs/guides/engines.md python 2": "tests/engines/test_adaptor.py",
     "docs/guides/flink.md python 1": "tests/local/test_flink.py",
-    "docs/guides/kafka.md python 1": "tests/live/test_examples.py",
+    "docs/guides/kafka.md python 1": EXAMPLES,
     "docs/guides/load.md python 1": "tests/live/test_load.py",
     "docs/guides/managed.md python 1": "tests/live/test_managed.py",
     "docs/guides/measure-mst.md python 1": "tests/live/test_mst.py",
-    "docs/guides/measure-mst.md python 2": "tests/runtime/test_model_file.py",
-    "docs/guides/metrics.md python 1": "tests/runtime/test_autoscaler.py",
-    "docs/guides/metrics.md python 2": "tests/runtime/exposition",
-    "docs/guides/metrics.md python 3": "tests/runtime/test_prometheus.py",
+    "docs/guides/measure-mst.md python 2": EXAMPLES,
+    "docs/guides/metrics.md python 1": EXAMPLES,
+    "docs/guides/metrics.md python 2": EXAMPLES,
+    "docs/guides/metrics.md python 3": EXAMPLES,
     "docs/guides/metrics.md python 4": "tests/runtime/test_autoscaler.py",
     "docs/guides/own-policy.md python 1": "tests/docs/test_own_policy.py",
     "docs/guides/own-policy.md python 2": "tests/docs/test_own_policy.py",
     "docs/guides/own-policy.md python 4": "tests/docs/test_own_policy.py",
     "docs/guides/pipelines.md python 1": "tests/live/test_pipeline.py",
-    "docs/guides/rules.md python 1": "tests/live/test_rules.py",
+    "docs/guides/rules.md python 1": EXAMPLES,
     "docs/guides/rules.md python 3": "tests/live/test_rules.py",
     "docs/guides/service.md python 1": "tests/docs/test_service_guide.py",
-    "docs/guides/shadows.md python 1": "tests/runtime/test_shadows.py",
-    "docs/guides/shadows.md python 2": "tests/runtime/test_shadows.py",
+    "docs/guides/shadows.md python 1": EXAMPLES,
+    "docs/guides/shadows.md python 2": EXAMPLES,
     "docs/guides/simulate.md python 1": "tests/lab/test_fidelity.py",
-    "docs/guides/spark.md python 1": "tests/live/test_autoscale.py",
-    "docs/guides/spark.md python 2": "tests/live/test_dstream.py",
-    "docs/guides/spark.md python 3": "tests/live/test_start.py",
-    "docs/guides/tune.md python 1": "tests/live/test_tuning.py",
+    "docs/guides/spark.md python 1": EXAMPLES,
+    "docs/guides/spark.md python 2": EXAMPLES,
+    "docs/guides/spark.md python 3": EXAMPLES,
+    "docs/guides/tune.md python 1": EXAMPLES,
     "docs/guides/two-services.md python 1": "tests/agent/test_several_services.py",
     "docs/guides/two-services.md python 2": "tests/agent/test_several_services.py",
     "docs/how-it-works.md python 1": "tests/docs/test_docs.py",
-    "docs/journal.md python 1": "tests/contracts/test_journals.py",
-    "docs/journal.md python 2": "tests/contracts/test_journals.py",
-    "docs/objectives.md python 1": "tests/live/test_autoscale.py",
-    "docs/policies/q-learning.md python 1": "tests/live/test_q_learning.py",
+    "docs/journal.md python 1": EXAMPLES,
+    "docs/journal.md python 2": EXAMPLES,
+    "docs/objectives.md python 1": EXAMPLES,
+    "docs/objectives.md python 2": EXAMPLES,
+    "docs/policies/q-learning.md python 1": EXAMPLES,
 }
 """Examples that need a cluster, a broker, a database or a service, and where the like of them is run."""
 
@@ -271,6 +273,8 @@ def test_python_is_run_here_or_where_it_is_said_to_be(block: Block) -> None:
     assert (block.name in GIVEN) != (block.name in RUN_ELSEWHERE), f"{block.name}: run it here, or say where it is run"
     place = RUN_ELSEWHERE.get(block.name, "tests")
     assert (ROOT / place).exists(), f"{block.name} is run by {place}, which is not there"
+    if place == EXAMPLES:
+        assert f'"{block.name}"' in (ROOT / place).read_text(encoding="utf-8")
 
 
 # -------------------------------------------------------------------------------------------------- files and outputs
@@ -330,6 +334,18 @@ def test_outputs_are_made_said_again_or_listed(block: Block, files: Path) -> Non
             assert " ".join(line.split()) in words, f"{block.name} shows a line that is not said: {line}"
     else:
         assert block.is_made or block.name in LISTED, f"{block.name}: no command makes it, and no reason is listed"
+
+
+def test_mistakes_in_rules_are_told_as_the_guide_shows(files: Path) -> None:
+    shown = next(block for block in ALL if block.name == "docs/guides/rules.md output 2")
+    wrong = (
+        (files / "rules.yaml").read_text().replace("by: 2", "by: two").replace("metric: backlog", "metric: backlgo", 1)
+    )
+    (files / "rules.yaml").write_text(wrong)
+    result = CliRunner().invoke(app, ["rules", "check", "rules.yaml"], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 2
+    for line in shown.text.splitlines():
+        assert line.removesuffix(LEFT_OUT) in result.output, result.output
 
 
 def test_what_is_listed_is_there() -> None:

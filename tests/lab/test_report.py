@@ -17,7 +17,7 @@ from headgate.core.types import Decision, GuardNote, Instances, Observation, Sam
 from headgate.lab.candlesticks import Candlestick, candlestick_plot
 from headgate.lab.error_bars import ALL_PCT, error_bars
 from headgate.lab.figures import TimeUnit, figure, peaks
-from headgate.lab.page import require_plotly
+from headgate.lab.page import require_plotly, write_page
 from headgate.lab.report import MAX_ROWS, write_report
 from headgate.lab.scenario import Outcome, Plot, Scenario
 from headgate.lab.scenario_report import write_scenario_report
@@ -314,3 +314,9 @@ def test_a_lab_report_says_what_its_plots_show(tmp_path: Path) -> None:
     assert "Dashed: the bound of the objective." in page.text
     assert "latency p95, s" in page.text
     assert "empty" not in page.text
+
+
+def test_numbers_in_plots_are_no_longer_than_they_can_be_seen(tmp_path: Path) -> None:
+    drawn = {"data": [{"type": "scatter", "x": [1 / 3, 1234567.890123, 2, 1e-7 / 3], "y": (2 / 3, None, "a", True)}]}
+    page = write_page(tmp_path / "page.html", title="a page", head="", sections=[], figures=[drawn])
+    assert '"x":[0.333333,1234567.89,2,3.33333e-08],"y":[0.666667,null,"a",true]' in page.read_text()

@@ -48,17 +48,21 @@ def test_a_compressed_trace_is_read_whatever_its_name(tmp_path: Path) -> None:
 
 
 def test_the_last_row_lasts_as_long_as_the_one_before_it_and_then_nothing_arrives(tmp_path: Path) -> None:
-    trace = read_csv(written(tmp_path, "timestamp,count\n0,600\n60,600\n90,600\n"))
-    assert [trace.rate_per_s(at_s) for at_s in (0, 60, 90, 119, 120)] == [10, 20, 20, 20, 0]
-    assert trace.end_s == 120
+    trace = read_csv(written(tmp_path, "timestamp,count\n0,600\n60,600\n100,600\n"))
+    assert [trace.rate_per_s(at_s) for at_s in (0, 60, 100, 139, 140)] == [10, 15, 15, 15, 0]
+    assert trace.end_s == 140
 
 
-def test_a_count_is_spread_over_a_gap_and_a_rate_goes_on_through_it(tmp_path: Path) -> None:
-    counts = read_csv(written(tmp_path, "timestamp,count\n0,600\n60,600\n360,600\n420,600\n"))
-    assert counts.rate_per_s(200) == 2
-    assert counts.arrivals(0, 1e6) == pytest.approx(2400)
-    rates = read_csv(written(tmp_path, "timestamp,rate\n0,10\n60,10\n360,10\n420,10\n"))
-    assert rates.rate_per_s(200) == 10
+@pytest.mark.parametrize("name", ["count", "value", "rate"])
+def test_a_gap_is_a_gap_unless_it_is_to_be_filled(tmp_path: Path, name: str) -> None:
+    amount, filled = (10, 10) if name == "rate" else (600, 2)
+    path = written(tmp_path, f"timestamp,{name}\n" + "".join(f"{at_s},{amount}\n" for at_s in (0, 60, 360, 420)))
+    left = parse_workload(f"csv:{path}")
+    assert [left.rate_per_s(at_s) for at_s in (60, 119, 120, 359, 360, 479, 480)] == [10, 10, 0, 0, 10, 10, 0]
+    went_on = parse_workload(f"csv:{path},gaps=fill")
+    assert [went_on.rate_per_s(at_s) for at_s in (60, 200, 359, 360)] == [filled, filled, filled, 10]
+    if name != "rate":
+        assert left.arrivals(0, 1e6) == pytest.approx(went_on.arrivals(0, 1e6)) == pytest.approx(2400)
 
 
 @pytest.mark.parametrize(

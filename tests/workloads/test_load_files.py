@@ -69,6 +69,7 @@ def written(folder: Path, text: str, name: str = "load.csv") -> Path:
             "zone 'Mars' is not known; write for example UTC or Europe/Berlin.",
         ),
         ("timestamp,count\n0,1\n60,1\n", ",repair=maybe", "repair=maybe is not allowed; yes or no is."),
+        ("timestamp,count\n0,1\n60,1\n", ",gaps=none", "gaps=none is not allowed; empty or fill is."),
         ("timestamp,count\n0,1\n60,1\n", ",scale=much", "scale 'much' is not a number; write for example 2 or 0.5."),
         ("timestamp,count\n0,1\n60,1\n", ",step=0s", "step=0s is not allowed; a duration must be finite and above 0."),
         ("timestamp,count\n0,1\n60,1\n", ",scale=2,scale=3", "gives scale twice; once is allowed."),
@@ -90,13 +91,16 @@ def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, text: str, op
         (
             "timestamp,count\n0,1\n60,\n120,2\n180,4\n240,8\n",
             "repair=yes",
-            ["1 row without an amount left out", "1 gap, the longest 60s: nothing arrives in them"],
+            [
+                "1 row without an amount left out",
+                "1 gap, the longest 60s: nothing arrives there (gaps=fill: the count is spread over it)",
+            ],
             15,
         ),
         (
             "timestamp,count\n0,1\n60,2\n360,4\n420,8\n",
-            "repair=no",
-            ["1 gap, the longest 4m: the row before each is spread over it"],
+            "gaps=fill",
+            ["1 gap, the longest 4m: the count is spread over it"],
             15,
         ),
         (
@@ -119,12 +123,6 @@ def test_what_was_done_to_a_file_is_said(
     assert all(sentence.endswith(f"{note}.") for sentence, note in zip(said, notes, strict=True)), said
     assert total(load) == pytest.approx(arrives)
     assert total(parse_workload(load.describe())) == pytest.approx(arrives)
-
-
-def test_nothing_arrives_in_a_gap_that_is_repaired(tmp_path: Path) -> None:
-    path = written(tmp_path, "timestamp,count\n0,60\n60,60\n360,60\n420,60\n")
-    assert [parse_workload(f"csv:{path},repair=yes").rate_per_s(at_s) for at_s in (90, 200, 370)] == [1, 0, 1]
-    assert parse_workload(f"csv:{path}").rate_per_s(200) == pytest.approx(0.2)
 
 
 def test_a_file_may_have_a_comma_in_its_name_and_be_put_together_with_others(tmp_path: Path) -> None:
@@ -203,15 +201,16 @@ def test_parquet_says_the_same_as_csv_whatever_its_timestamps(tmp_path: Path) ->
     counts=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 10_000)), min_size=3, max_size=40),
     step_s=st.floats(0.5, 400),
     seed=st.integers(0, 10),
+    fill_gaps=st.booleans(),
 )
 def test_no_repair_and_no_resampling_loses_or_invents_a_record(
-    counts: list[tuple[int, int]], step_s: float, seed: int
+    counts: list[tuple[int, int]], step_s: float, seed: int, fill_gaps: bool
 ) -> None:
     if len({at_s for at_s, _ in counts}) < 2:
         return
     random.Random(seed).shuffle(counts)
     rows = [Row(f"row {place}", str(at_s), float(at_s), float(n)) for place, (at_s, n) in enumerate(counts)]
-    steps = steps_of("it", rows, is_count=True, repair=True, any_order=False, described="it")
+    steps = steps_of("it", rows, is_count=True, repair=True, fill_gaps=fill_gaps, any_order=False, described="it")
     every = sum(n for _, n in counts)
     assert total(steps) == pytest.approx(every, abs=1e-6)
     assert total(steps.resampled(step_s)) == pytest.approx(every, abs=1e-6)

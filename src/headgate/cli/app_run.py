@@ -20,6 +20,7 @@ from headgate.cli.common import (
     prepare_folder,
     write_json,
 )
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.cli.policy_options import GuardOption, PolicyOption, SetOption, SettingsFileOption
 from headgate.core.defaults import DEFAULT_POLICY
@@ -252,14 +253,16 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
         lasting_s,
         when_stopped=f"Ctrl-C stops; --folder {plan.folder.path} goes on",
     )
+    kept = f"what was read is kept, and the same command with --folder {plan.folder.path} goes on where it was"
     try:
-        with live_view(console, shown) as view, _logged(plan.folder.path / "headgate.log"):
+        with (
+            told_when_stopped(kept),
+            live_view(console, shown) as view,
+            _logged(plan.folder.path / "headgate.log"),
+        ):
             return run_application(plan, View(view))
     except QueryFailedError as error:
-        raise EngineError(
-            f"{str(error).rstrip('.')}; what was read is kept, and the same command with --folder {plan.folder.path} "
-            "goes on where it was."
-        ) from error
+        raise EngineError(f"{str(error).rstrip('.')}; {kept}.") from error
 
 
 @contextmanager

@@ -166,22 +166,19 @@ def progress_bar(
     The bar shows on standard error, only on a terminal, once the work takes longer than ``after_s``, and leaves no
     trace. Where ``counted`` says how many runs, or what ``word`` says, the work is, it tells how many of them are done.
     """
+    import time
     from threading import Timer
 
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+    from headgate.cli.time_left import TimeLeft, TimeLeftColumn
+
+    left = TimeLeft(time.monotonic())
     counts = [] if counted is None else [TextColumn("{task.fields[done]}")]
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *times, *counts)
-    # A single run may take minutes: the time left is told from longer ago than usual.
-    bar = Progress(*columns, console=make_console(stderr=True), transient=True, speed_estimate_period=600.0)
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeLeftColumn(left))
+    # The bar is as long as there is room: what stands behind it is whole.
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TaskProgressColumn(), *times, *counts)
+    bar = Progress(*columns, console=make_console(stderr=True), transient=True, expand=True)
     task = bar.add_task(description, total=1.0, done="")
     # By the clock and not by the first share: that may take minutes to come.
     begin = Timer(after_s, bar.start)
@@ -191,6 +188,7 @@ def progress_bar(
 
     def show(share: float) -> None:
         told = "" if counted is None else f"{round(share * counted)} of {counted} {word}"
+        left.done(share, time.monotonic())
         bar.update(task, completed=share, done=told)
 
     try:

@@ -16,6 +16,7 @@ from headgate.cli.common import (
     prepare_folder,
     write_json,
 )
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.cli.policy_options import SetOption
 from headgate.core.defaults import DEFAULT_POLICY
@@ -66,7 +67,8 @@ def demo(
 
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
-    with live_view(console, Shown("headgate demo", plan.policy, plan.goal, plan.seconds)) as view:
+    shown = Shown("headgate demo", plan.policy, plan.goal, plan.seconds)
+    with told_when_stopped(f"what was done is in {plan.journal}"), live_view(console, shown) as view:
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
     with Outputs() as outputs:
         outputs.write(_write_report, result)

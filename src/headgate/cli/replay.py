@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, progress_bar, write_json
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.journal_run import JobOption, JournalArgument, JournalRun, RunOption, objective_of, pick_run
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, UnknownNameError
@@ -95,7 +96,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
     asked = objective_of(picked.run).priced(price)
     judged = asked if objective is None else _within(text_or_file(objective).priced(price), picked)
     seen, made = _part(picked, observations, decisions, begin, end)
-    with progress_bar("Replaying") as progress:
+    with told_when_stopped("nothing is kept"), progress_bar("Replaying") as progress:
         found = replay_journal(
             seen, made, contenders, judged, asked=asked, operator=chosen, seed=seed, progress=progress
         )

@@ -17,6 +17,7 @@ from headgate.cli.common import (
     progress_bar,
     write_json,
 )
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.cli.policy_options import (
     ConstraintsOption,
@@ -27,7 +28,7 @@ from headgate.cli.policy_options import (
     SettingsFileOption,
     ShadowOption,
 )
-from headgate.cli.simulate_options import asked_of, seconds_of, service_of, told_when_stopped, told_with_file
+from headgate.cli.simulate_options import asked_of, kept_in, seconds_of, service_of, told_with_file
 from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
@@ -199,7 +200,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         raise InputError("--policy rules has no rules to go by; give a rule file with --rules FILE.")
     learned = None if state is None else read_state(state, decides if isinstance(decides, str) else RULES)
     with (
-        told_when_stopped(journal),
+        told_when_stopped(kept_in(journal)),
         told_with_file(state),
         nullcontext(None) if journal is None else closing(SqliteJournal(journal)) as open_journal,
         progress_bar("Simulating") as progress,
@@ -219,7 +220,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             progress=progress,
             **options,
         )
-    with Outputs() as outputs:
+    with told_when_stopped(kept_in(journal)), Outputs() as outputs:
         outputs.failed(result.journal_fault)
         if save_state is not None:
             outputs.write(write_json, result.state, str(save_state))

@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from headgate.cli.common import duration_s, say
-from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.common import duration_s
 from headgate.core.errors import InputError, StateError
 from headgate.core.objective import Objective
 
@@ -50,15 +47,9 @@ def service_of(rate: str, model: str | None, startup: str | None, max_instances:
     return {"service_rate_per_s": single, "model": works}
 
 
-@contextmanager
-def told_when_stopped(journal: Path | None) -> Iterator[None]:
-    """Say what is kept of a run that is interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = "nothing is kept; --journal FILE would keep it" if journal is None else f"what was done is in {journal}"
-        say(f"headgate: stopped; {kept}.", stderr=True)
-        raise typer.Exit(INTERRUPTED) from None
+def kept_in(journal: Path | None) -> str:
+    """What is kept of a run that is interrupted."""
+    return "nothing is kept; --journal FILE would keep it" if journal is None else f"what was done is in {journal}"
 
 
 @contextmanager

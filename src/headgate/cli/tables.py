@@ -27,7 +27,7 @@ def print_table(rows: Sequence[Mapping[str, JSON]], console: Console) -> None:
 def blocks(columns: Sequence[Column], width: int) -> list[list[tuple[Column, int]]]:
     """Columns with their widths, in as many blocks as a terminal of this width needs; each tells its rows apart."""
     keys = _keys(columns)
-    room = width - sum(_wanted(one) + GAP for one in keys)
+    room = width + GAP - sum(_wanted(one) + GAP for one in keys)  # None follows the last column.
     found: list[list[tuple[Column, int]]] = []
     block: list[Column] = []
     left = room
@@ -56,7 +56,7 @@ def _wanted(column: Column) -> int:
 def _widened(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
     """Each as wide as it must be, and those that would like to be wider, from the left, as there is room."""
     widths = [one.least_width for one in columns]
-    room = width - sum(widths) - GAP * len(columns)
+    room = width - sum(widths) - GAP * (len(columns) - 1)
     for index, one in enumerate(columns):
         more = min(max(0, _wanted(one) - widths[index]), max(0, room))
         widths[index] += more
@@ -68,7 +68,7 @@ def _print(block: Sequence[tuple[Column, int]], console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="dim", padding=(0, GAP, 0, 0))
+    table = Table(box=None, header_style="dim", padding=(0, GAP, 0, 0), pad_edge=False)
     for column, width in block:
         justify: Literal["left", "right"] = "right" if column.is_number else "left"
         table.add_column(Text(column.heading), justify=justify, width=width)

@@ -42,8 +42,9 @@ class Conformal(ForecasterBase[ConformalSettings]):
     its level: after T steps the two differ by about 1 / (gain · T) at most.
 
     A forecast that was all but certain and wrong makes an error of any number of deviations, and a few of them early in
-    a series would ask for anything. No quantile therefore lies further beyond what was seen, or beyond the mean where
-    that is further, than all that was seen lies apart.
+    a series would ask for anything; so would a line through three values. No quantile therefore lies further beyond
+    what was seen, or beyond the mean where that is further, than all that was seen lies apart. As long as there are too
+    few errors to learn from, quantiles are those of the wrapped forecaster within the same bounds.
     """
 
     name = "conformal"
@@ -87,14 +88,15 @@ class Conformal(ForecasterBase[ConformalSettings]):
         if forecast is None:
             return None
         scale = _scale(forecast)
-        quantiles = forecast.quantiles.copy()
+        quantiles = np.empty_like(forecast.quantiles)
         corrected: FloatArray | None = None
         for step in range(steps):
             ahead = min(step, self.settings.horizon - 1)
             if step < self.settings.horizon or corrected is None:
                 corrected = self._corrected(ahead)
-            if corrected is not None:
-                quantiles[:, step] = self._bounded(forecast.mean[step], scale[step] * corrected)
+            mean = forecast.mean[step]
+            offsets = forecast.quantiles[:, step] - mean if corrected is None else scale[step] * corrected
+            quantiles[:, step] = self._bounded(mean, offsets)
         return Forecast(forecast.mean, forecast.deviation, np.maximum.accumulate(quantiles, axis=0))
 
     def _bounded(self, mean: float, offsets: FloatArray) -> FloatArray:

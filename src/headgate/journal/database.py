@@ -132,6 +132,11 @@ def open_reader(path: Path) -> Engine:
     if path.is_dir():
         raise InputError(f"journal {path} is a folder; a file is needed.")
     _refuse_special(path)
+    if _is_cut_off(path):
+        raise JournalError(
+            f"journal {path} has a log beside it, {path.name}-wal, whose writer was killed, and it is read only where "
+            "files can be written: copy both to such a folder."
+        )
     # SQLite would write beside the file even to read it; where it may not, nobody else writes it either.
     mode = "ro&immutable=1" if is_read_only(path) else "ro"
     engine = create_engine("sqlite://", creator=lambda: _connect(path, mode), poolclass=QueuePool)
@@ -144,6 +149,12 @@ def open_reader(path: Path) -> Engine:
 def is_read_only(path: Path) -> bool:
     """Whether a journal lies where nothing can be written, and all of it is in the file."""
     return not os.access(path.parent, os.W_OK) and log_bytes(path) == 0
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Whether part of a journal is in a log for which SQLite would have to make a file where none can be made."""
+    has_index = path.with_name(f"{path.name}-shm").exists()
+    return log_bytes(path) > 0 and not has_index and not os.access(path.parent, os.W_OK)
 
 
 @contextmanager

@@ -66,6 +66,10 @@ class DemoPlan:
         return self.directory / "report.html"
 
     @property
+    def journal(self) -> Path:
+        return self.directory / "journal.db"
+
+    @property
     def partitions(self) -> int:
         return 2 * self.max_executors
 
@@ -125,7 +129,7 @@ def run_demo(
     from headgate.local.cluster import LocalCluster
     from headgate.local.interruption import Interruption
 
-    journal = plan.directory / "journal.db"
+    journal = plan.journal
     journal.unlink(missing_ok=True)
     record = RunRecord(plan.goal)
     stage("starting a Spark cluster on this machine")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import math
 import os
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -91,10 +92,21 @@ def write_page(
         footer=f"Made by Headgate {escape(__version__)}.",
         plotly=require_plotly(),
         # Inside a script element nothing is unescaped, so its end must not be found in the data.
-        figures=to_json(list(figures)).replace("<", "\\u003c"),
+        figures=to_json(_shortened(list(figures))).replace("<", "\\u003c"),
     )
     write_file(path, page)
     return path
+
+
+def _shortened(value: JSON) -> JSON:
+    """Numbers no finer than a plot shows them, which halves a large report: six digits, or thousandths above 1,000."""
+    if isinstance(value, float):
+        return round(value, 3) if abs(value) >= 1000 or not math.isfinite(value) else float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {name: _shortened(part) for name, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_shortened(part) for part in value]
+    return value
 
 
 def _require_drawn(figures: Sequence[Mapping[str, JSON]]) -> None:

@@ -62,7 +62,7 @@ def _off(name: str, live: float | None, again: float | None) -> str:
         return UNKNOWN
     if name == "late_records_pct" and live < 1:
         # A share of next to nothing says nothing.
-        return f"{again - live:+.1f} pt"
+        return f"{again - live:+.1f} points"
     return f"{100 * (again / live - 1):+.1f} %" if live else UNKNOWN
 
 
@@ -75,11 +75,11 @@ def outcome_rows(replay: JournalReplay) -> list[dict[str, str]]:
 def _outcome_row(name: str, summary: Summary) -> dict[str, str]:
     return {
         "": name,
-        "late": _told(summary.late_records_pct, " %"),
-        "p50": _told(summary.latency_p50_s, " s"),
-        "p95": _told(summary.latency_p95_s, " s"),
-        "mean size": f"{summary.mean_instances:.2f}",
-        "hours": f"{summary.instance_seconds / 3600:.3f}",
+        "late records": _told(summary.late_records_pct, " %"),
+        "latency p50": _told(summary.latency_p50_s, " s"),
+        "latency p95": _told(summary.latency_p95_s, " s"),
+        "mean instances": f"{summary.mean_instances:.2f}",
+        "instance hours": f"{summary.instance_seconds / 3600:.3f}",
         "changes": str(summary.rescales),
         **({} if summary.cost is None else {"cost": plain(summary.cost)}),
     }

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headgate.core.types import JSON
 from headgate.policies.frame.readings import plain
 
 _UNITS = {"per_s": " per s", "pct": " %", "percent": " %", "s": ", s", "gb": ", GB", "h": ", h"}
-_NUMBER = re.compile(r"[-+–−±<>≤≥×*→ \d.,%/]*(e[-+]?\d+)?( ?(ms|s|m|min|h|d|GB|MB|kB|×|x))*")
+_UNIT = "ms|s|m|min|h|d|GB|MB|kB|×|x|points|records/s|records|batch|batches|start-up|start-ups"
+_NUMBER = re.compile(rf"[-+–−±<>≤≥×*→ \d.,%/]*(e[-+]?\d+)?( to [-\d.,]+)?( ?({_UNIT}))*")
 """A number as it is told: with a unit, an interval, or what came of it."""
 _DEVIATION = "_std"
+_WHOLE = {"avg": "average", "sla": "SLA", "qos": "QoS"}
+"""Words as they are read, for those that names have short."""
 UNKNOWN = ("", "–", "unknown")
 
 
@@ -38,37 +41,66 @@ def columns_of(rows: Sequence[Mapping[str, JSON]]) -> list[Column]:
 
     >>> [(one.heading, one.is_number) for one in columns_of([{"policy": "hpa", "mean_instances": 2.5, "note": None}])]
     [('policy', False), ('mean instances', True)]
+    >>> [(one.heading, list(one.cells)) for one in columns_of([{"off_pct": {"avg_cost": -2.0, "hours": 3}}])]
+    [('off %: average cost', ['-2']), ('off %: hours', ['3'])]
     """
     found = []
-    for name in dict.fromkeys(name for row in rows for name in row):
-        cells = [cell(row.get(name)) for row in rows]
+    for name, values in _unfolded(rows):
+        cells = [cell(value) for value in values]
         if any(cells):
             known = [told for told in cells if told not in UNKNOWN]
             is_number = bool(known) and all(_NUMBER.fullmatch(told) for told in known)
-            found.append(Column(heading(name), cells, is_number))
+            found.append(Column(name, cells, is_number))
     return found
 
 
+def _unfolded(rows: Sequence[Mapping[str, JSON]]) -> Iterator[tuple[str, list[JSON]]]:
+    """Headings with their values; where each row has several numbers by the same names, a column for each of those."""
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        inner = _same_names(values)
+        if inner:
+            for one in inner:
+                yield f"{heading(name)}: {heading(one)}", [None if value is None else value[one] for value in values]
+        else:
+            yield heading(name), values
+
+
+def _same_names(values: Sequence[JSON]) -> list[str]:
+    known = [value for value in values if value is not None]
+    if not known or not all(isinstance(value, Mapping) for value in known):
+        return []
+    names = list(known[0])
+    numbers = all(isinstance(part, int | float | None) for value in known for part in value.values())
+    return names if numbers and all(list(value) == names for value in known) else []
+
+
 def heading(name: str) -> str:
-    """The name of a column in words, with its unit.
+    """The name of a column in whole words, with its unit.
 
     >>> [heading(name) for name in ("latency_p95_s", "violated_pct", "records_per_s", "late %", "worst_backlog_gb")]
     ['latency p95, s', 'violated %', 'records per s', 'late %', 'worst backlog, GB']
     >>> heading("qos_pct_std")
-    'qos %, deviation'
+    'QoS %, deviation'
+    >>> heading("avg_cost")
+    'average cost'
     """
     if name.endswith(_DEVIATION):
         return f"{heading(name.removesuffix(_DEVIATION))}, deviation"
     for ending, unit in _UNITS.items():
         if name.endswith(f"_{ending}"):
-            return name.removesuffix(f"_{ending}").replace("_", " ") + unit
-    return name.replace("_", " ")
+            return _in_words(name.removesuffix(f"_{ending}")) + unit
+    return _in_words(name)
+
+
+def _in_words(name: str) -> str:
+    return " ".join(_WHOLE.get(word, word) for word in name.replace("_", " ").split(" "))
 
 
 def cell(value: JSON) -> str:
     """One value of a table in words: numbers are shortened, nested ones are listed."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {cell(part)}" for name, part in value.items())
+        return ", ".join(f"{heading(name)} {cell(part)}" for name, part in value.items())
     if isinstance(value, float):
         return plain(value)
     return "" if value is None else str(value)

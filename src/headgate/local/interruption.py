@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ class Interruption:
     def __init__(self) -> None:
         self._driver_pid: int | None = None
         self._happened = False
-        self._stderr: int | None = None
+        self._stderr: tuple[int, TextIO] | None = None
 
     @contextmanager
     def watched(self) -> Iterator[Interruption]:
@@ -45,8 +46,9 @@ class Interruption:
             for number, handler in before.items():
                 signal.signal(number, handler)
             if self._stderr is not None:
-                os.dup2(self._stderr, 2)
-                os.close(self._stderr)
+                kept, sys.stderr = self._stderr
+                os.dup2(kept, 2)
+                os.close(kept)
         if self._happened:
             raise KeyboardInterrupt
 
@@ -75,9 +77,11 @@ class Interruption:
             raise KeyboardInterrupt
         if not self._happened:
             # PySpark's own threads complain of the JVM that is ended under them; nobody needs to read that.
-            self._stderr = os.dup(2)
-            with Path(os.devnull).open("ab") as nowhere:
-                os.dup2(nowhere.fileno(), 2)
+            # A live view has put something of its own in the place of Python's stream.
+            self._stderr = os.dup(2), sys.stderr
+            nowhere = Path(os.devnull).open("w")  # noqa: SIM115 - it is the stream until the end
+            os.dup2(nowhere.fileno(), 2)
+            sys.stderr = nowhere
         with suppress(ProcessLookupError):
             # Asked twice, it is meant.
             os.kill(self._driver_pid, signal.SIGKILL if self._happened else signal.SIGTERM)

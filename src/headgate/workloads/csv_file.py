@@ -49,7 +49,13 @@ def read_csv(path: str | Path, columns: LoadColumns | None = None) -> Steps:
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise InputError(f"{file_name} cannot be read: {_cause(error)}.") from error
     steps = steps_of(
-        file_name, rows, is_count=is_count, repair=columns.repair, any_order=False, described=f"csv:{path}"
+        file_name,
+        rows,
+        is_count=is_count,
+        repair=columns.repair,
+        fill_gaps=columns.fill_gaps,
+        any_order=False,
+        described=f"csv:{path}",
     )
     return columns.applied(steps, timestamps.second_times)
 

@@ -1,4 +1,4 @@
-"""What may be said of a file with a recorded load: its columns, its zone, whether to repair it, and how it is used."""
+"""What may be said of a file with a recorded load: its columns and zone, what is mended in it, and how it is used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headgate.workloads.timestamps import find_zone
 _TIMES = ("timestamp",)
 _COUNTS = ("count", "value")
 _RATES = ("rate",)
-KEYS = ("time", "count", "rate", "zone", "repair", "scale", "step")
+KEYS = ("time", "count", "rate", "zone", "repair", "gaps", "scale", "step")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class LoadColumns:
     rate: str | None = None
     zone: ZoneInfo | None = None
     repair: bool = False
+    fill_gaps: bool = False
     scale: float = 1.0
     step_s: float | None = None
 
@@ -41,11 +42,15 @@ class LoadColumns:
         repair = given.get("repair", "no").lower()
         if repair not in ("yes", "no"):
             raise InputError(f"repair={given['repair']} is not allowed; yes or no is.")
+        gaps = given.get("gaps", "empty").lower()
+        if gaps not in ("empty", "fill"):
+            raise InputError(f"gaps={given['gaps']} is not allowed; empty or fill is.")
         named = {key: given[key].strip().lower() for key in ("time", "count", "rate") if key in given}
         return cls(
             **named,
             zone=find_zone(given["zone"]) if "zone" in given else None,
             repair=repair == "yes",
+            fill_gaps=gaps == "fill",
             scale=parse_scale(given.get("scale", "1")),
             step_s=parse_duration_s(given["step"]) if "step" in given else None,
         )
@@ -85,6 +90,7 @@ class LoadColumns:
         found = [f"{key}={getattr(self, key)}" for key in ("time", "count", "rate") if getattr(self, key) is not None]
         found += [f"zone={self.zone.key}"] if self.zone is not None else []
         found += ["repair=yes"] if self.repair else []
+        found += ["gaps=fill"] if self.fill_gaps else []
         found += [f"step={plain(self.step_s)}s"] if self.step_s is not None else []
         return found + ([f"scale={plain(self.scale)}"] if self.scale != 1 else [])
 

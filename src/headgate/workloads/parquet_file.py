@@ -44,6 +44,12 @@ def read_parquet(path: str | Path, columns: LoadColumns | None = None) -> Steps:
         told = "" if at is None else str(at)
         rows.append(Row.of(place, told, timestamps.seconds(place, told if at is None else at), amount))
     steps = steps_of(
-        file_name, rows, is_count=is_count, repair=columns.repair, any_order=path.is_dir(), described=f"parquet:{path}"
+        file_name,
+        rows,
+        is_count=is_count,
+        repair=columns.repair,
+        fill_gaps=columns.fill_gaps,
+        any_order=path.is_dir(),
+        described=f"parquet:{path}",
     )
     return columns.applied(steps, timestamps.second_times)

@@ -1,11 +1,11 @@
 """A recorded load from rows of a time and an amount: what is wrong with them, and what can be repaired.
 
 - Time 0 is the first row's. A row's interval reaches to the next row; the last row's is as long as the one before it.
-- A row that is much longer than others is before a gap. Its count is spread over the gap, and its rate goes on through
-  it; that is said.
+- A row that is much longer than others is before a gap, in which nothing arrives. With ``fill_gaps`` its count is
+  spread over the gap, and its rate goes on through it. Either is said.
 - Rows that are not in order, two rows of one time and amounts that are missing are errors. With ``repair`` rows are put
-  in order, counts of one time are added up and rates averaged, a row without an amount is a gap, and nothing arrives in
-  a gap. What was done, and how often, is said. No repair changes the sum of the counts.
+  in order, counts of one time are added up and rates averaged, and a row without an amount is a gap.
+  What was done, and how often, is said. Nothing of it changes the sum of the counts.
 - A count below 0 is always an error.
 """
 
@@ -25,6 +25,7 @@ from headgate.workloads.steps import Steps
 GAP = 1.5
 """A row that lasts so many times as long as the median one is before a gap."""
 HINT = "repair=yes"
+FILL_HINT = "gaps=fill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,16 @@ def amount_of(place: str, value: object) -> float | None:
     return amount
 
 
-def steps_of(file: str, rows: Sequence[Row], *, is_count: bool, repair: bool, any_order: bool, described: str) -> Steps:
+def steps_of(
+    file: str,
+    rows: Sequence[Row],
+    *,
+    is_count: bool,
+    repair: bool,
+    fill_gaps: bool,
+    any_order: bool,
+    described: str,
+) -> Steps:
     """The load that rows tell; ``any_order`` where they have none of their own."""
     notes: list[str] = []
     whole = _with_amounts(rows, repair=repair, notes=notes)
@@ -71,16 +81,17 @@ def steps_of(file: str, rows: Sequence[Row], *, is_count: bool, repair: bool, an
     lengths_s = [after_s - before_s for before_s, after_s in pairwise(times_s)]
     lengths_s.append(lengths_s[-1])
     usual_s = median(lengths_s)
-    if repair:
+    if not fill_gaps:
         # The last of them may have stood before a gap itself.
         lengths_s[-1] = min(lengths_s[-1], usual_s)
     gaps_s = [length_s - usual_s for length_s in lengths_s[:-1] if length_s > GAP * usual_s]
     if gaps_s:
-        what = "nothing arrives in them" if repair else "the row before each is spread over it"
+        went_on = "count is spread over it" if is_count else "rate goes on through it"
+        what = f"the {went_on}" if fill_gaps else f"nothing arrives there ({FILL_HINT}: the {went_on})"
         notes.append(f"{_times(len(gaps_s), 'gap')}, the longest {format_duration(max(gaps_s))}: {what}")
     bounds_s, rates = [0.0], []
     for at_s, length_s, row in zip(times_s, lengths_s, whole, strict=True):
-        lasts_s = usual_s if repair and length_s > GAP * usual_s else length_s
+        lasts_s = length_s if fill_gaps or length_s <= GAP * usual_s else usual_s
         amount = row.amount or 0.0
         bounds_s.append(at_s + lasts_s)
         rates.append(amount / lasts_s if is_count else amount)
