@@ -2,6 +2,7 @@
 
 Every arrangement runs in a process of its own, as users start it, into a fresh folder; all must give the same rows. The
 time is that of the runs alone: before it begins, Spark is up and each of its Python workers has carried out a case.
+Plain processes without Spark do the same: what two of them gain over one is what this machine allows at most.
 A second table tells how much of a short run is the simulation itself.
 
     python -m benchmarks.bench_lab [--quick] [--json FILE]
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -69,6 +71,8 @@ SHORT_RUNS = (("constant:15", "static", 2), ("constant:15 | noise 20%", "static"
 GOAL = 1.8
 """Times as fast on two cores as on one."""
 WARM_WITHIN_S = 180.0
+FEW = 4
+"""Cases that a plain process takes at a time."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,15 @@ class Arrangement:
     def is_cluster(self) -> bool:
         return self.where == "cluster"
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is no Spark."""
+        return self.where == "processes"
+
 
 ARRANGEMENTS = (
+    Arrangement("processes", 1),
+    Arrangement("processes", 2),
     Arrangement("threads", 1),
     Arrangement("threads", 2),
     Arrangement("cluster", 1),
@@ -121,7 +132,7 @@ def measured(file: Path, arrangement: Arrangement) -> Measured:
     cores = arrangement.cores
     out = file.parent / f"{arrangement.where}-{cores}"
     with ExitStack() as stack:
-        master, environment = f"local[{cores}]", dict(os.environ)
+        master, environment = "" if arrangement.is_plain else f"local[{cores}]", dict(os.environ)
         if arrangement.is_cluster:
             master = stack.enter_context(LocalCluster(slots=cores)).master_url
             # As many executors as cores, and not one with all of them.
@@ -138,20 +149,38 @@ def measured(file: Path, arrangement: Arrangement) -> Measured:
 
 
 def child(file: Path, out: Path, master: str, cores: int) -> None:
-    """Carry out an experiment and print how long that took."""
-    from headgate.engines.spark.spread import batch_session, spread
-
-    began_s = time.perf_counter()
+    """Carry out an experiment and print how long that took; without a master, in plain processes."""
     runs, scratch = out / "runs", out / "scratch"
     runs.mkdir(parents=True)
     scratch.mkdir()
     texts = [packed(place, case) for place, case in enumerate(read_experiment(file).cases())]
+    start_s, seconds = (on_spark if master else in_processes)(texts, file.parent, out, master, cores)
+    print(json.dumps({"start_s": start_s, "seconds": seconds}))
+
+
+def on_spark(texts: Sequence[str], home: Path, out: Path, master: str, cores: int) -> tuple[float, float]:
+    """How long Spark takes to start, and then for all cases."""
+    from headgate.engines.spark.spread import batch_session, spread
+
+    began_s = time.perf_counter()
     with batch_session(master, "headgate lab benchmark", out / "spark.log") as session:
-        warm_up(session, texts[0], scratch, cores)
+        warm_up(session, texts[0], out / "scratch", cores)
         start_s = time.perf_counter()
-        spread(session, texts, work_in(file.parent, runs), watch=lambda: None)
-        seconds = time.perf_counter() - start_s
-    print(json.dumps({"start_s": start_s - began_s, "seconds": seconds}))
+        spread(session, texts, work_in(home, out / "runs"), watch=lambda: None)
+        return start_s - began_s, time.perf_counter() - start_s
+
+
+def in_processes(texts: Sequence[str], home: Path, out: Path, master: str, cores: int) -> tuple[float, float]:
+    """The same for as many plain processes as cores: a few cases at a time to whichever has none."""
+    began_s = time.perf_counter()
+    with ProcessPoolExecutor(cores) as pool:
+        scratch = out / "scratch"
+        while len(list(scratch.glob("worker-*"))) < cores:
+            list(pool.map(partial(_warm, scratch=str(scratch)), 4 * cores * [texts[:1]]))
+        start_s = time.perf_counter()
+        few = [texts[first : first + FEW] for first in range(0, len(texts), FEW)]
+        list(pool.map(work_in(home, out / "runs"), few))
+        return start_s - began_s, time.perf_counter() - start_s
 
 
 def warm_up(session: SparkSession, text: str, scratch: Path, cores: int) -> None:

@@ -94,10 +94,10 @@ def _rate(before: float | None, after: float | None, elapsed_s: float) -> float 
 
 
 def _utilization(sample: Sample, before: Sample) -> float | None:
-    if None in (sample.busy_s, sample.available_s, before.busy_s, before.available_s):
+    now_s, then_s = (sample.busy_s, sample.available_s), (before.busy_s, before.available_s)
+    if now_s[0] is None or now_s[1] is None or then_s[0] is None or then_s[1] is None:
         return before.utilization if sample.batch_ended_s is not None else None
-    busy_s = (sample.busy_s or 0.0) - (before.busy_s or 0.0)
-    available_s = (sample.available_s or 0.0) - (before.available_s or 0.0)
+    busy_s, available_s = now_s[0] - then_s[0], now_s[1] - then_s[1]
     if available_s <= 0 or busy_s < 0:
         return before.utilization  # Both grow at the end of a batch only.
     return float(min(1.0, busy_s / available_s))

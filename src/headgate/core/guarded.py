@@ -14,7 +14,7 @@ from headgate.core.quick import quickly
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.window import Window
 
-_verdict = quickly(Verdict)
+_verdict, _decision = quickly(Verdict), quickly(Decision)
 
 
 class EachOperator:
@@ -85,7 +85,7 @@ class _Row:
     def __call__(self, window: Window, decision: Decision) -> Decision:
         now = decision.at_s
         verdicts = {name: self._noted(window, now, verdict) for name, verdict in decision.verdicts.items()}
-        return Decision(now, decision.policy, verdicts, decision.role)
+        return _decision(now, decision.policy, verdicts, decision.role)
 
     def _noted(self, window: Window, now: Instant, verdict: Verdict) -> Verdict:
         if verdict.target == verdict.current and self._lets_pass(window, now, verdict):

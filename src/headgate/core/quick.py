@@ -22,12 +22,10 @@ def quickly(kind: Callable[P, T]) -> Callable[P, T]:
     """What a frozen dataclass with slots does when it is called, for those that are made at every cycle."""
     given = fields(kind)  # type: ignore[arg-type] # a class, of which only the call matters to its type here
     same = [(one.name, object, field(default=one.default, default_factory=one.default_factory)) for one in given]
-    opened = make_dataclass(f"Open{getattr(kind, '__name__', '')}", same, slots=True)
 
-    def make(*values: P.args, **named: P.kwargs) -> T:
-        made = opened(*values, **named)
+    def close(made: object) -> None:
         # Python allows it because both have the same slots, and nothing else.
-        made.__class__ = kind
-        return made  # type: ignore[no-any-return] # it is of that class by now
+        made.__class__ = kind  # type: ignore[assignment]
 
-    return make
+    # Closed as the last thing that is done when one is made: what comes out is of the class that was asked for.
+    return make_dataclass(f"Open{getattr(kind, '__name__', '')}", same, slots=True, namespace={"__post_init__": close})

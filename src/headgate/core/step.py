@@ -13,7 +13,7 @@ from headgate.core.quick import quickly
 from headgate.core.types import Decision, Instant, Proposal, Target, Verdict
 from headgate.core.window import Window
 
-_verdict = quickly(Verdict)
+_verdict, _decision = quickly(Verdict), quickly(Decision)
 
 
 def step(policy: Policy, guards: Sequence[Guard], now: Instant, window: Window) -> Decision:
@@ -42,4 +42,4 @@ def _unguarded(policy_name: str, now: Instant, window: Window, proposal: Proposa
         )
         size = target.instances
         verdicts[name] = _verdict(name, instances.planned, size, size, target.code, target.reason, target.numbers)
-    return Decision(now, policy_name, verdicts)
+    return _decision(now, policy_name, verdicts)

@@ -15,12 +15,14 @@ from headgate.core.budget import Budget, BudgetKeeper
 from headgate.core.differences import completed
 from headgate.core.errors import StateError
 from headgate.core.objective import Objective
+from headgate.core.quick import quickly
 from headgate.core.spending import Spending, SpendingKeeper
 from headgate.core.startup import StartupTimes
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Batch, Decision, Instances, Instant, Observation, Sample, Verdict
 
 DEFAULT_RETENTION_S = 3600.0
+_observation = quickly(Observation)
 PEACE_S = 60.0
 """When no instance came or went for so long, what comes next is another story."""
 
@@ -217,7 +219,7 @@ class History(Window):
             missing = before.instances.keys() - sizes.keys()
             sizes = {**{name: replace(before.instances[name], stale=True) for name in missing}, **sizes}
         samples = {name: completed(one, self.sample(name)) for name, one in observation.samples.items()}
-        observation = Observation(at_s, samples, sizes, startups)
+        observation = _observation(at_s, samples, sizes, startups)
         self._observations.append(observation)
         for name, instances in sizes.items():
             self._follow_size(name, at_s, before.instances.get(name) if before else None, instances)
@@ -229,7 +231,8 @@ class History(Window):
                     budget.observe(sample)
         if self._spending is not None:
             self._spending.observe(observation)
-        self._add_startups(observation)
+        if startups:
+            self._add_startups(observation)
         self._forget(at_s - self.retention_s)
 
     def _follow_size(self, name: str, at_s: Instant, seen: Instances | None, instances: Instances) -> None:

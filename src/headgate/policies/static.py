@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import Field
@@ -37,5 +38,10 @@ class Static(PolicyBase[StaticSettings]):
         for operator in window.operators:
             if (instances := window.instances(operator)) is not None:
                 size = self.settings.instances or instances.planned
-                targets[operator] = Target(size, "static", f"the size is fixed at {size}", {"instances": size})
+                targets[operator] = _fixed(size)
         return Proposal(targets)
+
+
+@lru_cache(maxsize=1024, typed=True)  # One value for as long as the size stays.
+def _fixed(size: int) -> Target:
+    return Target(size, "static", f"the size is fixed at {size}", {"instances": size})

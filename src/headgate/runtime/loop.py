@@ -215,7 +215,7 @@ class ControlLoop:
 
     def _carry_out(self, now: Instant, decision: Decision) -> None:
         # It is written down first: whoever goes on after a crash knows of every change that may have been made.
-        is_journalled = self._write(lambda journal: journal.decided(decision))
+        is_journalled = self._journal is not None and self._write(lambda journal: journal.decided(decision))
         if self._requires_journal and not is_journalled:
             return
         receipt = None if self.mode is Mode.RECOMMEND else self._apply(now, decision)

@@ -14,10 +14,13 @@ import numpy as np
 
 from headgate.core.course import Rows
 from headgate.core.errors import EngineError, InputError
+from headgate.core.quick import quickly
 from headgate.core.topology import Topology
 from headgate.core.types import NO_STARTUPS, Answer, Decision, Instances, Instant, Observation, Outcome, Receipt
 from headgate.simulation.contract import Kernel
 from headgate.simulation.fleet import Fleet
+
+_observation, _receipt = quickly(Observation), quickly(Receipt)
 
 
 class SimulatedEngine:
@@ -108,7 +111,7 @@ class SimulatedEngine:
                 for name, fleet in self._fleets.items()
                 if (found := fleet.startups(now, kernel.warmed(name)))
             }
-            return Observation(now, samples, self._told, startups or NO_STARTUPS)
+            return _observation(now, samples, self._told, startups or NO_STARTUPS)
 
     def apply(self, decision: Decision) -> Receipt:
         with self._lock:
@@ -127,7 +130,7 @@ class SimulatedEngine:
                     self._tell_kernel(name)
                 else:
                     answers[name] = _unchanged(target)
-            return Receipt(now, answers)
+            return _receipt(now, answers)
 
     def lose_instance(self, operator: str) -> None:
         """Simulate the death of a ready instance. The next decision that is applied, a hold too, replaces it."""

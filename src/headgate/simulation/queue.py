@@ -132,17 +132,20 @@ class QueueNetwork:
         oldest_s = station.oldest_s()
         waits_s = 0.0 if oldest_s is None else round(now - oldest_s, READING_DIGITS)
         busy_s = station.processed / station.service_rate_per_s
-        done = round(station.processed, READING_DIGITS)
+        # Rounding takes its time: what is 0, or has been rounded already, need not be.
+        count, processed, late, backlog = station.arrivals.count, station.processed, station.late, station.backlog
+        arrived = round(count, READING_DIGITS)
+        done = arrived if processed == count else round(processed, READING_DIGITS)
         return _sample(
             operator=name,
             at_s=now,
-            arrived=round(station.arrivals.count, READING_DIGITS),
+            arrived=arrived,
             done=done,
             emitted=done,
-            late=round(station.late, READING_DIGITS) if self._counts_late else None,
+            late=(late and round(late, READING_DIGITS)) if self._counts_late else None,
             busy_s=busy_s,
             available_s=station.available_s,
-            backlog=round(station.backlog, READING_DIGITS),
+            backlog=backlog and round(backlog, READING_DIGITS),
             latency_s=waits_s,
             processed_rate_per_s=self._processed_rate_per_s(station, before),
             processing_time_s=1 / station.service_rate_per_s,
@@ -154,7 +157,8 @@ class QueueNetwork:
     def _processed_rate_per_s(self, station: Station, before: Sample | None) -> float | None:
         """What the instances that were there since the reading before can get through; ``None`` if they did nothing."""
         done, available_s = (0.0, 0.0) if before is None else (before.done or 0.0, before.available_s or 0.0)
-        if self._now_s <= self._read_s or round(station.processed - done, READING_DIGITS) <= 0:
+        more = station.processed - done
+        if self._now_s <= self._read_s or (more < 1 and round(more, READING_DIGITS) <= 0):
             return None
         mean_ready = (station.available_s - available_s) / (self._now_s - self._read_s)
         return round(mean_ready * station.service_rate_per_s, READING_DIGITS)
