@@ -72,10 +72,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(PRINTED[printed])
     shutil.copy(next(iter(sorted((ROOT / "src/headgate/runtime/models").glob("*.json")))), tmp_path / "mst.json")
     monkeypatch.chdir(tmp_path)
-    made = (
-        "simulate --policy q-learning --workload constant:20 --service-rate 10 --seconds 10m --save-state learned.json"
-    )
-    assert headgate_command(*made.split()).exit_code == 0
+    learned = "--workload constant:20 --service-rate 10 --seconds 10m --save-state learned.json"
+    asked = ("--policy", "q-learning", "--objective", "latency p95 < 30s")
+    assert headgate_command("simulate", *asked, *learned.split()).exit_code == 0
     return tmp_path
 
 
