@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from bisect import bisect_left
 from contextlib import closing
 from pathlib import Path
 
@@ -40,7 +41,10 @@ def picture(journal: Path) -> str:
     with closing(SqliteJournal.read(journal)) as reader:
         number, run = reader.runs()[-1]
         observations = reader.observations(run=number)
-        decisions = {one.at_s: one for one in reader.decisions(run=number) if one.role is Role.ACTING}
+        acting = [one for one in reader.decisions(run=number) if one.role is Role.ACTING]
+    # A live decision has the time of its tick, and the reading it is made of is complete a moment later.
+    times_s = [one.at_s for one in observations]
+    decisions = {times_s[min(bisect_left(times_s, one.at_s), len(times_s) - 1)]: one for one in acting}
     title = f"headgate · {run.job}"
     shown = Shown(title, run.policy, parse_objective(run.objective), observations[-1].at_s - observations[0].at_s)
     return _moving(list(_frames(shown, observations, decisions)))

@@ -164,6 +164,6 @@ def test_the_time_left_is_told_by_what_sizes_have_taken() -> None:
             view.settled(Measurement(2, (9.0,), (9.0,)))
     lines = told.getvalue().splitlines()
     assert lines[0] == "grep (1 of 3)"
-    assert "1 executors: about 9.0 records/s, did not settle in time (12 batches)" in lines
+    assert "1 executor: about 9.0 records/s, did not settle in time (12 batches)" in lines
     assert "nexmark-1 (2 of 3), about 2m left" in lines, "two of six sizes took a minute"
     assert "nexmark-2 (3 of 3), about 60s left" in lines, "one that could not be measured counts as done"

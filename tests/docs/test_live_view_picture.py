@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import runpy
+from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
+from headgate.journal.sqlite import SqliteJournal
 from tests.cli.commands import headgate
+from tests.journal.entries import RUN, decision, observation
 
 SCRIPT = Path(__file__).parents[2] / "scripts/live_view_picture.py"
 
@@ -27,3 +30,14 @@ def test_a_run_is_played_from_its_journal(tmp_path: Path) -> None:
     assert "10 records/s" in told[1]
     assert "→" not in told[1]
     assert "→" in told[-1]
+
+
+def test_a_live_decision_is_shown_with_the_reading_that_it_is_made_of(tmp_path: Path) -> None:
+    """Live, the reading is complete a moment after the tick whose time the decision has."""
+    journal = tmp_path / "run.db"
+    with closing(SqliteJournal(journal)) as writer:
+        writer.begin(RUN)
+        for at_s in range(0, 40, 2):
+            writer.observed(observation(at_s + 0.25))
+            writer.decided(decision(at_s, target=2 if at_s > 20 else 1))
+    assert "→" in runpy.run_path(str(SCRIPT))["picture"](journal)

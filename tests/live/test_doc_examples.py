@@ -23,6 +23,7 @@ from headgate.apps.load_source import LoadSource
 from headgate.apps.steady_job import working
 from headgate.core.types import Decision, Observation
 from headgate.runtime.autoscaler import Autoscaler
+from tests.cli.commands import headgate as headgate_command
 from tests.docs.blocks import ROOT, blocks
 from tests.live.support import eventually
 from tests.postgres import PostgresServer
@@ -71,6 +72,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(PRINTED[printed])
     shutil.copy(next(iter(sorted((ROOT / "src/headgate/runtime/models").glob("*.json")))), tmp_path / "mst.json")
     monkeypatch.chdir(tmp_path)
+    learned = "--workload constant:20 --service-rate 10 --seconds 10m --save-state learned.json"
+    asked = ("--policy", "q-learning", "--objective", "latency p95 < 30s")
+    assert headgate_command("simulate", *asked, *learned.split()).exit_code == 0
     return tmp_path
 
 

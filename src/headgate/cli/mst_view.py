@@ -63,7 +63,9 @@ class MstView:
             told = f"about {told}, did not settle in time"
         self._settled += 1
         self._rows[measurement.executors] = (measurement.readings, told)
-        self._say(f"{measurement.executors} executors: {told} ({len(measurement.readings)} batches)")
+        from headgate.lab.mst_measuring import executors_in_words
+
+        self._say(f"{executors_in_words(measurement.executors)}: {told} ({len(measurement.readings)} batches)")
 
     def _say(self, text: str) -> None:
         if not self._console.is_terminal:

@@ -10,6 +10,8 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.lab.scenario import Plot
 
+LOGARITHMIC = 100.0
+"""Boxes that lie so far apart cannot all be seen on an axis that begins at 0."""
 DASHES = ("solid", "dot", "dashdot", "longdash")
 """Lines are told apart without colour too."""
 
@@ -47,7 +49,7 @@ def candlestick_plot(title: str, axis: str, sticks: Mapping[str, Candlestick], b
     figures = list(sticks.values())
     box = {
         "type": "box",
-        "x": list(sticks),
+        "x": [name.replace(" ", "<br>") for name in sticks],  # Short, so that the boxes keep their height.
         "lowerfence": [stick.min for stick in figures],
         "q1": [stick.p10 for stick in figures],
         "median": [stick.mean for stick in figures],
@@ -57,7 +59,12 @@ def candlestick_plot(title: str, axis: str, sticks: Mapping[str, Candlestick], b
         "showlegend": False,
     }
     key = "Boxes reach from the 10th to the 90th percentile, the line in them is the mean, whiskers the whole range."
-    return Plot(title, [box], _layout(axis, {"title": {"text": ""}}, bound), key + _told(bound))
+    layout = _layout(axis, {"title": {"text": ""}}, bound)
+    least = min(stick.min for stick in figures)
+    if least > 0 and max(stick.max for stick in figures) > LOGARITHMIC * least:
+        layout["yaxis"] = {"title": {"text": axis}, "type": "log"}
+        key += " The axis is logarithmic."
+    return Plot(title, [box], layout, key + _told(bound))
 
 
 def line_plot(

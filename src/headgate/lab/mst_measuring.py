@@ -103,9 +103,9 @@ class _Bench:
         return self.plan.own is None and self.plan.app == STEADY_JOB
 
     def measure(self, size: int) -> Measurement:
-        self.watcher.stage(f"waiting for {size} executors")
+        self.watcher.stage(f"waiting for {executors_in_words(size)}")
         self._resize(size)
-        self.watcher.stage(f"measuring {size} executors")
+        self.watcher.stage(f"measuring {executors_in_words(size)}")
         measurement = None
         for trial in range(1, MOST_TRIALS + 1):
             may_adjust = not self._is_steady and trial < MOST_TRIALS
@@ -203,3 +203,7 @@ class _Bench:
 def _first_line(error: object) -> str:
     """What happened, without the plans and traces that Spark tells with it."""
     return next(iter(str(error).splitlines()), "no reason is known")
+
+
+def executors_in_words(count: int) -> str:
+    return "1 executor" if count == 1 else f"{count} executors"

@@ -26,9 +26,9 @@ NOTES = (
     "first come: whoever asks gets what is free just then. arbitrated: what loads need before any reserve, by "
     "the priorities of the groups (orders before reports before archive), and within one the objective with the most "
     "budget left gives way first. paced: at most a tenth of the jobs change their size in any 10 s.",
-    "kept_pct is the share of jobs with at most 5 % of their records late, late_pct the mean share of late records, "
-    "worst_pct that of the worst job; cut counts decisions that got less than they wanted or had to wait for others; "
-    "rescales_10s is the largest number of jobs that changed their size within 10 s.",
+    "kept % is the share of jobs with at most 5 % of their records late, late % the mean share of late records, "
+    "worst % that of the worst job; cut counts decisions that got less than they wanted or had to wait for others; "
+    "rescales 10s is the largest number of jobs that changed their size within 10 s.",
 )
 
 

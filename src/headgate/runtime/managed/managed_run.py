@@ -111,6 +111,10 @@ class ManagedRun:
         except Exception:
             logger.exception("the managed query could not be stopped as it should")
         finally:
-            if self.autoscaler is not None:
-                self.autoscaler.stop()
-            self._ended.set()
+            try:
+                if self.autoscaler is not None:
+                    self.autoscaler.stop()
+            except Exception:  # A driver that is gone does not answer. Whoever waits for the end must hear of it.
+                logger.exception("the autoscaler of the managed query could not be stopped as it should")
+            finally:
+                self._ended.set()
