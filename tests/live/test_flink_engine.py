@@ -110,7 +110,11 @@ def test_it_keeps_the_engine_contract(flink: LocalFlink, job: str) -> None:
 
 
 def _settle(engine: Engine) -> None:
-    eventually("the sizes", lambda: all(one.ready == one.planned for one in engine.observe().instances.values()))
+    def is_at_work() -> bool:
+        seen = engine.observe()
+        return bool(seen.samples) and all(one.ready == one.planned for one in seen.instances.values())
+
+    eventually("readings at these sizes", is_at_work)
 
 
 def _size(seen: Observation, operator: str) -> int:
