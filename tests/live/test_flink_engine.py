@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -115,6 +116,7 @@ def _settle(engine: Engine) -> None:
         return bool(seen.samples) and all(one.ready == one.planned for one in seen.instances.values())
 
     eventually("readings at these sizes", is_at_work)
+    time.sleep(1.5)  # Flink's figures are half a second old: what is looked at next has to be another moment.
 
 
 def _size(seen: Observation, operator: str) -> int:
