@@ -286,6 +286,9 @@ def draw_giannakopoulos_flink(path: Path) -> None:
         3, len(runs), sharex=True, sharey="row", squeeze=False, figsize=(9, 4.2), layout="constrained"
     )
     for column, run in zip(panels.T, runs, strict=True):
+        end_s = run["load"][-1][0]
+        for steps in (run["task_managers"], run["slots"]):
+            steps.append((end_s, steps[-1][1]))
         column[0].plot(*zip(*run["load"], strict=True), color="#2563eb", linewidth=1)
         column[1].step(
             *zip(*run["task_managers"], strict=True), color="#94a3b8", linestyle=":", where="post", label="there"

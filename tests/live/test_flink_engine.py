@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -110,7 +111,12 @@ def test_it_keeps_the_engine_contract(flink: LocalFlink, job: str) -> None:
 
 
 def _settle(engine: Engine) -> None:
-    eventually("the sizes", lambda: all(one.ready == one.planned for one in engine.observe().instances.values()))
+    def is_at_work() -> bool:
+        seen = engine.observe()
+        return bool(seen.samples) and all(one.ready == one.planned for one in seen.instances.values())
+
+    eventually("readings at these sizes", is_at_work)
+    time.sleep(1.5)  # Flink's figures are half a second old: what is looked at next has to be another moment.
 
 
 def _size(seen: Observation, operator: str) -> int:

@@ -124,6 +124,7 @@ def test_what_is_too_large_and_what_is_too_small_change_in_one_restart(slow_job:
     ):
         eventually("a rescale", lambda: any(event.kind == "rescaled" for event in events), WITHIN_S)
     changed = next(one for one in seen.decisions if not one.is_hold)
-    assert {name for name, verdict in changed.verdicts.items() if verdict.change} == {SOURCE, MIDDLE, SINK}
+    changes = {name for name, verdict in changed.verdicts.items() if verdict.change}
+    assert changes == {SOURCE, MIDDLE, SINK}, [verdict.reason for verdict in changed.verdicts.values()]
     rescaled = next(event for event in events if event.kind == "rescaled")
     assert all(name in rescaled.detail for name in (SOURCE, MIDDLE, SINK)), rescaled.detail

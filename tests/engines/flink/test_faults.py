@@ -193,3 +193,15 @@ def test_it_goes_on_as_soon_as_flink_does(engine: FlinkEngine, stand_in: StandIn
     stand_in.fault = None
     assert engine.apply(GROW).outcome is outcome
     assert len(stand_in.changes) == 1
+
+
+def test_an_engine_that_cannot_be_opened_leaves_no_connection_open(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = []
+    monkeypatch.setattr(FlinkRest, "close", lambda self: closed.append(self.url))
+    job = SmallJob(FakeClock(1_000_000.0))
+    played_by(job, stand_in)
+    with pytest.raises(UnknownNameError):
+        FlinkEngine(f"{stand_in.url}#other", job.clock.now)
+    assert closed == [stand_in.url]

@@ -17,7 +17,7 @@ from headgate.engines.flink.names import LONGEST, operator_name, operator_names
 from headgate.policies.frame.readings import is_steady
 from headgate.testing.clock import FakeClock
 from tests.engines.flink.looking_back import looked_at
-from tests.engines.flink.small_job import SLOW, SOURCE, SmallJob, played_by
+from tests.engines.flink.small_job import COUNT, SLOW, SOURCE, SmallJob, played_by
 from tests.engines.flink.stand_in import StandIn, standing_in
 
 
@@ -297,3 +297,17 @@ def test_what_comes_while_a_source_is_held_back_and_says_nothing_is_not_nothing(
     assert first.arrived is not None
     assert last.arrived is not None
     assert (last.arrived - first.arrived) / (last.at_s - first.at_s) == pytest.approx(100, rel=0.1)
+
+
+def test_who_has_next_to_nothing_to_do_is_known_to_be_fast(stand_in: StandIn) -> None:
+    """A sink that lets records go: what it takes is less than Flink counts."""
+    clock = FakeClock(1_000_000.0)
+    job = SmallJob(clock, offered_per_s=50)
+    job.per_s[COUNT] = 1e7
+    engine = FlinkEngine(played_by(job, stand_in), clock.now, sleep=lambda seconds: None)
+    rates = []
+    for _ in range(8):
+        rates.append(engine.observe().samples["count"].processed_rate_per_s)
+        clock.advance(2.0)
+    assert rates[:2] == [None, None], "after some seconds"
+    assert all(rate is not None and rate > 10_000 for rate in rates[-3:])

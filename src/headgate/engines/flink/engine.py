@@ -76,17 +76,21 @@ class FlinkEngine(EngineBase):
         self._lock = threading.RLock()
         self._closed = False
         self._rest = FlinkRest(url, answer_within_s=answer_within_s)
-        self._followed = Followed(self._rest, job, gone_after_s=gone_after_s)
-        details = self._followed.details(now())
-        self._graph = graph_of(details)
+        try:
+            self._followed = Followed(self._rest, job, gone_after_s=gone_after_s)
+            details = self._followed.details(now())
+            self._graph = graph_of(details)
+            self._requirements = Requirements(self._rest, self._graph)
+            self._planned = self._requirements.wanted_at_first(details)
+        except BaseException:
+            self._rest.close()
+            raise
         self._topology = self._graph.topology(fewest, most, price_per_slot_hour)
         self._looking = Looking(self._rest, self._followed, now, sleep)
         self._readings = Readings(self._topology, late_after_s)
         self._further = Further(self._rest)
         self._restarts = Restarts()
         self._fleet = TaskManagerFleet(provider)
-        self._requirements = Requirements(self._rest, self._graph)
-        self._planned = self._requirements.wanted_at_first(details)
 
     @property
     def job(self) -> str:

@@ -23,7 +23,9 @@ from headgate.engines.flink.pending import Pending
 from headgate.engines.flink.skew import Spread
 
 LEAST_BUSY_S = 0.005
-"""Less busy time than this says nothing of how fast an operator is."""
+"""Less busy time than this says only that an operator is at least as fast as if it were so much."""
+LEAST_KNOWN_S = 3.0
+"""And that only if it is known of so long."""
 READS_WITHIN_S = 10.0
 """A source that has read nothing for this long after the first look has nothing to read."""
 LEAST_TOLD = 0.5
@@ -274,9 +276,9 @@ def _true_rate(before: Counted, now: Counted, elapsed_s: float) -> float | None:
     if now.busy_s is None or before.busy_s is None or elapsed_s <= 0:
         return None
     busy_s, done = now.busy_s - before.busy_s, now.done - before.done
-    if busy_s < LEAST_BUSY_S or done <= 0:
+    if done <= 0 or (busy_s < LEAST_BUSY_S and elapsed_s < LEAST_KNOWN_S):
         return None
-    return done / busy_s * _instances(before, now, elapsed_s)
+    return done / max(busy_s, LEAST_BUSY_S) * _instances(before, now, elapsed_s)
 
 
 def _instances(before: Counted | None, now: Counted, elapsed_s: float) -> float:
