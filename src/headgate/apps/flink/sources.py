@@ -12,6 +12,9 @@ from headgate.workloads.load import Load
 from headgate.workloads.schedule import event_times_ms
 
 CHUNK = 10_000
+FETCHED_BYTES, FETCHED_RECORDS = 8192, 50
+"""Of a partition, and at a time. A client learns how much waits when it fetches: a source that is slow itself and has
+fetched the work of half a minute would seem to keep up for as long."""
 Options = Mapping[str, str]
 
 
@@ -49,6 +52,8 @@ class TopicRecords:
             "connector": "kafka",
             "properties.bootstrap.servers": self.bootstrap,
             "properties.group.id": f"headgate-{self.topic}",
+            "properties.max.partition.fetch.bytes": str(FETCHED_BYTES),
+            "properties.max.poll.records": str(FETCHED_RECORDS),
             "topic": self.topic,
             "scan.startup.mode": "earliest-offset",
             "format": "json",
