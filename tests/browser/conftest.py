@@ -109,7 +109,9 @@ class Dashboard:
 
     def stand_by(self, leader: str) -> None:
         """Have another service lead from now on."""
-        standby = SimpleNamespace(leads=False, token=None, leader_url=leader, is_alive=True, stop=lambda: None)
+        standby = SimpleNamespace(
+            leads=False, token=None, leader_url=leader, problem="", is_alive=True, stop=lambda: None
+        )
         self.service.service.standby = standby  # type: ignore[assignment]  # all that is asked of it
         self.service.service.hub.close()
 
