@@ -13,8 +13,8 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP := 127.0.0.1
 unexport SPARK_HOME PYTHONHOME PYTHONPATH
 
-# These have clusters and brokers of their own, and wait most of the time.
-BESIDE := tests/live/test_exactness.py tests/local
+# These have clusters, brokers or browsers of their own, and wait most of the time.
+BESIDE := tests/live/test_exactness.py tests/local tests/browser
 
 .PHONY: help setup setup-tests demo test lint types imports test-fast test-live soak docs bench format clean
 
@@ -51,10 +51,10 @@ test-fast: setup-tests ## Run the tests that need neither a cluster nor a browse
 	@$(RUN) pytest -q -n 2 -m "not live and not browser and not soak"
 
 test-live: setup ## Run the tests that need a cluster or a browser
-	@echo "== test-live: pytest on real Spark, one at a time, beside those with clusters of their own"
+	@echo "== test-live: pytest on real Spark, one at a time, beside those with servers of their own"
 	@told=$$(mktemp); \
-	$(RUN) pytest -q -n 0 -m "live and not soak" $(BESIDE) >"$$told" 2>&1 & beside=$$!; \
-	$(RUN) pytest -q -n 0 -m "(live or browser) and not soak" $(BESIDE:%=--ignore=%); passed=$$?; \
+	$(RUN) pytest -q -n 0 -m "(live or browser) and not soak" $(BESIDE) >"$$told" 2>&1 & beside=$$!; \
+	$(RUN) pytest -q -n 0 -m "live and not soak" $(BESIDE:%=--ignore=%); passed=$$?; \
 	wait $$beside || passed=1; cat "$$told"; rm -f "$$told"; exit $$passed
 
 soak: setup-tests ## Run the longer proofs on real Spark, which make test leaves out
