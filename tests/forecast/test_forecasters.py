@@ -34,6 +34,32 @@ def test_an_unknown_forecaster_is_answered_with_the_closest_one() -> None:
         make_forecaster("arna")
 
 
+def test_settings_may_stand_behind_the_name() -> None:
+    forecaster = make_forecaster("linear-trend:window=3")
+    for value in (100.0, 1.0, 2.0, 4.0):
+        forecaster.observe(value)
+    forecast = forecaster.forecast(1)
+    assert forecast is not None
+    assert forecast.mean[0] == pytest.approx(16 / 3)
+    assert make_forecaster("conformal:forecaster=arma", {"horizon": 3}).settings.horizon == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("linear-trend:", "linear-trend setting window '' is not allowed"),
+        ("fourier:", "has '', which is not key=value; write for example linear-trend:window=20"),
+        ("linear-trend:windows=3", "did you mean 'window'"),
+        ("linear-trend:window=2", "linear-trend setting window '2' is not allowed"),
+        ("linear-trend:window=3,window=4", "gives window twice"),
+        ("line:window=3", "unknown forecaster 'line'"),
+    ],
+)
+def test_settings_behind_a_name_that_are_wrong_are_told_in_a_sentence(spec: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        make_forecaster(spec)
+
+
 def test_exponential_smoothing_without_trend_has_the_variance_of_its_weights() -> None:
     """σ²·(1 + (h − 1)·α²), for α = 0.5: 1, 1.25, 1.5 times the variance of one step."""
     forecaster = make_forecaster("exponential-smoothing", {"trend_gain": 0, "level_gain": 0.5})

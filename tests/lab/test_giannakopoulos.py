@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from headgate.core.errors import InputError
+from headgate.core.objective import parse_objective
 from headgate.journal.codec import to_json
 from headgate.lab.scenario import Outcome, find_scenario
+from headgate.lab.scenarios import giannakopoulos_flink as live
+from headgate.runtime.simulate import simulate
+from headgate.workloads import parse_workload
 from headgate.workloads.traces import VARIABLE, trace_folder
 
 
@@ -84,3 +88,31 @@ def test_missing_traces_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(VARIABLE, "no-such-folder")
     with pytest.raises(InputError, match=r"the public traces are not at 'no-such-folder'; set HEADGATE_TRACES"):
         played("giannakopoulos-5.4")
+
+
+@pytest.mark.parametrize(
+    ("forecaster", "grows_ahead"), [(None, True), ("linear-trend", False)], ids=["as in the scenario", "over minutes"]
+)
+def test_the_load_on_flink_has_to_be_grown_for_ahead_of_its_second_bell(
+    forecaster: str | None, grows_ahead: bool
+) -> None:
+    """In the simulator, where load and settings of the live scenario were chosen."""
+    settings = {**live.POLICIES["proactive"], **({"forecaster": forecaster} if forecaster else {})}
+    ran = simulate(
+        "proactive",
+        parse_workload(live.WORKLOAD),
+        objective=parse_objective(live.OBJECTIVE).within(1, live.MOST),
+        settings=settings,
+        guards=live.GUARDS,
+        service_rate_per_s=190.0,
+        startup_s=6.0,
+        interval_s=2.0,
+        seconds=live.SECONDS,
+    )
+    between = next(one for one in ran.observations if one.at_s >= live.BETWEEN_S).instances["job"].ready
+    second = [one for one in ran.decisions if one.at_s > live.BETWEEN_S and one.verdicts["job"].change > 0]
+    assert (between == 1) is grows_ahead
+    assert (len(second) == live.MOST - 1) is grows_ahead
+    if grows_ahead:
+        assert {one.verdicts["job"].code for one in second} == {"ahead-of-load"}
+        assert not any((one.samples["job"].backlog or 0) > 1 for one in ran.observations if one.at_s > live.BETWEEN_S)

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headgate.core.errors import InputError, StateError, UnknownNameError
+from headgate.core.key_texts import key_texts
 from headgate.core.plugins import load_plugin, package_of, plugins
 from headgate.core.types import JSON
 from headgate.forecast.contract import Forecast
@@ -123,13 +124,20 @@ def forecaster_class(name: str) -> type[AnyForecaster]:
 
 
 def make_forecaster(name: str, settings: Mapping[str, object] | None = None) -> AnyForecaster:
-    """A forecaster by name, with settings as plain values.
+    """A forecaster by name, with settings as plain values, or as text behind the name as workloads have it.
 
     >>> forecaster = make_forecaster("linear-trend", {"window": 20})
     >>> for value in range(20):
     ...     forecaster.observe(10.0 * value)
     >>> [round(float(value)) for value in forecaster.forecast(3).mean]
     [200, 210, 220]
+    >>> make_forecaster("linear-trend:window=8").settings.window
+    8
     """
+    name, colon, text = name.partition(":")
     kind = forecaster_class(name)
-    return kind(make_settings(kind.Settings, name, settings or {}))
+    written: dict[str, str] = {}
+    if colon:
+        example = "linear-trend:window=20"
+        written = key_texts("forecaster", f"{name}:{text}", name, kind.Settings.model_fields, example, text)
+    return kind(make_settings(kind.Settings, name, {**written, **(settings or {})}))

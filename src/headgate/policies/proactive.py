@@ -45,7 +45,7 @@ class ProactiveSettings(ReactiveSettings):
     """Largest spread of predictions that counts as stable, as a share of the objective's bound (the document's λ: 0.05
     of slow records where 0.1 are allowed)."""
     forecaster: str = "linear-trend"
-    """Who predicts the load."""
+    """Who predicts the load; with a setting of its own as ``linear-trend:window=20``."""
     horizon_s: Period = 60.0
     """How far ahead the load is predicted; further where instances were seen to take longer than that to start."""
     forecast_step_s: Period = 5.0

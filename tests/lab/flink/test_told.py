@@ -128,3 +128,12 @@ def test_task_managers_are_averaged_over_time() -> None:
     assert told.mean_task_managers() == 1.0
     assert told.mean_slots() == pytest.approx((22 * 1 + 28 * 3) / 50)
     assert told.course()["slow"][5] == (20.0, 2.5)
+
+
+def test_task_managers_are_averaged_over_a_part_of_the_load() -> None:
+    ran = fraud_ran()
+    had = [Had(ran.began_s, 1, 1, ONE), Had(ran.began_s + 30, 3, 3, THREE)]
+    told = Told(replace(ran, had=had), 4.0)
+    assert told.mean_task_managers(to_s=30.0) == 1.0
+    assert told.mean_task_managers(20.0, 40.0) == 2.0
+    assert told.mean_task_managers(30.0) == 3.0

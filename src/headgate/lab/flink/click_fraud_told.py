@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,15 +70,18 @@ class Told:
         violations_s = [self.ran.began_s + at_s for at_s in self.violations_s()]
         return sum(not any(0 <= decision.at_s - at_s <= lately_s for at_s in violations_s) for decision in decisions)
 
-    def mean_task_managers(self) -> float:
-        course = [(one.at_s, float(one.task_managers)) for one in changes(self.ran.had)]
-        from_s, to_s = self.ran.began_s + self.ran.run.settled_s, self.ran.ended_s
-        return seconds(course, from_s, to_s) / (to_s - from_s)
+    def mean_task_managers(self, from_s: float = 0.0, to_s: float = math.inf) -> float:
+        """Over the part of the load between the two, from when the job was scaled on."""
+        return self._mean([(one.at_s, float(one.task_managers)) for one in changes(self.ran.had)], from_s, to_s)
 
     def mean_slots(self) -> float:
-        course = [(one.at_s, float(one.slots)) for one in changes(self.ran.had)]
-        from_s, to_s = self.ran.began_s + self.ran.run.settled_s, self.ran.ended_s
-        return seconds(course, from_s, to_s) / (to_s - from_s)
+        return self._mean([(one.at_s, float(one.slots)) for one in changes(self.ran.had)], 0.0, math.inf)
+
+    def _mean(self, course: Sequence[tuple[float, float]], from_s: float, to_s: float) -> float:
+        began_s = self.ran.began_s
+        first_s = began_s + max(from_s, self.ran.run.settled_s)
+        last_s = min(began_s + to_s, self.ran.ended_s)
+        return seconds(course, first_s, last_s) / (last_s - first_s)
 
     def course(self) -> dict[str, JSON]:
         """For those who draw it themselves."""
