@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined] # its stubs do not name it
 
 import headgate.apps.payloads  # noqa: F401 - registers them
 from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
@@ -152,8 +153,8 @@ def test_what_a_smaller_load_leaves_free_is_drained_and_stopped(kafka: LocalKafk
         assert flink.cluster.wanted() == [one.id for one in flink.cluster.taskmanagers()]
 
 
-def test_a_source_gets_no_more_instances_than_its_topic_has_partitions(flink: LocalFlink, kafka: LocalKafka) -> None:
-    """300 records/s for a source of which an instance gets through 50: six would be needed, and two can read."""
+def test_a_source_gets_as_many_instances_as_its_topic_has_partitions(flink: LocalFlink, kafka: LocalKafka) -> None:
+    """300 records/s where an instance gets through 50: six would be needed, and two can read, then four."""
     name = "two-partitions"
     kafka.create_topic(name, 2)
     job = FlinkJob("click-fraud", TopicRecords(kafka.bootstrap, name), name, cost_ms=20.0)
@@ -162,8 +163,10 @@ def test_a_source_gets_no_more_instances_than_its_topic_has_partitions(flink: Lo
         eventually("both to be read side by side", lambda: scaled.ready(source) == 2, 120.0)
         grown_s = scaled.clock.now()
         eventually("two more decisions that say why", lambda: len(_why_no_more(scaled, source, grown_s)) >= 2, 60.0)
-    assert scaled.seen.observations[-1].instances[source].planned == 2
-    assert all(why == "no more than 2 instances" for why in _why_no_more(scaled, source, grown_s))
+        assert scaled.seen.observations[-1].instances[source].planned == 2
+        assert all(why == "no more than 2 instances" for why in _why_no_more(scaled, source, grown_s))
+        AdminClient({"bootstrap.servers": kafka.bootstrap}).create_partitions([NewPartitions(name, 4)])[name].result()
+        eventually("all four to be read side by side", lambda: scaled.ready(source) == 4, 120.0)
 
 
 def _why_no_more(scaled: Scaled, source: str, since_s: float) -> list[str]:

@@ -15,6 +15,8 @@ CHUNK = 10_000
 FETCHED_BYTES, FETCHED_RECORDS = 8192, 50
 """Of a partition, and at a time. A client learns how much waits when it fetches: a source that is slow itself and has
 fetched the work of half a minute would seem to keep up for as long."""
+DISCOVERED_WITHIN_S = 10
+"""Partitions that are added to a topic are found within it, where Kafka's connector has five minutes."""
 Options = Mapping[str, str]
 
 
@@ -56,6 +58,7 @@ class TopicRecords:
             "properties.max.poll.records": str(FETCHED_RECORDS),
             "topic": self.topic,
             "scan.startup.mode": "earliest-offset",
+            "scan.topic-partition-discovery.interval": f"{DISCOVERED_WITHIN_S} s",
             "format": "json",
             **until,
         }
