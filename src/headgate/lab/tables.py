@@ -98,7 +98,15 @@ def _in_words(name: str) -> str:
 
 
 def cell(value: JSON) -> str:
-    """One value of a table in words: numbers are shortened, nested ones are listed."""
+    """One value of a table in words: numbers are shortened, nested ones are listed.
+
+    >>> [cell(value) for value in (True, 0.123456, ["hpa", 2], {"late_pct": 1.0}, None)]
+    ['yes', '0.123', 'hpa, 2', 'late % 1', '']
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(cell, value))
     if isinstance(value, Mapping):
         return ", ".join(f"{heading(name)} {cell(part)}" for name, part in value.items())
     if isinstance(value, float):

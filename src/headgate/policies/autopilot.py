@@ -68,7 +68,8 @@ class AutopilotSettings(Settings):
     """Nothing has to be set: the objective and the bounds are all it needs."""
 
     scale_in_window_s: PositiveSeconds = SHORTEST_S
-    """The shortest time that a smaller size must have been enough; it takes longer after steps that it had to undo."""
+    """The shortest time that a smaller size must have been enough, or five times that where the job stands still for a
+    change; it takes longer after steps that it had to undo."""
 
 
 @register

@@ -199,6 +199,14 @@ def test_a_step_down_comes_when_it_would_have_paid_for_itself(saved: int, change
     assert at_s == pytest.approx(after_s, abs=20.0)
 
 
+@pytest.mark.parametrize(("shortest_s", "after_s"), [(60.0, 300.0), (10.0, 50.0), (900.0, 900.0)])
+def test_who_asks_for_less_patience_gets_it_also_where_the_job_stands_still(shortest_s: float, after_s: float) -> None:
+    patience, at_s = Patience(shortest_s), 0.0
+    while patience.highest(at_s, 4, 2.0, planned=8, change_s=8.0) == 8:
+        at_s += 2.0
+    assert at_s == pytest.approx(after_s, abs=4.0)
+
+
 def test_a_step_down_takes_longer_the_more_of_what_may_be_late_is_used_up() -> None:
     shrinks_s = []
     for least_s in (0.0, 900.0, 1e9):

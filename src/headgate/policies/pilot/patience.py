@@ -26,7 +26,8 @@ LONGEST_S = 600.0
 STARTUPS = 1.25
 """Never shorter than so many times what a new instance takes to start: it must pay for that."""
 STANDING_S = 300.0
-"""The least where the job stands still for a change: a step that has to be taken back costs two standstills."""
+"""The least where the job stands still for a change: a step that has to be taken back costs two standstills. Less
+where a shorter time than ``SHORTEST_S`` is asked for, as of ``STAYS_S``."""
 PAYS_BACK_WITHIN_S = 3600.0
 """What has been enough for so long is taken, whatever the change costs."""
 PAUSE_S = 60.0
@@ -48,7 +49,8 @@ class Patience:
 
     def __init__(self, shortest_s: float = SHORTEST_S) -> None:
         self._shortest_s = shortest_s
-        self._stays_s = STAYS_S * min(1.0, shortest_s / SHORTEST_S)
+        shortened = min(1.0, shortest_s / SHORTEST_S)
+        self._stays_s, self._standing_s = STAYS_S * shortened, STANDING_S * shortened
         self.window_s = shortest_s
         self.watched_s = shortest_s
         """For how long the size that was given last has been enough."""
@@ -84,7 +86,7 @@ class Patience:
             self.window_s = max(self._shortest_s, SHORTER * self.window_s)
         self.watched_s = self.window_s
         if change_s > 0:
-            shortest_s = max(window_s, STANDING_S, min(least_s, PAYS_BACK_WITHIN_S))
+            shortest_s = max(window_s, self._standing_s, min(least_s, PAYS_BACK_WITHIN_S))
             return self._paid_back(now, shortest_s, planned, change_s)
         return self._peaks[0][1]
 
