@@ -9,7 +9,7 @@ import psutil
 
 from headgate.core.errors import EngineError
 from headgate.local.flink import LocalFlink
-from headgate.local.flink_asking import asked
+from headgate.local.flink_asking import ENDED, asked
 from tests.live.support import eventually
 
 
@@ -64,6 +64,11 @@ class RunningJob:
             return None
         return total
 
+    def at_work_on(self) -> str:
+        """One of the TaskManagers that the job runs on: others are not missed when they are gone."""
+        vertex = asked(self.flink.url, f"jobs/{self.id}")["vertices"][0]["id"]
+        return str(asked(self.flink.url, f"jobs/{self.id}/vertices/{vertex}")["subtasks"][0]["taskmanager-id"])
+
     def servers(self, word: str) -> list[psutil.Process]:
         """Processes of the cluster by a word of their command lines."""
         mine = str(self.flink.directory)
@@ -73,3 +78,15 @@ class RunningJob:
             if mine in command and word in command and "headgate.local.warden" not in command:
                 found.append(process)
         return found
+
+
+def cancel(flink: LocalFlink, name: str) -> None:
+    """End what runs under a name, so that its slots are there for others."""
+
+    def running() -> list[str]:
+        jobs = asked(flink.url, "jobs/overview")["jobs"]
+        return [one["jid"] for one in jobs if one["name"] == name and one["state"] not in ENDED]
+
+    for number in running():
+        asked(flink.url, f"jobs/{number}?mode=cancel", {}, method="PATCH")
+    eventually(f"the end of {name}", lambda: not running())

@@ -25,7 +25,7 @@ from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import DEFAULT
 from headgate.workloads.replay import Replay
-from tests.live.flink_jobs import RunningJob
+from tests.live.flink_jobs import RunningJob, cancel
 from tests.live.support import eventually
 
 START_MS = 1_700_000_000_000
@@ -85,6 +85,7 @@ def test_results_are_exact_through_ten_sizes_and_two_kills(
         drain(flink.url, running.id)
     finally:
         stop.set()
+        cancel(flink, program)
     records = tmp_path / "records.json"
     with records.open("wb") as file:
         file.writelines(b"%b\n" % value for value in values(kafka.bootstrap, program))
@@ -98,7 +99,7 @@ def _disturb(running: RunningJob, flink: LocalFlink) -> None:
     for number, size in enumerate(SIZES, start=1):
         sizes = running.resize(size)
         if number == 4:
-            running.servers("TaskManagerRunner")[0].kill()
+            running.servers(f"taskmanager.resource-id={running.at_work_on()}")[0].kill()
         if number == 7:
             running.servers("StandaloneSession")[0].kill()
         if number in (4, 7):

@@ -24,7 +24,7 @@ from headgate.engines.flink import FlinkEngine
 from headgate.engines.flink.local_provider import LocalProvider
 from headgate.lab.flink.run import Feeder, Seen, opened
 from headgate.local.flink import LocalFlink
-from headgate.local.flink_asking import ENDED, asked, stop_with_savepoint
+from headgate.local.flink_asking import asked, stop_with_savepoint
 from headgate.local.kafka import LocalKafka
 from headgate.local.producer import TopicSink
 from headgate.runtime.autoscale_engine import autoscale_engine
@@ -32,7 +32,7 @@ from headgate.runtime.autoscaler import Autoscaler
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import DEFAULT
-from tests.live.flink_jobs import RunningJob
+from tests.live.flink_jobs import RunningJob, cancel
 from tests.live.support import eventually, suspended
 from tests.live.test_flink_policies import MIDDLE, SINK, SOURCE, resize
 
@@ -56,18 +56,6 @@ def at_work(flink: LocalFlink, job: FlinkJob) -> Iterator[str]:
         yield number
     finally:
         cancel(flink, job.name)
-
-
-def cancel(flink: LocalFlink, name: str) -> None:
-    """End what runs under a name."""
-
-    def running() -> list[str]:
-        jobs = asked(flink.url, "jobs/overview")["jobs"]
-        return [one["jid"] for one in jobs if one["name"] == name and one["state"] not in ENDED]
-
-    for number in running():
-        asked(flink.url, f"jobs/{number}?mode=cancel", {}, method="PATCH")
-    eventually(f"the end of {name}", lambda: not running())
 
 
 @contextmanager
