@@ -70,11 +70,12 @@ def url(kafka: LocalKafka, tmp_path: Path) -> Iterator[str]:
     path = os.pathsep.join([f"{flink_home()}/lib/*", str(compiled(tmp_path)), *map(str, job.jars())])
     with ExitStack() as stopped:
 
-        def start(name: str, options: tuple[str, ...], *arguments: str) -> None:
+        def start(name: str, options: tuple[str, ...], main_class: str, *arguments: str) -> None:
             log = stopped.enter_context((tmp_path / f"{name}.log").open("wb"))
             logging = f"-Dlog4j.configurationFile={tmp_path}/log4j.properties"
             command = [java(needed_by="Flink"), *options, *flink_settings.OPENS, *QUICK_START, logging, "-cp", path]
-            process = subprocess.Popen([*command, *arguments, "--configDir", str(tmp_path)], stdout=log, stderr=log)
+            command += [main_class, "--configDir", str(tmp_path), *arguments]
+            process = subprocess.Popen(command, stdout=log, stderr=log)
             stopped.callback(process.wait)
             stopped.callback(process.kill)
 
@@ -128,6 +129,6 @@ def test_a_job_in_application_mode_is_scaled(url: str, kafka: LocalKafka) -> Non
         ),
     ):
         eventually("the middle to grow", lambda: ready(seen, MIDDLE) >= 3, 120.0)
-    assert ready(seen, SOURCE) == 1
+    assert seen.observations[-1].instances[SOURCE].planned == 1
     assert "rescaled" in [event.kind for event in events]
     assert is_at_work(url), "it is the same job, at another size"
