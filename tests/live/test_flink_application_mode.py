@@ -129,6 +129,6 @@ def test_a_job_in_application_mode_is_scaled(url: str, kafka: LocalKafka) -> Non
         ),
     ):
         eventually("the middle to grow", lambda: ready(seen, MIDDLE) >= 3, 120.0)
+        eventually("it to be told", lambda: "rescaled" in [event.kind for event in events], 30.0)
     assert seen.observations[-1].instances[SOURCE].planned == 1
-    assert "rescaled" in [event.kind for event in events]
     assert is_at_work(url), "it is the same job, at another size"
