@@ -5,7 +5,6 @@ Nothing heavy is imported at the top, here and in the commands: ``headgate versi
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.core.errors import InputError, OutputError, cause_of
+from headgate.core.errors import InputError, not_written
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STANDARD_OUTPUT = "-"
-_UNWRITABLE = (errno.EACCES, errno.EDQUOT, errno.EIO, errno.ENOSPC, errno.EPERM, errno.EROFS)
 
 JsonOption = Annotated[
     str | None,
@@ -79,8 +77,10 @@ def check_target(target: Path | str | None, *, journal: Path | None = None) -> N
         raise InputError(f"{path} is a folder; a file is needed to write to.")
     if not path.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise OutputError(f"{path} cannot be written: permission denied.")
+    from headgate.journal.writable import problem_with_writing
+
+    if (problem := problem_with_writing(path)) is not None:
+        raise not_written(f"{path} cannot be written", problem)
     if journal is not None and path.resolve() == journal.resolve():
         raise InputError(f"{path} is the journal; another file is needed to write to.")
 
@@ -91,9 +91,7 @@ def prepare_folder(option: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        # A place that could be written to at other times is no mistake in the input.
-        kind = OutputError if error.errno in _UNWRITABLE else InputError
-        raise kind(f"{option} {folder} cannot be written to: {cause_of(error)}.") from error
+        raise not_written(f"{option} {folder} cannot be written to", error) from error
 
 
 # -------------------------------------------------------------------------------------------------------------- input

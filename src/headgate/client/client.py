@@ -293,4 +293,4 @@ def trusting(certificate: str | None) -> JSON:
     try:
         return ssl.create_default_context(cafile=certificate)
     except OSError as error:
-        raise InputError(f"certificate {certificate!r} cannot be used: {error}.") from error
+        raise InputError(f"certificate {certificate!r} cannot be used: {cause_of(error)}.") from error

@@ -9,7 +9,7 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.core.extras import MissingExtraError
 
 LOOPBACK = "127.0.0.1"
@@ -61,5 +61,5 @@ def problem_with_port(port: int) -> str | None:
         try:
             probe.bind((LOOPBACK, port))
         except OSError as error:
-            return (error.strerror or str(error)).lower()
+            return cause_of(error)
         return None
