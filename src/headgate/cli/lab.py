@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +13,9 @@ from headgate.cli.common import (
     check_target,
     make_console,
     progress_bar,
-    say,
     write_json,
 )
-from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.lab_experiment import is_experiment, run_file, run_named, write_new
 from headgate.cli.lab_results import results
 from headgate.cli.lab_traces import traces
@@ -108,7 +105,8 @@ def run(
     found = find_scenario(name)
     if report is not None:
         require_plotly()
-    with _told_when_stopped(found), progress_bar(name) as progress:
+    kept = "the same command goes on where it was" if found.is_kept else "nothing is kept"
+    with told_when_stopped(kept), progress_bar(name) as progress:
         outcome = found.run(progress)
     with Outputs() as outputs:
         if report is not None:
@@ -117,17 +115,6 @@ def run(
             outputs.write(write_json, found.to_json(outcome), json_file)
         if json_file != "-":
             _print(found, outcome)
-
-
-@contextmanager
-def _told_when_stopped(found: Scenario) -> Iterator[None]:
-    """Say what is kept of a scenario that is interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = "the same command goes on where it was" if found.is_kept else "nothing is kept"
-        say(f"headgate: stopped; {kept}.", stderr=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _print(found: Scenario, outcome: Outcome) -> None:
