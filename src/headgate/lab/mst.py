@@ -17,6 +17,12 @@ from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select
 
 STEADY_JOB = "steady-job"
 """The job whose every record takes the same time; all others are applications."""
+CLUSTER_START_S = 10.0
+"""About what a cluster and its driver take to start, once for all sizes."""
+SIZE_START_S = 5.0
+"""About what the executors of a size, and the job on them, take to start."""
+USUAL_BATCHES = LAST + 2
+"""Of a size that settles: the first are slower than those that agree."""
 PLOT_KEY = "Points: what was sustained. Lines: the models fitted to it; shaded: two deviations about the chosen one."
 """Of the plot that a result makes."""
 
@@ -62,6 +68,11 @@ class MstPlan:
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(sorted((*self.executors, *self.validation)))
+
+    @property
+    def expected_s_per_size(self) -> float:
+        """About how long one size takes that settles."""
+        return SIZE_START_S + min(self.timeout_s, USUAL_BATCHES * self.batch_s)
 
     def to_json(self) -> dict[str, JSON]:
         """What the model file says of the job and of how it was measured."""
