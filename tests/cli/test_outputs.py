@@ -67,6 +67,14 @@ def test_standard_output_that_is_full_is_told_in_a_sentence(command: list[str]) 
     assert (done.returncode, done.stderr) == (3, said)
 
 
+def test_what_the_encoding_of_a_terminal_does_not_have_costs_nothing_else() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
+    arguments = [*HEADGATE, *SIMULATE, *REACTIVE]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "mean instances" in done.stdout
+
+
 @pytest.mark.parametrize(("number", "said"), [(30, "read-only file system"), (13, "permission denied")])
 def test_a_file_that_may_not_be_written_is_found_before_the_work(
     number: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -99,8 +99,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.clock import SystemClock
     from headgate.runtime.mode import Mode
 
-    check_target(json_file)
-    check_target(journal)
+    check_target(json_file, journal=journal)
     goal = _goal(objective, fewest, most)
     decides, chosen, guards = chosen_settings(policy, settings, setting, guard)
     acting = _policy(decides, rules)

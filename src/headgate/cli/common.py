@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STANDARD_OUTPUT = "-"
+LEAST_COLUMNS = 40
+"""A terminal that has fewer breaks lines itself; some say that they have none."""
+_DATABASE = b"SQLite format 3"
 
 JsonOption = Annotated[
     str | None,
@@ -83,6 +86,16 @@ def check_target(target: Path | str | None, *, journal: Path | None = None) -> N
         raise not_written(f"{path} cannot be written", problem)
     if journal is not None and path.resolve() == journal.resolve():
         raise InputError(f"{path} is the journal; another file is needed to write to.")
+    if path.is_file() and _begins_with(path, _DATABASE):
+        raise InputError(f"{path} is a database, such as a journal; another file is needed to write to.")
+
+
+def _begins_with(path: Path, start: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(start)) == start
+    except OSError:  # It cannot be read, and may be written all the same.
+        return False
 
 
 def prepare_folder(option: str, folder: Path) -> None:
@@ -141,12 +154,13 @@ def chosen_settings(
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal; wide enough for whole sentences where there is none."""
+    """A console as wide as the terminal; wide enough for whole sentences where there is none, and always for words."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
+    console.width = max(LEAST_COLUMNS, console.width)
     return console
 
 

@@ -36,8 +36,7 @@ lab = typer.Typer(
 @lab.command("list")
 def list_scenarios(json_file: JsonOption = None) -> None:
     """List the experiments."""
-    from rich.table import Table
-
+    from headgate.cli.tables import print_described
     from headgate.lab.experiments.named_experiments import NAMED
     from headgate.lab.scenario import scenarios
 
@@ -47,10 +46,7 @@ def list_scenarios(json_file: JsonOption = None) -> None:
         check_target(json_file)
         write_json([{"name": name, "summary": summary} for name, summary in known], json_file)
         return
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for name, summary in known:
-        table.add_row(f"[bold cyan]{name}[/bold cyan]", summary)
-    make_console().print(table)
+    print_described(known, make_console())
 
 
 @lab.command()

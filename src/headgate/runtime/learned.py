@@ -64,6 +64,8 @@ def _from_journal(path: Path, policy: str) -> Mapping[str, JSON]:
 
 
 def _from_text(path: Path, text: str) -> Mapping[str, JSON]:
+    if not text.strip():
+        raise InputError(f"{path} is not a snapshot: it is empty.")
     try:
         state = json.loads(text)
     except ValueError as error:
