@@ -30,6 +30,10 @@ from tests.cli.commands import headgate, refused
             ("steady-job", "--validate", "2"),
             "executors 1,2,4,2 are not allowed; each must be at least 1 and",
         ),
+        (
+            ("steady-job", "--executors", "1," + "9" * 20),
+            f"executors {'9' * 20} are not allowed; at most 1000 fit a machine.",
+        ),
         ((), "either one APP or --all is needed; write for example headgate mst steady-job."),
         (("grep", "--all"), "either one APP or --all is needed"),
         (("my_job.py",), "there is no file my_job.py; give a Python file with a function that builds the query."),

@@ -67,6 +67,18 @@ def test_standard_output_that_is_full_is_told_in_a_sentence(command: list[str]) 
     assert (done.returncode, done.stderr) == (3, said)
 
 
+def test_a_name_of_a_file_that_is_no_text_is_no_reason_to_write_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = os.fsdecode(b"na\xffme.csv")
+    Path(named).write_text("timestamp,count\n0,5\n60,6\n")
+    outputs = ("--report", "o.html", "--json", "o.json")
+    result = headgate("simulate", "--workload", f"csv:{named}", "--service-rate", "10", *REACTIVE, *outputs)
+    assert result.exit_code == 0, result.output
+    assert "csv:na?me.csv" in Path("o.html").read_text(encoding="utf-8")
+
+
 def test_what_the_encoding_of_a_terminal_does_not_have_costs_nothing_else() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
     arguments = [*HEADGATE, *SIMULATE, *REACTIVE]

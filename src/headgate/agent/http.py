@@ -15,6 +15,7 @@ from headgate.core.errors import (
     NotLeadingError,
     SupersededError,
     TokenRefusedError,
+    cause_of,
 )
 from headgate.core.extras import needing
 from headgate.core.types import Instant
@@ -79,8 +80,7 @@ class HttpController:
         try:
             answer = self._client.post(where, content=report_to_text(report, self._now()))
         except self._errors as error:
-            told = str(error) or type(error).__name__
-            raise ControllerAwayError(f"the controller at {url} does not answer: {told}.") from error
+            raise ControllerAwayError(f"the controller at {url} does not answer: {cause_of(error)}.") from error
         if answer.is_success:
             return reply_from_text(answer.text)
         # A sentence is what a service says; a page is of something else that answers there.

@@ -245,8 +245,7 @@ class Client:
             root: BaseException = error
             while root.__cause__ is not None:  # The system's own words are at the bottom.
                 root = root.__cause__
-            told = cause_of(root) or type(error).__name__
-            raise ServiceAwayError(f"the service at {self.url} does not answer: {told}.") from error
+            raise ServiceAwayError(f"the service at {self.url} does not answer: {cause_of(root)}.") from error
 
     def _refuse(self, answer: Response, text: str) -> NoReturn:
         status = answer.status_code

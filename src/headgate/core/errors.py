@@ -28,9 +28,11 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
 
 _FAULTS_OF_THE_DISK = (errno.EACCES, errno.EDQUOT, errno.EIO, errno.ENOSPC, errno.EPERM, errno.EROFS)
+_NUMBERED = re.compile(r"^\[Errno -?\d+\] ")
 
 
 class HeadgateError(Exception):
@@ -127,9 +129,11 @@ def cause_of(error: BaseException) -> str:
 
     >>> cause_of(OSError(28, "No space left on device"))
     'no space left on device'
+    >>> cause_of(RuntimeError("[Errno 111] Connection refused")), cause_of(TimeoutError())
+    ('connection refused', 'TimeoutError')
     """
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return said.lower().rstrip(".")
+    said = error.strerror if isinstance(error, OSError) and error.strerror else _NUMBERED.sub("", str(error))
+    return said.lower().rstrip(".") or type(error).__name__
 
 
 def not_written(told: str, error: OSError, remedy: str = "") -> InputError | OutputError:

@@ -11,6 +11,7 @@ from headgate._version import __version__
 from headgate.core.errors import EngineError, InputError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.lab.own_job import OwnJob
+from headgate.local.machine import MOST_SLOTS
 from headgate.policies.capacity.convergence import LAST, LEAST, TOLERANCE
 from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION
 from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
@@ -59,6 +60,8 @@ class MstPlan:
         sizes = (*self.executors, *self.validation)
         if min(sizes, default=0) < 1 or len(set(sizes)) != len(sizes):
             raise InputError(f"executors {_listed(sizes)} are not allowed; each must be at least 1 and given once.")
+        if max(sizes) > MOST_SLOTS:
+            raise InputError(f"executors {max(sizes)} are not allowed; at most {MOST_SLOTS} fit a machine.")
         if len(self.executors) < 2:
             raise InputError(f"executors {_listed(self.executors)} are too few; a curve needs at least 2 sizes.")
         for name in ("cost_s", "batch_s", "timeout_s", "partitions"):

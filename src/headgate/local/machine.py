@@ -44,6 +44,10 @@ def java(*, needed_by: str) -> str:
     return found
 
 
+MOST_SLOTS = 1000
+"""Executors beyond this no machine holds."""
+
+
 def free_ports(count: int) -> list[int]:
     """Ports nobody listens on, all different."""
     with contextlib.ExitStack() as stack:
