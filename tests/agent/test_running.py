@@ -9,7 +9,7 @@ import pytest
 
 from headgate.agent.agent import Agent
 from headgate.agent.running import RunningAgent
-from headgate.core.errors import InputError, SupersededError
+from headgate.core.errors import InputError, SupersededError, TokenRefusedError
 from headgate.core.types import Observation
 from headgate.engines.agents import Reply, Report
 from headgate.simulation.engine import SimulatedEngine
@@ -50,10 +50,43 @@ def test_an_agent_goes_on_after_a_refusal_and_shows_what_it_sees(caplog: pytest.
     assert seen[-1].instances["job"].planned == 2
 
 
-def test_an_agent_whose_place_was_taken_ends() -> None:
-    agent = started(Controller(SOON, SupersededError("another agent has joined.")), [])
+def test_what_goes_on_being_refused_is_told_once_and_again_when_it_changes(caplog: pytest.LogCaptureFixture) -> None:
+    job, operator = InputError("unknown job 'clicks'."), InputError("unknown operator 'parse'.")
+    controller = Controller(SOON, job, job, job, operator, operator, SOON)
+    agent = started(controller, [])
+    for _ in range(8):
+        assert controller.asked.acquire(timeout=10)
+    agent.stop()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the agent cannot report, and goes on trying: unknown job 'clicks'.",
+        "the agent cannot report, and goes on trying: unknown operator 'parse'.",
+        "the agent reports again",
+    ]
+
+
+def test_an_agent_that_is_never_let_in_ends_and_one_that_was_goes_on() -> None:
+    refused = TokenRefusedError("a valid token is needed.")
+    never = started(Controller(refused), [])
+    await_end(never)
+    assert never.refused is refused
+    never.stop()
+    controller = Controller(SOON, refused, refused, SOON)
+    once = started(controller, [])
+    for _ in range(5):
+        assert controller.asked.acquire(timeout=10)
+    assert once.is_alive
+    assert once.refused is None
+    once.stop()
+
+
+def await_end(agent: RunningAgent[Agent]) -> None:
     until_s = time.monotonic() + 10
     while agent.is_alive and time.monotonic() < until_s:
         time.sleep(0.01)
     assert not agent.is_alive
+
+
+def test_an_agent_whose_place_was_taken_ends() -> None:
+    agent = started(Controller(SOON, SupersededError("another agent has joined.")), [])
+    await_end(agent)
     agent.stop()

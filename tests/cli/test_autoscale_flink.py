@@ -70,6 +70,14 @@ def test_recommending_changes_nothing(stand_in: StandIn, job: SmallJob) -> None:
     assert stand_in.changes == []
 
 
+def test_figures_are_printed_although_the_file_cannot_be_written(stand_in: StandIn, job: SmallJob) -> None:
+    static = ("--policy", "static", "--interval", "0.3s", "--seconds", "1s")
+    code, told = run("--url", stand_in.url, "--job", "clicks", *static, "--json", "/dev/full")
+    assert code == 3
+    assert "headgate: /dev/full cannot be written: no space left on device." in told
+    assert "slow" in told
+
+
 FAULTS = (
     (["--job", "click"], 2, "unknown job at http://", "did you mean 'clicks'?"),
     (["--job", "clicks", "--policy", "ds3"], 2, "unknown policy 'ds3'", "did you mean 'ds2'?"),

@@ -15,6 +15,7 @@ import pytest
 from headgate import __version__
 from headgate.cli.common import check_target, key_values, with_json_target
 from headgate.core.errors import HeadgateError, InputError, JournalError, OutputError, UnwritableJournalError
+from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.files import write_file
 from tests.cli.commands import SIMULATE, headgate, refused
 
@@ -137,6 +138,14 @@ def test_a_target_that_cannot_be_written_is_refused_before_the_work(tmp_path: Pa
 def test_the_journal_is_not_a_place_to_write_to(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is the journal"):
         check_target(f"{tmp_path}/../{tmp_path.name}/run.sqlite", journal=tmp_path / "run.sqlite")
+
+
+def test_a_journal_of_another_run_is_not_written_over(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    SqliteJournal(other).close()
+    said = f"{other} is a database, such as a journal; another file is needed to write to."
+    assert refused(*SIMULATE, "--json", str(other)) == said
+    SqliteJournal.read(other).close()
 
 
 # -------------------------------------------------------------------------------------------------------------- input

@@ -63,6 +63,29 @@ def test_a_refusal_a_failure_and_a_stop_are_told(path: Path) -> None:
     assert "3, not 9" in printed
 
 
+def test_what_failed_again_and_again_is_told_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "failing.sqlite"
+    journal = SqliteJournal(path)
+    journal.begin(RUN)
+    for second in range(0, 185, 5):
+        journal.noted(event(second, "observe-failed"))
+    journal.close()
+    printed = headgate("explain", str(path)).stdout
+    assert printed.count("observe-failed  observe-failed in a test") == 1
+    assert "observe-failed  observe-failed in a test (37 times in 3m)" in printed
+    (told,) = story(str(path))
+    assert told == {
+        "t": 0,
+        "kind": "event",
+        "event": "observe-failed",
+        "at_s": 0,
+        "last_s": 180,
+        "count": 37,
+        "detail": "observe-failed in a test",
+        "numbers": {},
+    }
+
+
 def test_holds_are_told_as_one(path: Path) -> None:
     assert "steady at 40 s (5 times in 40s)" in headgate("explain", str(path)).stdout
 

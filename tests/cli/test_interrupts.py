@@ -3,46 +3,23 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+import typer
+
+from headgate.cli.interrupts import told_when_stopped
+
 IN_A_CALLBACK = """
 import signal, time, weakref
-from headgate.cli.interrupts import keep_interrupts
+from headgate.cli.interrupts import interrupts_kept
 
 class Thing: ...
 
-keep_interrupts()
-thing = Thing()
-watched = weakref.ref(thing, lambda _: {happens})
 try:
-    del thing
-    time.sleep({then_s})
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-
-IN_A_COMPILED_FUNCTION = """
-import signal, sys, time
-from typing import NamedTuple
-import numba
-from headgate.cli.interrupts import keep_interrupts
-
-class Found(NamedTuple):
-    count: int
-
-@numba.njit
-def found(count):
-    return Found(count)
-
-def interrupt(frame, event, argument):
-    if frame.f_code.co_name == "_numba_unpickle":
-        sys.setprofile(None)
-        signal.raise_signal(signal.SIGINT)
-
-keep_interrupts()
-found(1)
-try:
-    sys.setprofile(interrupt)
-    print(found(2))
-    time.sleep(90)
+    with interrupts_kept():
+        thing = Thing()
+        watched = weakref.ref(thing, lambda _: {happens})
+        del thing
+        time.sleep({then_s})
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -62,10 +39,11 @@ def test_an_interrupt_inside_a_callback_is_not_lost() -> None:
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
 
 
-def test_an_interrupt_is_no_failure_of_a_compiled_function() -> None:
-    """One in ten was: autopilot was said to have failed, and the simulation went on."""
-    done = run_code(IN_A_COMPILED_FUNCTION)
-    assert (done.stdout, done.stderr) == ("Found(count=2)\ninterrupted\n", "")
+def test_what_is_kept_is_asked_for_when_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended, told_when_stopped(lambda: "kept: a.json"):
+        raise KeyboardInterrupt
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr().err == "headgate: stopped; kept: a.json.\n"
 
 
 def test_what_else_is_ignored_is_told_as_ever() -> None:

@@ -16,6 +16,7 @@ from headgate.lab import mst_measuring
 from headgate.lab.mst import Measurement, MstPlan, MstResult, fitted, measurable
 from headgate.lab.mst_measuring import Watcher
 from headgate.lab.own_job import OwnJob, find_own_job
+from headgate.testing import FakeClock
 from tests.cli.commands import headgate, refused
 
 
@@ -28,6 +29,10 @@ from tests.cli.commands import headgate, refused
         (
             ("steady-job", "--validate", "2"),
             "executors 1,2,4,2 are not allowed; each must be at least 1 and",
+        ),
+        (
+            ("steady-job", "--executors", "1," + "9" * 20),
+            f"executors {'9' * 20} are not allowed; at most 1000 fit a machine.",
         ),
         ((), "either one APP or --all is needed; write for example headgate mst steady-job."),
         (("grep", "--all"), "either one APP or --all is needed"),
@@ -152,18 +157,39 @@ def test_a_file_in_the_way_is_told_and_not_replaced(folder: Path, content: str, 
     assert (folder / "grep.json").read_text() == content
 
 
-def test_the_time_left_is_told_by_what_sizes_have_taken() -> None:
+def shown(view: MstView) -> str:
+    """What a terminal shows now."""
     told = StringIO()
-    times = iter([0.0, 60.0, 130.0])
+    Console(file=told, width=200).print(view)
+    return told.getvalue()
+
+
+def test_the_time_left_is_told_from_the_first_second_by_what_was_asked_for() -> None:
+    clock, told = FakeClock(), StringIO()
+    plan = MstPlan((1, 2, 4), batch_s=3.0)
+    view = MstView(Console(file=told, width=200), [plan], clock.now)
+    view.begin(plan).stage("starting a Spark cluster on this machine")
+    assert told.getvalue().splitlines()[0] == "steady-job, about 90s left"
+    clock.advance(20)
+    assert "headgate mst steady-job, about 70s left" in shown(view)
+    clock.advance(60)
+    assert "about 50s left" in shown(view), "two sizes are not even begun"
+    view.settled(Measurement(1, (9.0,) * 12, (9.0,), settled=False))
+    assert "about 2m left" in shown(view), "it takes longer than was expected"
+
+
+def test_the_time_left_is_told_by_what_sizes_have_taken() -> None:
+    told, clock = StringIO(), FakeClock()
     plans = [MstPlan((1, 2), app=name) for name in ("grep", "nexmark-1", "nexmark-2")]
-    view = MstView(Console(file=told, width=200), plans, lambda: next(times))
+    view = MstView(Console(file=told, width=200), plans, clock.now)
     for plan in plans:
         view.begin(plan).stage("measuring")
+        clock.advance(60)
         if plan.app == "grep":
             view.settled(Measurement(1, (9.0,) * 12, (9.0,), settled=False))
             view.settled(Measurement(2, (9.0,), (9.0,)))
     lines = told.getvalue().splitlines()
-    assert lines[0] == "grep (1 of 3)"
+    assert lines[0] == "grep (1 of 3), about 2m left"
     assert "1 executor: about 9.0 records/s, did not settle in time (12 batches)" in lines
-    assert "nexmark-1 (2 of 3), about 2m left" in lines, "two of six sizes took a minute"
-    assert "nexmark-2 (3 of 3), about 60s left" in lines, "one that could not be measured counts as done"
+    assert "nexmark-1 (2 of 3), about 100s left" in lines, "two of six sizes and the start took a minute"
+    assert "nexmark-2 (3 of 3), about 50s left" in lines, "one that could not be measured counts as done"

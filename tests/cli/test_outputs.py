@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,12 +67,64 @@ def test_standard_output_that_is_full_is_told_in_a_sentence(command: list[str]) 
     assert (done.returncode, done.stderr) == (3, said)
 
 
-def test_a_file_that_may_not_be_written_is_found_before_the_work(
+def test_a_name_of_a_file_that_is_no_text_is_no_reason_to_write_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(OutputError, match="cannot be written: permission denied"):
+    monkeypatch.chdir(tmp_path)
+    named = os.fsdecode(b"na\xffme.csv")
+    Path(named).write_text("timestamp,count\n0,5\n60,6\n")
+    outputs = ("--report", "o.html", "--json", "o.json")
+    result = headgate("simulate", "--workload", f"csv:{named}", "--service-rate", "10", *REACTIVE, *outputs)
+    assert result.exit_code == 0, result.output
+    assert "csv:na?me.csv" in Path("o.html").read_text(encoding="utf-8")
+
+
+def test_what_the_encoding_of_a_terminal_does_not_have_costs_nothing_else() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
+    arguments = [*HEADGATE, *SIMULATE, *REACTIVE]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "mean instances" in done.stdout
+
+
+@pytest.mark.parametrize(("number", "said"), [(30, "read-only file system"), (13, "permission denied")])
+def test_a_file_that_may_not_be_written_is_found_before_the_work(
+    number: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", refusing)
+    with pytest.raises(OutputError, match=rf"out\.json cannot be written: {said}\.$"):
         check_target(tmp_path / "out.json")
+
+
+@pytest.mark.parametrize(("flag", "said"), [(os.ST_RDONLY, "read-only file system"), (0, "permission denied")])
+def test_a_file_that_is_there_and_may_not_be_written_is_told_why(
+    flag: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "out.json"
+    there.touch()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    monkeypatch.setattr("os.statvfs", lambda _: SimpleNamespace(f_flag=flag))
+    with pytest.raises(OutputError, match=rf"out\.json cannot be written: {said}\.$"):
+        check_target(there)
+
+
+def test_a_journal_on_a_disk_that_may_only_be_read_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite itself says that it is unable to open the file."""
+
+    def refusing(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr("sqlite3.connect", refusing)
+    monkeypatch.setattr(
+        "headgate.journal.database.problem_with_writing", lambda _: OSError(30, "Read-only file system")
+    )
+    journal = tmp_path / "run.sqlite"
+    result = headgate(*SIMULATE, *REACTIVE, "--journal", str(journal))
+    said = f"headgate: journal {journal} cannot be opened for writing: read-only file system.\n"
+    assert (result.exit_code, result.stderr) == (3, said)
 
 
 @pytest.mark.parametrize(

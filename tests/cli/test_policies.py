@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from headgate.policies import policy_names
 from tests.cli.commands import headgate, refused
 
@@ -34,3 +36,13 @@ def test_one_policy_is_shown_with_its_settings_and_its_guards() -> None:
 
 def test_a_misspelt_policy_gets_a_suggestion() -> None:
     assert "did you mean 'threshold'?" in refused("policies", "treshold")
+
+
+@pytest.mark.parametrize("width", [0, 20, 40, 60])
+def test_in_a_narrow_terminal_what_does_not_fit_stands_below_in_whole_words(width: int) -> None:
+    for command in (("policies",), ("policies", "threshold"), ("lab", "list"), ("engines",)):
+        printed = headgate(*command, width=width).stdout
+        assert "…" not in printed
+        assert max(map(len, printed.splitlines())) <= max(40, width)
+    assert "\n  Keeps the asked share of records in" in headgate("policies", width=40).stdout
+    assert "\nstale_after_s = 60\n" in headgate("policies", "threshold", width=40).stdout

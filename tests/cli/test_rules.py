@@ -104,7 +104,7 @@ def test_schema_is_printed_or_written(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_told_in_one_sentence(tmp_path: Path) -> None:
-    assert "cannot be read: No such file" in refused("rules", "check", str(tmp_path / "no.yaml"))
+    assert "cannot be read: no such file" in refused("rules", "check", str(tmp_path / "no.yaml"))
 
 
 def test_simulate_runs_a_rule_file(rules: Path) -> None:

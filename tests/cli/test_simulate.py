@@ -99,6 +99,13 @@ def test_without_json_it_prints_figures_plots_and_the_changes_with_their_reasons
     assert "latency" in printed.split("Changes of size")[1]
 
 
+def test_in_a_narrow_terminal_figures_stand_below_each_other_in_whole_words() -> None:
+    printed = headgate(*SIMULATE, *REACTIVE, width=40).stdout
+    assert "…" not in printed
+    assert "latency p50 / p95 /" in printed
+    assert max(map(len, printed.splitlines())) <= 40
+
+
 def test_a_size_that_never_changes_is_told_so() -> None:
     assert "The size was never changed." in headgate(*SIMULATE, "--policy", "static", "--start", "3").stdout
 

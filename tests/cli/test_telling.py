@@ -18,6 +18,7 @@ from headgate.cli.help_text import flowing
 from headgate.cli.run_view import print_undecided
 from headgate.runtime.summary import Undecided
 from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
+from tests.cli.test_nasty_values import COMMANDS
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,13 @@ def test_every_word_of_help_is_whole_and_a_flag_is_told_as_one(width: int) -> No
         examples = re.split(r"Examples?\s*\n", told[: told.index("╭")])
         assert len(examples) == 1 or all(line.startswith("   ") for line in examples[1].splitlines()), told
         assert max(map(len, told.splitlines())) <= width
+
+
+def test_no_line_of_a_paragraph_begins_like_a_heading() -> None:
+    """It would not be put together with the line before it."""
+    for name, command in COMMANDS.items():
+        lines = [line.strip() for line in (command.help or "").splitlines()]
+        assert not [line for line in lines if line.startswith("[bold]") and not line.endswith("[/bold]")], name
 
 
 def test_a_paragraph_flows_and_lines_that_stand_for_themselves_stay() -> None:

@@ -11,6 +11,7 @@ from headgate.journal.story import (
     Advice,
     Hold,
     Item,
+    Repeated,
     Resize,
     Silence,
     acting_notes,
@@ -37,6 +38,8 @@ def short(item: Item) -> str:
             return f"{at_s:g}: engine {outcome} {', '.join(answers)}"
         case Event(at_s=at_s, kind=kind):
             return f"{at_s:g}: {kind}"
+        case Repeated(at_s=at_s, last_s=last_s, count=count, event=one):
+            return f"{at_s:g}-{last_s:g}: {one.kind} x{count}"
 
 
 def test_holds_that_repeat_each_other_are_told_as_one() -> None:
@@ -73,6 +76,18 @@ def test_events_and_what_the_engine_did_unasked_stand_where_they_happened() -> N
         "10.5: engine accepted job",
         "15: observe-failed",
         "20: 1 to 2",
+    ]
+
+
+def test_events_in_the_same_words_are_told_as_one_until_something_else_happens() -> None:
+    failed = [event(second, "observe-failed") for second in (11, 12, 13, 21, 31)]
+    told = tell([decision(0), decision(20, 1, 2)], events=[*failed, Event(14, "observe-failed", "for another reason")])
+    assert [short(item) for item in told] == [
+        "0-0: steady x1",
+        "11-13: observe-failed x3",
+        "14: observe-failed",
+        "20: 1 to 2",
+        "21-31: observe-failed x2",
     ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, OutputError
 from headgate.local.detached import Detached
 
 
@@ -114,7 +114,7 @@ def test_one_that_cannot_be_written_down_is_stopped(mill: Detached[MillState], t
             return super().start(detached=detached)
 
     another = Unlucky(tmp_path)
-    with pytest.raises(InputError, match=r"mill\.json cannot be written: no space left on device\.$"):
+    with pytest.raises(OutputError, match=r"mill\.json cannot be written: no space left on device\.$"):
         mill.up(another)
     assert another.was_stopped
     assert not another.was_let_go

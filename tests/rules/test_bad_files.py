@@ -224,7 +224,7 @@ def test_json_has_the_same_errors_with_positions(text: str, at: str, told: str) 
 def test_a_file_that_cannot_be_read_is_told_in_one_sentence(tmp_path: Path) -> None:
     from headgate.core.errors import InputError
 
-    with pytest.raises(InputError, match=r"no\.yaml cannot be read: No such file or directory\.$"):
+    with pytest.raises(InputError, match=r"no\.yaml cannot be read: no such file or directory\.$"):
         Rules.from_file(tmp_path / "no.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"rules: \xff\n")
     with pytest.raises(InputError, match="is not text in UTF-8"):

@@ -118,7 +118,7 @@ def test_a_file_that_is_gone_is_refused_once_and_taken_up_when_it_is_back(runnin
     running.path.unlink()
     running.run(50.0)
     (event,) = running.events("policy-refused")
-    assert "cannot be read: No such file" in event.detail
+    assert "cannot be read: no such file" in event.detail
     running.write(by=3, above=1, time="0s")
     assert 4 in running.run(60.0)
 

@@ -56,6 +56,7 @@ def test_state_is_read_from_a_snapshot_and_from_a_journal(tmp_path: Path) -> Non
     ("content", "message"),
     [
         (b"{", "is not a snapshot: "),
+        (b"", "is not a snapshot: it is empty."),
         (b"[1]", "holds list, an object is needed"),
         (b"\xff\xfe\x00", "neither a snapshot in JSON nor a journal"),
         (b'{"policy": "hpa"}', "holds the state of policy 'hpa'; that of 'q-learning' is needed"),

@@ -264,6 +264,37 @@ def test_a_policy_that_fails_holds_and_is_asked_again(
     assert bench.engine.planned == 3
 
 
+def interrupted() -> SystemError:
+    """What Python makes of Ctrl-C in the midst of a compiled function."""
+    error = SystemError("<function _numba_unpickle> returned a result with an exception set")
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
+def _raise_interrupted(*_: object) -> None:
+    raise interrupted()
+
+
+@pytest.mark.parametrize(
+    "interrupt",
+    [
+        lambda bench: setattr(bench.policy, "fails", interrupted()),
+        lambda bench: setattr(bench.engine, "observe_fails", interrupted()),
+        lambda bench: setattr(bench.engine, "apply_fails", interrupted()),
+        lambda bench: setattr(bench.journal, "decided", _raise_interrupted),
+        lambda bench: bench.loop.watchers.append(_raise_interrupted),
+        lambda bench: bench.loop.chores.append(_raise_interrupted),
+    ],
+)
+def test_ctrl_c_in_a_compiled_function_is_no_failure_to_go_on_after(
+    interrupt: Callable[[Bench], None], bench: Bench
+) -> None:
+    interrupt(bench)
+    with pytest.raises(KeyboardInterrupt):
+        bench.tick()
+    assert bench.events() == []
+
+
 def test_a_guard_that_fails_is_treated_like_a_policy_that_fails(bench: Bench) -> None:
     def broken(window: Window, decision: Decision) -> Decision:
         raise RuntimeError("a bug in a guard")

@@ -68,7 +68,7 @@ def test_a_file_without_a_curve_describes_no_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r"model file '.*missing.json' cannot be read: No such file"),
+        (None, r"model file '.*missing.json' cannot be read: no such file"),
         ("{", r"model file '.*' is no JSON: "),
         ("[]", r"has version None; version 1 is needed"),
         ('{"version": 2}', r"has version 2; version 1 is needed"),

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from headgate.agent import HttpController
-from headgate.core.errors import ControllerAwayError, InputError, SupersededError
+from headgate.core.errors import ControllerAwayError, InputError, SupersededError, TokenRefusedError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Instances, Sample, Verdict
 from headgate.engines.agents import AgentsEngine, Report
@@ -70,7 +70,7 @@ def test_a_report_goes_up_and_the_size_comes_down_in_the_answer(mailbox: AgentsE
 def test_a_wrong_token_is_refused_and_nothing_is_taken_in(mailbox: AgentsEngine, url: str, token: str) -> None:
     with (
         HttpController(url, "another", "sums") as controller,
-        pytest.raises(InputError, match="a valid token is needed"),
+        pytest.raises(TokenRefusedError, match=r"a valid token is needed\. One is made by: headgate token make"),
     ):
         controller.report("parse", Report("a", HAS_ONE))
     assert not mailbox.joined
@@ -116,6 +116,14 @@ def test_a_strange_operator_a_superseded_agent_and_a_closed_controller_are_told_
         mailbox.close()
         with pytest.raises(ControllerAwayError, match="closed"):
             controller.report("parse", Report("b", HAS_ONE))
+
+
+def test_a_job_that_the_service_does_not_know_is_told_with_what_to_do(url: str, token: str) -> None:
+    said = (
+        r"unknown job 'sum', did you mean 'sums'\? Known: sums\. Give a name that it knows, or add this one to the file"
+    )
+    with HttpController(url, token, "sum") as controller, pytest.raises(InputError, match=said):
+        controller.report("parse", Report("a", HAS_ONE))
 
 
 def test_a_controller_that_is_not_there_is_away() -> None:

@@ -73,6 +73,13 @@ def test_a_gap_is_a_gap_unless_it_is_to_be_filled(tmp_path: Path, name: str) -> 
             "time,count\n0,1\n",
             "has the columns time, count; 'timestamp' and one of 'count', 'value' or 'rate' are needed.",
         ),
+        (
+            "timestamp;count\n0;1,5\n",
+            "has the columns timestamp;count; 'timestamp' and one of 'count', 'value' or 'rate' are needed, with a "
+            "comma between columns.",
+        ),
+        ('"timestamp,count\n0,1\n', r"has the columns 'timestamp,count\n0,1'; 'timestamp' and one of"),
+        ("timestamp,timestamp,count\n0,1,5\n", "has the column 'timestamp' 2 times; once is allowed."),
         ("timestamp,load\n0,1\n", "has the columns timestamp, load; 'timestamp' and one of"),
         ("timestamp,count,rate\n0,1,1\n", "has the columns timestamp, count, rate; 'timestamp' and one of"),
         ("timestamp,count\n", "has 0 rows of data; at least 2 are needed to know an interval."),

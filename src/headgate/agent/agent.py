@@ -59,6 +59,7 @@ class Agent:
         """The size that the fallback chose, while it does."""
         self._term = 0
         """The highest that was heard of."""
+        self.has_joined = False
 
     @property
     def is_away(self) -> bool:
@@ -144,6 +145,7 @@ class Agent:
     def _take(self, reply: Reply, report: Report) -> None:
         if self._away:
             logger.warning("%s is in again: its controller answers", self._operator)
+        self.has_joined = True
         self._away, self._away_since_s, self._own = 0, None, None
         if report.sample is not None:
             self._batches.arrived(report.first_batch + len(report.sample.batches))

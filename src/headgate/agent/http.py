@@ -9,7 +9,14 @@ from urllib.parse import quote
 
 from headgate.client.addresses import Turn, service_urls
 from headgate.client.client import trusting
-from headgate.core.errors import ControllerAwayError, InputError, NotLeadingError, SupersededError
+from headgate.core.errors import (
+    ControllerAwayError,
+    InputError,
+    NotLeadingError,
+    SupersededError,
+    TokenRefusedError,
+    cause_of,
+)
 from headgate.core.extras import needing
 from headgate.core.types import Instant
 from headgate.engines.agents.wire import LEADER_HEADER, NOT_LEADING, Reply, Report, reply_from_text, report_to_text
@@ -17,6 +24,9 @@ from headgate.engines.agents.wire import LEADER_HEADER, NOT_LEADING, Reply, Repo
 ANSWER_WITHIN_S = 2.0
 SUPERSEDED = 409
 """The status with which a service answers an agent whose place another one has taken."""
+NOT_LET_IN = (401, 403)
+"""The token is none of the service's, or one of another scope."""
+NOT_FOUND = 404
 
 
 class HttpController:
@@ -70,18 +80,24 @@ class HttpController:
         try:
             answer = self._client.post(where, content=report_to_text(report, self._now()))
         except self._errors as error:
-            told = str(error) or type(error).__name__
-            raise ControllerAwayError(f"the controller at {url} does not answer: {told}.") from error
+            raise ControllerAwayError(f"the controller at {url} does not answer: {cause_of(error)}.") from error
         if answer.is_success:
             return reply_from_text(answer.text)
-        told = answer.text.strip() or f"status {answer.status_code}"
+        # A sentence is what a service says; a page is of something else that answers there.
+        is_sentence = answer.headers.get("content-type", "").startswith("text/plain")
+        told = answer.text.strip() if is_sentence and answer.text.strip() else f"status {answer.status_code}."
         if answer.status_code == NOT_LEADING:
             raise NotLeadingError(f"the service at {url} stands by.", answer.headers.get(LEADER_HEADER, ""))
         if answer.status_code == SUPERSEDED:
             raise SupersededError(told)
         if answer.is_server_error:
             raise ControllerAwayError(f"the controller at {url} cannot answer: {told}")
-        raise InputError(f"the controller at {url} refuses {operator!r}: {told}")
+        refused = f"the controller at {url} refuses {operator!r}: {told}"
+        if answer.status_code in NOT_LET_IN:
+            raise TokenRefusedError(f"{refused} One is made by: headgate token make NAME --scope agent")
+        if answer.status_code == NOT_FOUND:
+            raise InputError(f"{refused} Give a name that it knows, or add this one to the file that it serves.")
+        raise InputError(refused)
 
     def close(self) -> None:
         self._client.close()

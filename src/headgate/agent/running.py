@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from headgate.agent.failures import Failures
 from headgate.core.contracts import Engine
-from headgate.core.errors import EngineGoneError, HeadgateError, SupersededError
+from headgate.core.errors import EngineGoneError, HeadgateError, SupersededError, TokenRefusedError
 from headgate.core.types import Event, Observation
 
 logger = logging.getLogger("headgate")
@@ -16,6 +18,11 @@ logger = logging.getLogger("headgate")
 
 class Reporting(Protocol):
     """An agent, or those of several operators of one engine."""
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether a report of it was ever taken."""
+        ...
 
     @property
     def wait_s(self) -> float:
@@ -35,15 +42,25 @@ AgentT_co = TypeVar("AgentT_co", bound=Reporting, covariant=True)
 
 
 class RunningAgent(Generic[AgentT_co]):
-    """An agent on a thread of its own, until it is stopped, superseded, or its engine is gone.
+    """An agent on a thread of its own, until it is stopped, superseded, never let in, or its engine is gone.
 
-    ``watcher`` is shown every observation that it makes.
+    ``watcher`` is shown every observation that it makes. ``now`` are seconds of any clock.
     """
 
-    def __init__(self, agent: AgentT_co, engine: Engine, watcher: Callable[[Observation], None] | None = None) -> None:
+    def __init__(
+        self,
+        agent: AgentT_co,
+        engine: Engine,
+        watcher: Callable[[Observation], None] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.agent = agent
+        self.refused: TokenRefusedError | None = None
+        """Why it was never let in."""
         self._engine = engine
         self._watcher = watcher
+        self._now = now
+        self._failures = Failures()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-agent", daemon=True)
 
@@ -75,6 +92,14 @@ class RunningAgent(Generic[AgentT_co]):
                 logger.warning("the agent ends: %s", error)
                 return
             except HeadgateError as error:
+                if isinstance(error, TokenRefusedError) and not self.agent.has_joined:
+                    self.refused = error
+                    logger.warning("the agent ends: %s", error)
+                    return
                 # It is told and tried again: a job must not lose its agent because it could not be looked at once.
-                logger.warning("the agent could not report: %s", error)
+                if self._failures.is_worth_a_word(str(error), self._now()):
+                    logger.warning("the agent cannot report, and goes on trying: %s", error)
+            else:
+                if self._failures.ended():
+                    logger.warning("the agent reports again")
             self._stop.wait(self.agent.wait_s)

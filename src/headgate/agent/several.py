@@ -28,6 +28,10 @@ class SeveralAgents:
         self._agents = [Agent(_OneOperator(self, name), name, controller) for name in engine.topology().operators]
 
     @property
+    def has_joined(self) -> bool:
+        return any(agent.has_joined for agent in self._agents)
+
+    @property
     def wait_s(self) -> float:
         return max(agent.wait_s for agent in self._agents)
 

@@ -73,6 +73,7 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
     from headgate.agent.join import fallback_policy
     from headgate.agent.running import RunningAgent
     from headgate.cli.interrupts import stopped_by_signals
+    from headgate.cli.telling import WRONG_INPUT
 
     if engine is None and operator is None:
         raise InputError("which operator the adaptor stands for is not said; write --operator NAME, or --engine NAME.")
@@ -93,6 +94,8 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
         while running.is_alive and not stop.wait(0.5):
             pass
         running.stop()
+    if running.refused is not None:
+        raise typer.Exit(WRONG_INPUT)
 
 
 def _of_adaptor(

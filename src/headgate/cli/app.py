@@ -18,7 +18,7 @@ from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
 from headgate.cli.flink import flink
 from headgate.cli.history import history
-from headgate.cli.interrupts import keep_interrupts
+from headgate.cli.interrupts import interrupts_kept
 from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
 from headgate.cli.load import load
@@ -100,6 +100,6 @@ app.command("version")(print_version)
 
 def main() -> None:
     """Run the command line; the entry point of the ``headgate`` script."""
-    keep_interrupts()
     StandardOutput.take_over()
-    app()
+    with interrupts_kept():
+        app()

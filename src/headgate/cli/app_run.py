@@ -358,7 +358,7 @@ def _print(result: RunResult, report: Path, console: Console) -> None:
         console.print()
         console.print(plots(record.series(), console))
         console.print()
-        console.print(figures(record.summary(), record.objective))
+        console.print(figures(record.summary(), record.objective, console))
         print_standing(record.standing(), console)
         lasted_s = record.observations[-1].at_s - record.start_s
         print_undecided(record.undecided(), lasted_s, console)

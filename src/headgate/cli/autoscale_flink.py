@@ -16,6 +16,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
+from headgate.cli.outputs import Outputs
 from headgate.cli.policy_options import (
     ConstraintsOption,
     GuardOption,
@@ -98,8 +99,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.clock import SystemClock
     from headgate.runtime.mode import Mode
 
-    check_target(json_file)
-    check_target(journal)
+    check_target(json_file, journal=journal)
     goal = _goal(objective, fewest, most)
     decides, chosen, guards = chosen_settings(policy, settings, setting, guard)
     acting = _policy(decides, rules)
@@ -134,11 +134,13 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
         while running.is_alive and not stop.wait(LOOK_EVERY_S) and (until_s is None or clock.now() < until_s):
             pass
         running.stop()
-    if json_file is not None:
-        write_json(view.to_json(), json_file)
-    view.print_result()
-    if journal is not None:
-        say(f"why: headgate explain {journal}", stderr=json_file == "-")
+    with Outputs() as outputs:
+        outputs.failed(running.loop.journal_fault)
+        if json_file is not None:
+            outputs.write(write_json, view.to_json(), json_file)
+        view.print_result()
+        if journal is not None:
+            say(f"why: headgate explain {journal}", stderr=json_file == "-")
 
 
 def _goal(objective: str, fewest: int, most: int) -> Objective:

@@ -75,14 +75,10 @@ def summary_of(one: Mapping[str, Any]) -> str:
 
 
 def _print_all(found: Sequence[Mapping[str, Any]], hint: str) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(style="bold cyan", no_wrap=True)
-    table.add_column()
-    for one in found:
-        table.add_row(one["name"], Text(summary_of(one)))
+    from headgate.cli.tables import print_described
+
     console = make_console()
-    console.print(table)
+    print_described([(str(one["name"]), summary_of(one)) for one in found], console)
     console.print(Text(f"\n{hint}", style="dim"))

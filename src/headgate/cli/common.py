@@ -5,7 +5,6 @@ Nothing heavy is imported at the top, here and in the commands: ``headgate versi
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.core.errors import InputError, OutputError, cause_of
+from headgate.core.errors import InputError, not_written
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 STANDARD_OUTPUT = "-"
-_UNWRITABLE = (errno.EACCES, errno.EDQUOT, errno.EIO, errno.ENOSPC, errno.EPERM, errno.EROFS)
+LEAST_COLUMNS = 40
+"""A terminal that has fewer breaks lines itself; some say that they have none."""
+_DATABASE = b"SQLite format 3"
 
 JsonOption = Annotated[
     str | None,
@@ -79,10 +80,22 @@ def check_target(target: Path | str | None, *, journal: Path | None = None) -> N
         raise InputError(f"{path} is a folder; a file is needed to write to.")
     if not path.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}.")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise OutputError(f"{path} cannot be written: permission denied.")
+    from headgate.journal.writable import problem_with_writing
+
+    if (problem := problem_with_writing(path)) is not None:
+        raise not_written(f"{path} cannot be written", problem)
     if journal is not None and path.resolve() == journal.resolve():
         raise InputError(f"{path} is the journal; another file is needed to write to.")
+    if path.is_file() and _begins_with(path, _DATABASE):
+        raise InputError(f"{path} is a database, such as a journal; another file is needed to write to.")
+
+
+def _begins_with(path: Path, start: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(start)) == start
+    except OSError:  # It cannot be read, and may be written all the same.
+        return False
 
 
 def prepare_folder(option: str, folder: Path) -> None:
@@ -91,9 +104,7 @@ def prepare_folder(option: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        # A place that could be written to at other times is no mistake in the input.
-        kind = OutputError if error.errno in _UNWRITABLE else InputError
-        raise kind(f"{option} {folder} cannot be written to: {cause_of(error)}.") from error
+        raise not_written(f"{option} {folder} cannot be written to", error) from error
 
 
 # -------------------------------------------------------------------------------------------------------------- input
@@ -143,12 +154,13 @@ def chosen_settings(
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal; wide enough for whole sentences where there is none."""
+    """A console as wide as the terminal; wide enough for whole sentences where there is none, and always for words."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
+    console.width = max(LEAST_COLUMNS, console.width)
     return console
 
 

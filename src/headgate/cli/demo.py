@@ -126,7 +126,7 @@ def _print(result: DemoResult, report: Path, console: Console) -> None:
     console.print()
     console.print(plots(record.series(), console))
     console.print()
-    console.print(figures(record.summary(), record.objective))
+    console.print(figures(record.summary(), record.objective, console))
     print_standing(record.standing(), console)
     print_undecided(record.undecided(), result.plan.seconds, console)
     print_changes(record.decisions, record.observations, console)

@@ -194,7 +194,7 @@ def _as_data(explanation: Explanation) -> dict[str, Any]:
 
 def _item_as_data(item: Item) -> dict[str, Any]:
     from headgate.journal import codec
-    from headgate.journal.story import Advice, Hold, Resize, Silence
+    from headgate.journal.story import Advice, Hold, Repeated, Resize, Silence
 
     match item:
         case Resize():
@@ -216,3 +216,5 @@ def _item_as_data(item: Item) -> dict[str, Any]:
         case Event():
             event = codec.event_to_dict(item)
             return {"kind": "event", "event": event.pop("kind"), **event}
+        case Repeated(at_s=at_s, last_s=last_s, count=count):
+            return {**_item_as_data(item.event), "at_s": at_s, "last_s": last_s, "count": count}

@@ -27,6 +27,7 @@ from headgate.journal.story import (
     Advice,
     Hold,
     Item,
+    Repeated,
     Resize,
     Silence,
     acting_notes,
@@ -145,7 +146,7 @@ def _operator(item: Item) -> str:
             return operator
         case Receipt(answers=answers):
             return ", ".join(answers)
-        case Event():
+        case Event() | Repeated():
             return ""
 
 
@@ -170,12 +171,18 @@ def _cells(item: Item, *, is_thinned: bool) -> tuple[Text, list[Text]]:
         case Receipt():
             return Text("engine", style="blue"), [Text(f"{item.outcome}: {item.detail or 'acted to keep the size'}")]
         case Event():
-            is_bad = item.kind.endswith(("failed", "refused"))
-            return Text(item.kind, style="bold red" if is_bad else "blue"), [Text(item.detail)]
+            return _event_cells(item)
+        case Repeated(event=event):
+            return _event_cells(event, _often(item, is_thinned=is_thinned))
 
 
-def _often(row: Hold | Advice, *, is_thinned: bool) -> str:
-    """How often it was decided; where not all of the decisions are left, only for how long."""
+def _event_cells(event: Event, often: str = "") -> tuple[Text, list[Text]]:
+    is_bad = event.kind.endswith(("failed", "refused"))
+    return Text(event.kind, style="bold red" if is_bad else "blue"), [Text(event.detail + often)]
+
+
+def _often(row: Hold | Advice | Repeated, *, is_thinned: bool) -> str:
+    """How often it was decided, or happened; where not all of the entries are left, only for how long."""
     if row.count == 1:
         return ""
     span = format_duration(row.last_s - row.at_s)

@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     """Run an application in Flink SQL.
 
     It goes on until it is cancelled, on the web page of the cluster or by whoever has its id; with
-    [bold]--check[/bold] until it has worked off what there is. Records that are built in are written to the folder
+    --check until it has worked off what there is. Records that are built in are written to the folder
     first, and Flink reads them as fast as it can. The exit code is 1 if the results are not what a batch computes.
 
     [bold]Examples[/bold]

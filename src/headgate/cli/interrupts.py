@@ -1,8 +1,7 @@
 """Ctrl-C that is not lost, and that lets a command end in order.
 
 Python cannot raise out of a callback of its own, such as those that end an import or take an object away. A signal that
-comes at that moment would be printed as ignored, and the command would go on: it is sent again a moment later. Neither
-can it raise out of what compiled functions call to make their results: that would be told as a failure of the function.
+comes at that moment would be printed as ignored, and the command would go on: it is sent again a moment later.
 """
 
 from __future__ import annotations
@@ -10,53 +9,36 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-AGAIN_AFTER_S = 0.05
+from headgate.runtime.interrupts import interrupts_deferred, send_interrupt_again
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
-_CALLED_BY_COMPILED = "_numba_unpickle"
-"""What numba's compiled functions call; as signals wait while they run, this is where most are met."""
 
 
-def keep_interrupts() -> None:
-    """See that an interrupt reaches the command, whenever it comes."""
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """See that an interrupt reaches the command inside the block, whenever it comes."""
     usual = sys.unraisablehook
 
     def hook(ignored: sys.UnraisableHookArgs) -> None:
         if issubclass(ignored.exc_type, KeyboardInterrupt):
-            _send_again()
+            send_interrupt_again()
         else:
             usual(ignored)
 
     sys.unraisablehook = hook
     # Where a shell has interrupts ignored, as in what it starts in the background, they stay so.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    while frame is not None:
-        if frame.f_code.co_name == _CALLED_BY_COMPILED:
-            _send_again()
-            return
-        frame = frame.f_back
-    raise KeyboardInterrupt
-
-
-def _send_again() -> None:
-    # To the main thread itself, so that it also wakes from a long wait.
-    main = threading.main_thread().ident or 0
-    again = threading.Timer(AGAIN_AFTER_S, signal.pthread_kill, (main, signal.SIGINT))
-    again.daemon = True
-    again.start()
+    with interrupts_deferred():
+        yield
 
 
 @contextmanager
-def told_when_stopped(kept: str) -> Iterator[None]:
-    """Say what is kept of work that is interrupted."""
+def told_when_stopped(kept: str | Callable[[], str]) -> Iterator[None]:
+    """Say what is kept of work that is interrupted; a function is asked for it then."""
     import typer
 
     from headgate.cli.common import say
@@ -64,7 +46,7 @@ def told_when_stopped(kept: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"headgate: stopped; {kept}.", stderr=True)
+        say(f"headgate: stopped; {kept if isinstance(kept, str) else kept()}.", stderr=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

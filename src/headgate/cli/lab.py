@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +13,9 @@ from headgate.cli.common import (
     check_target,
     make_console,
     progress_bar,
-    say,
     write_json,
 )
-from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.lab_experiment import is_experiment, run_file, run_named, write_new
 from headgate.cli.lab_results import results
 from headgate.cli.lab_traces import traces
@@ -39,8 +36,7 @@ lab = typer.Typer(
 @lab.command("list")
 def list_scenarios(json_file: JsonOption = None) -> None:
     """List the experiments."""
-    from rich.table import Table
-
+    from headgate.cli.tables import print_described
     from headgate.lab.experiments.named_experiments import NAMED
     from headgate.lab.scenario import scenarios
 
@@ -50,10 +46,7 @@ def list_scenarios(json_file: JsonOption = None) -> None:
         check_target(json_file)
         write_json([{"name": name, "summary": summary} for name, summary in known], json_file)
         return
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for name, summary in known:
-        table.add_row(f"[bold cyan]{name}[/bold cyan]", summary)
-    make_console().print(table)
+    print_described(known, make_console())
 
 
 @lab.command()
@@ -108,7 +101,8 @@ def run(
     found = find_scenario(name)
     if report is not None:
         require_plotly()
-    with _told_when_stopped(found), progress_bar(name) as progress:
+    kept = "the same command goes on where it was" if found.is_kept else "nothing is kept"
+    with told_when_stopped(kept), progress_bar(name) as progress:
         outcome = found.run(progress)
     with Outputs() as outputs:
         if report is not None:
@@ -117,17 +111,6 @@ def run(
             outputs.write(write_json, found.to_json(outcome), json_file)
         if json_file != "-":
             _print(found, outcome)
-
-
-@contextmanager
-def _told_when_stopped(found: Scenario) -> Iterator[None]:
-    """Say what is kept of a scenario that is interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = "the same command goes on where it was" if found.is_kept else "nothing is kept"
-        say(f"headgate: stopped; {kept}.", stderr=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _print(found: Scenario, outcome: Outcome) -> None:

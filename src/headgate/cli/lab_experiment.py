@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from headgate.cli.common import prepare_folder, progress_bar, say
-from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.lab_ranks import show_ranks
-from headgate.cli.lab_results import print_interrupted, show_results
+from headgate.cli.lab_results import show_results
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from headgate.lab.experiments.model import Experiment
     from headgate.lab.experiments.named_experiments import NamedExperiment
@@ -41,7 +38,7 @@ def run_file(file: Path, out: Path | None, master: str, report: Path | None, jso
     for load in experiment.workloads:
         for sentence in load.notes:
             say(sentence, stderr=True)
-    _run(Asked(str(file), file.parent, experiment, show_results), out, master, report, json_file)
+    _run(Asked(file.parent, experiment, show_results), out, master, report, json_file)
 
 
 def run_named(
@@ -54,8 +51,7 @@ def run_named(
     experiment, absent = named.read(is_quick=is_quick)
     if absent:
         say(left_out(absent), stderr=True)
-    told = f"{named.name} --quick" if is_quick else named.name
-    _run(Asked(told, named.file.parent, experiment, show_ranks), out, master, report, json_file)
+    _run(Asked(named.file.parent, experiment, show_ranks), out, master, report, json_file)
 
 
 def _require_installed(report: Path | None, *others: str) -> None:
@@ -69,8 +65,6 @@ def _require_installed(report: Path | None, *others: str) -> None:
 class Asked:
     """What is to be run."""
 
-    told: str
-    """How it was called for, to go on with."""
     home: Path
     experiment: Experiment
     show: Callable[[Results, Path | None, str | None], None]
@@ -86,7 +80,8 @@ def _run(asked: Asked, out: Path | None, master: str, report: Path | None, json_
     folder = out or default_folder(experiment)
     prepare_folder("--out", folder)
     plan = Plan(experiment, asked.home, LabFolder(folder), master)
-    with _going_on(folder, asked.told), progress_bar(experiment.name, counted=len(experiment)) as progress:
+    kept = f"what was done is kept, and the same command with --out {folder} goes on where it was"
+    with told_when_stopped(kept), progress_bar(experiment.name, counted=len(experiment)) as progress:
         run_experiment(plan, progress, lambda sentence: say(sentence, stderr=True))
     asked.show(read_results(folder).sorted_by(None), report, json_file)
     if json_file != "-":
@@ -98,16 +93,6 @@ def default_folder(experiment: Experiment) -> Path:
     """A new folder each time, named after the experiment and the time of day."""
     at = datetime.now().astimezone()
     return Path("lab") / f"{experiment.name.replace('/', '-')}-{at:%Y%m%d-%H%M%S}"
-
-
-@contextmanager
-def _going_on(folder: Path, told: str) -> Iterator[None]:
-    """What was done is kept: say how to go on after an interrupt."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print_interrupted(folder, told)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def write_new(file: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, key_values, make_console, say, write_json
+from headgate.cli.common import JsonOption, check_target, key_values, make_console, write_json
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.extras import require
@@ -170,7 +170,3 @@ def _as_csv(rows: Sequence[Mapping[str, JSON]]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
-
-
-def print_interrupted(folder: Path, told: str) -> None:
-    say(f"headgate: stopped; go on with: headgate lab run {told} --out {folder}", stderr=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +18,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.interrupts import INTERRUPTED
-from headgate.cli.mst_view import mst_view
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.extras import require
@@ -154,6 +153,7 @@ def _measure(
     plans: Sequence[MstPlan], files: Sequence[Path], kept: dict[str, MstResult], console: Console, outputs: Outputs
 ) -> tuple[list[MstResult], list[str]]:
     """The results, each in its file as soon as there is one, and what kept others from being measured."""
+    from headgate.cli.mst_view import mst_view
     from headgate.core.errors import HeadgateError
     from headgate.lab.mst_measuring import measure_all
 
@@ -163,7 +163,8 @@ def _measure(
     if missing:
         asked = [plan for plan, _ in missing]
         written = [str(file) for plan, file in zip(plans, files, strict=True) if plan.app in kept]
-        with _told_when_stopped(written, several=len(plans) > 1), mst_view(console, asked) as view:
+        kept_in_words = partial(_kept_in_words, written, several=len(plans) > 1)
+        with told_when_stopped(kept_in_words), mst_view(console, asked) as view:
             for (plan, file), found in zip(missing, measure_all(asked, view.begin), strict=True):
                 if isinstance(found, HeadgateError):
                     if len(plans) == 1:
@@ -176,16 +177,9 @@ def _measure(
     return [by_app[plan.app] for plan in plans if plan.app in by_app], failed
 
 
-@contextmanager
-def _told_when_stopped(kept: Sequence[str], *, several: bool) -> Iterator[None]:
-    """Say which measurements are kept when the others are interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        told = f"kept: {', '.join(kept)}" if kept else "nothing is kept"
-        further = "; the same command goes on with the others" if kept and several else ""
-        say(f"headgate: stopped; {told}{further}.", stderr=True)
-        raise typer.Exit(INTERRUPTED) from None
+def _kept_in_words(kept: Sequence[str], *, several: bool) -> str:
+    told = f"kept: {', '.join(kept)}" if kept else "nothing is kept"
+    return f"{told}; the same command goes on with the others" if kept and several else told
 
 
 def _sizes(option: str, text: str) -> tuple[int, ...]:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from headgate.cli.time_left import TimeLeft
 from headgate.core.units import format_duration
+from headgate.lab.mst import CLUSTER_START_S
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +26,7 @@ class MstView:
         self._plans = plans
         self._plan = plans[0]
         self._clock = clock
-        self._begun_s = clock()
+        self._left = TimeLeft(clock(), CLUSTER_START_S + _expected_s(plans))
         self._stage = ""
         self._rows: dict[int, tuple[Sequence[float], str]] = {}
         self._settled = 0
@@ -32,6 +34,7 @@ class MstView:
     def begin(self, plan: MstPlan) -> MstView:
         if plan is not self._plan or not self._stage:
             self._plan, self._rows, self._settled = plan, {}, 0
+            self._note_done()
             self._say(f"{plan.app}{self._place}")
         return self
 
@@ -39,15 +42,22 @@ class MstView:
     def _place(self) -> str:
         count = len(self._plans)
         place = f" ({self._plans.index(self._plan) + 1} of {count})" if count > 1 else ""
-        left_s = self._left_s()
-        return place if left_s is None else f"{place}, about {_roughly(left_s)} left"
+        return f"{place}, about {_roughly(self._left_s())} left"
 
-    def _left_s(self) -> float | None:
-        """By what the sizes so far have taken; a job that could not be measured counts as done."""
-        before = self._plans[: self._plans.index(self._plan)]
-        done = sum(len(plan.sizes) for plan in before) + self._settled
-        left = sum(len(plan.sizes) for plan in self._plans) - done
-        return (self._clock() - self._begun_s) / done * left if done else None
+    def _left_s(self) -> float:
+        """At least what the sizes take that were not begun yet, however long this one takes."""
+        not_begun_s = self._not_done_s() - self._plan.expected_s_per_size
+        return max(self._left.seconds(self._clock()) or 0.0, not_begun_s)
+
+    def _not_done_s(self) -> float:
+        """What is expected of the sizes left; a job that could not be measured counts as done."""
+        later = self._plans[self._plans.index(self._plan) :]
+        return _expected_s(later) - self._settled * self._plan.expected_s_per_size
+
+    def _note_done(self) -> None:
+        not_done_s = self._not_done_s()
+        if not_done_s < _expected_s(self._plans):
+            self._left.done(1 - not_done_s / (CLUSTER_START_S + _expected_s(self._plans)), self._clock())
 
     def stage(self, text: str) -> None:
         self._stage = text
@@ -62,6 +72,7 @@ class MstView:
         if throughput is not None and not measurement.settled:
             told = f"about {told}, did not settle in time"
         self._settled += 1
+        self._note_done()
         self._rows[measurement.executors] = (measurement.readings, told)
         from headgate.lab.mst_measuring import executors_in_words
 
@@ -85,6 +96,11 @@ class MstView:
             newest = f"{readings[-1]:,.1f}/s" if readings else ""
             table.add_row(str(size), sparkline(list(readings), 24), newest, told)
         return table
+
+
+def _expected_s(plans: Sequence[MstPlan]) -> float:
+    """About how long all sizes of some jobs take."""
+    return sum(len(plan.sizes) * plan.expected_s_per_size for plan in plans)
 
 
 def _roughly(seconds: float) -> str:

@@ -15,7 +15,11 @@ from headgate.core.errors import StateError
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+
+SIDE_BY_SIDE = 76
+"""Columns that a setting, its default, what is allowed and what it does need beside each other."""
 
 
 class _PoliciesGroup(TyperGroup):
@@ -100,9 +104,9 @@ def _described(name: str) -> dict[str, Any]:
 def _print_one(policy: dict[str, Any]) -> None:
     console = make_console()
     console.print(f"[bold cyan]{policy['name']}[/bold cyan]  {summary_of(policy)}\n")
-    console.print(_settings_table("Settings, by --set", policy["settings"]))
+    _print_settings("Settings, by --set", policy["settings"], console)
     console.print()
-    console.print(_settings_table("Guards around it, by --guard", policy["guards"]))
+    _print_settings("Guards around it, by --guard", policy["guards"], console)
 
 
 def _print_state(policy: dict[str, Any], state: Mapping[str, JSON]) -> None:
@@ -129,6 +133,25 @@ def _print_state(policy: dict[str, Any], state: Mapping[str, JSON]) -> None:
         console.print(Text(to_json(state, indent=2)))
 
 
+def _print_settings(title: str, rows: list[dict[str, Any]], console: Console) -> None:
+    from headgate.cli.tables import print_described
+
+    if console.width >= SIDE_BY_SIDE:
+        console.print(_settings_table(title, rows))
+        return
+    console.print(f"[bold]{title}[/bold]")
+    if not rows:
+        console.print("none")
+    print_described(
+        [(f"{name} = {default}", f"{told} Allowed: {allowed}.") for name, default, allowed, told in map(_cells, rows)],
+        console,
+    )
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, str, str, str]:
+    return row["name"], _as_typed(row["default"]), row["allowed"] or row["type"], row["help"].replace("``", "")
+
+
 def _settings_table(title: str, rows: list[dict[str, Any]]) -> Table:
     from rich.table import Table
     from rich.text import Text
@@ -139,8 +162,7 @@ def _settings_table(title: str, rows: list[dict[str, Any]]) -> Table:
     table.add_column("allowed", max_width=24)
     table.add_column("what it does", ratio=1)
     for row in rows:
-        cells = (row["name"], _as_typed(row["default"]), row["allowed"] or row["type"], row["help"].replace("``", ""))
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(Text(cell) for cell in _cells(row)))
     if not rows:
         table.add_row("none")
     return table

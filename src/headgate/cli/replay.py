@@ -87,9 +87,14 @@ def replay(  # noqa: PLR0913 - one parameter per option
     check_target(report, journal=journal)
     if report is not None:
         require_plotly()
-    with closing(SqliteJournal.read(journal)) as reader:
+    with (
+        told_when_stopped("nothing is kept"),
+        closing(SqliteJournal.read(journal)) as reader,
+        progress_bar("Reading") as progress,
+    ):
         picked = pick_run(reader, run, job)
         observations = reader.observations(run=picked.number)
+        progress(0.5)
         decisions = reader.decisions(run=picked.number)
     chosen = _operator(picked, operator)
     contenders = _contenders(picked, policy or [], setting or [])

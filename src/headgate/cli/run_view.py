@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from headgate.runtime.summary import Summary, Undecided
 
 SHOWN_CHANGES = 20
+SIDE_BY_SIDE = 76
+"""Columns that plots with their largest values, and two rows of figures, need beside each other."""
 LONG_SHARE = 0.05
 """A policy that could not decide for so much of a run is told of."""
 
@@ -32,8 +34,10 @@ def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    width = max(20, min(72, console.width - 44))
+    is_narrow = console.width < SIDE_BY_SIDE
+    if not is_narrow:
+        table.add_column(justify="right", no_wrap=True)
+    width = min(72, console.width - (20 if is_narrow else 44))
     for name, key, style, unit in (
         ("input rate", "input_rate", "blue", "records/s"),
         ("backlog", "backlog", "yellow", "records"),
@@ -43,17 +47,19 @@ def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
         values = [point[key] for point in series]
         largest = max((value for value in values if value is not None), default=None)
         told = "unknown" if largest is None else f"max {plain(largest)} {unit}".rstrip()
-        table.add_row(name, f"[{style}]{sparkline(values, width)}[/{style}]", told)
+        drawn = f"[{style}]{sparkline(values, width)}[/{style}]"
+        table.add_row(name, *([f"{drawn}\n{told}"] if is_narrow else [drawn, told]))
     return table
 
 
-def figures(summary: Summary, objective: Objective) -> Table:
-    """The figures of one run."""
+def figures(summary: Summary, objective: Objective, console: Console) -> Table:
+    """The figures of one run; those of its size stand below the others where the terminal is narrow."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(2):
-        table.add_column(style="dim", no_wrap=True)
+    is_narrow = console.width < SIDE_BY_SIDE
+    for _ in range(1 if is_narrow else 2):
+        table.add_column(style="dim", no_wrap=not is_narrow)
         table.add_column(justify="right", no_wrap=True, style="bold")
     latencies_s = (summary.latency_p50_s, summary.latency_p95_s, summary.latency_p99_s)
     bounds = f"{objective.min_instances} to {objective.max_instances}"
@@ -71,6 +77,10 @@ def figures(summary: Summary, objective: Objective) -> Table:
         ("bounds", bounds),
         ("", "") if summary.cost is None else ("cost", _told(summary.cost)),
     ]
+    if is_narrow:
+        for one in (*told, *(row for row in size if row[0])):
+            table.add_row(*one)
+        return table
     for left, right in zip(told, size, strict=True):
         table.add_row(*left, *right)
     return table

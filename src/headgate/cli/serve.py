@@ -87,6 +87,7 @@ def _serve(config: ServiceConfig) -> None:
         if not config.is_loopback and config.tls is None:
             say(f"headgate: tokens travel to {config.host} unencrypted; name a certificate under tls.", stderr=True)
         stop.wait()
+    say("headgate: stopped; all jobs keep their sizes.", stderr=True)
 
 
 def _demonstrate(config: ServiceConfig) -> None:
@@ -116,3 +117,4 @@ def _demonstrate(config: ServiceConfig) -> None:
                 jobs.look()
         finally:
             jobs.stop()
+    say("headgate: stopped; nothing of the demonstration is kept.", stderr=True)

@@ -290,7 +290,7 @@ def _print(
         console.print(Text(note, style="dim"), soft_wrap=True)
     console.print(plots(result.record.series(), console))
     console.print()
-    console.print(figures(result.summary, objective))
+    console.print(figures(result.summary, objective, console))
     print_standing(result.record.standing(), console)
     print_undecided(result.record.undecided(), float(str(run["seconds"])), console)
     print_changes(result.decisions, result.observations, console)

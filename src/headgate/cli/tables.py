@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 GAP = 2
 LONGEST_TEXT = 40
 """Text beyond this is told in several lines."""
+LEAST_TEXT = 30
+"""Where there are fewer columns beside a name, what is said of it stands below."""
+INDENT = 2
 
 
 def print_table(rows: Sequence[Mapping[str, JSON]], console: Console) -> None:
@@ -22,6 +25,26 @@ def print_table(rows: Sequence[Mapping[str, JSON]], console: Console) -> None:
         if index:
             console.print()
         _print(block, console)
+
+
+def print_described(described: Sequence[tuple[str, str]], console: Console) -> None:
+    """Names, and what is said of each beside it; below it where the terminal is narrow."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    widest = max((len(name) for name, _ in described), default=0)
+    if console.width - widest - GAP < LEAST_TEXT:
+        for name, text in described:
+            console.print(Text(name, style="bold cyan"))
+            console.print(Padding(Text(text), (0, 0, 0, INDENT)))
+        return
+    table = Table(box=None, padding=(0, GAP, 0, 0), show_header=False)
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column()
+    for name, text in described:
+        table.add_row(Text(name), Text(text))
+    console.print(table)
 
 
 def blocks(columns: Sequence[Column], width: int) -> list[list[tuple[Column, int]]]:

@@ -17,7 +17,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePath
 from typing import Any
 
@@ -96,7 +96,8 @@ def in_one_line(sentence: str, arguments: Sequence[str]) -> str:
 
 
 def _tell(sentence: str, code: int) -> int:
-    typer.echo(f"headgate: {sentence}", err=True)
+    with suppress(OSError):  # Where nothing can be said, the exit code still can.
+        typer.echo(f"headgate: {sentence}", err=True)
     return code
 
 
@@ -125,9 +126,9 @@ class StandardOutput(io.TextIOWrapper):
         """Be ``sys.stdout`` from now on."""
         usual = sys.stdout
         if isinstance(usual, io.TextIOWrapper):  # It is nothing at all where it was closed from the start.
-            sys.stdout = cls(
-                usual.buffer, encoding=usual.encoding, errors=usual.errors, line_buffering=usual.line_buffering
-            )
+            # A sign that the terminal's encoding does not have is no reason to lose the others.
+            errors = "replace" if usual.errors == "strict" else usual.errors
+            sys.stdout = cls(usual.buffer, encoding=usual.encoding, errors=errors, line_buffering=usual.line_buffering)
 
     def write(self, text: str, /) -> int:
         with self._told():

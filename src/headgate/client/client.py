@@ -245,8 +245,7 @@ class Client:
             root: BaseException = error
             while root.__cause__ is not None:  # The system's own words are at the bottom.
                 root = root.__cause__
-            told = cause_of(root) or type(error).__name__
-            raise ServiceAwayError(f"the service at {self.url} does not answer: {told}.") from error
+            raise ServiceAwayError(f"the service at {self.url} does not answer: {cause_of(root)}.") from error
 
     def _refuse(self, answer: Response, text: str) -> NoReturn:
         status = answer.status_code
@@ -293,4 +292,4 @@ def trusting(certificate: str | None) -> JSON:
     try:
         return ssl.create_default_context(cafile=certificate)
     except OSError as error:
-        raise InputError(f"certificate {certificate!r} cannot be used: {error}.") from error
+        raise InputError(f"certificate {certificate!r} cannot be used: {cause_of(error)}.") from error

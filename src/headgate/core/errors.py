@@ -4,7 +4,8 @@
 
     HeadgateError
     ├── InputError            what the user gave is not usable: the CLI prints it and exits with 2
-    │   └── UnknownNameError  a misspelt name, with the closest one that exists
+    │   ├── UnknownNameError  a misspelt name, with the closest one that exists
+    │   └── TokenRefusedError a service does not take the token that it was given
     ├── EngineError           the engine could not be observed or changed
     │   ├── EngineGoneError   it has ended for good: there is nothing left to scale
     │   ├── QueryFailedError  a managed query has failed in a way that starting it again cannot heal
@@ -26,7 +27,12 @@ A message is one sentence that carries the value received and what was allowed.
 from __future__ import annotations
 
 import difflib
+import errno
+import re
 from collections.abc import Iterable
+
+_FAULTS_OF_THE_DISK = (errno.EACCES, errno.EDQUOT, errno.EIO, errno.ENOSPC, errno.EPERM, errno.EROFS)
+_NUMBERED = re.compile(r"^\[Errno -?\d+\] ")
 
 
 class HeadgateError(Exception):
@@ -52,6 +58,10 @@ class UnknownNameError(InputError):
         hint = f", did you mean {close[0]!r}?" if close else "."
         listed = ", ".join(self.known) if self.known else "none"
         super().__init__(f"unknown {kind} {name!r}{hint} Known: {listed}.")
+
+
+class TokenRefusedError(InputError):
+    """A service does not take the token that it was given; asking again with the same one is of no use."""
 
 
 class EngineError(HeadgateError):
@@ -119,6 +129,19 @@ def cause_of(error: BaseException) -> str:
 
     >>> cause_of(OSError(28, "No space left on device"))
     'no space left on device'
+    >>> cause_of(RuntimeError("[Errno 111] Connection refused")), cause_of(TimeoutError())
+    ('connection refused', 'TimeoutError')
     """
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return said.lower().rstrip(".")
+    said = error.strerror if isinstance(error, OSError) and error.strerror else _NUMBERED.sub("", str(error))
+    return said.lower().rstrip(".") or type(error).__name__
+
+
+def not_written(told: str, error: OSError, remedy: str = "") -> InputError | OutputError:
+    """What is raised of something that cannot be written, with the cause: the same kind of error for the same fault.
+
+    >>> not_written("run.html cannot be written", OSError(30, "Read-only file system"))
+    OutputError('run.html cannot be written: read-only file system.')
+    """
+    # A place that could be written to at other times is no mistake in the input.
+    kind = OutputError if error.errno in _FAULTS_OF_THE_DISK else InputError
+    return kind(f"{told}: {cause_of(error)}{remedy}.")

@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 HOUR_S = 3600.0
+HIGHEST_PRICE = 1e15
+"""Of an instance for an hour; sums of more could not be told any more."""
 SHORTEST_COST_PERIOD_S = HOUR_S
 """Over less than this instances are started and gone."""
 LONG_TRIGGER_S = 60.0
@@ -121,6 +123,8 @@ class Objective:
         price = self.price_per_instance_hour
         if price is not None and not 0 <= price < math.inf:
             raise InputError(f"price {price} is not allowed; it must be finite and not negative.")
+        if price is not None and price > HIGHEST_PRICE:
+            raise InputError(f"price {price:g} is not allowed; it is at most {HIGHEST_PRICE:g}.")
 
     def within(self, min_instances: int, max_instances: int) -> Objective:
         return replace(self, min_instances=min_instances, max_instances=max_instances, bounded=True)

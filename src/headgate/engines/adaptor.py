@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from headgate.core.errors import EngineError, EngineGoneError, InputError
+from headgate.core.errors import EngineError, EngineGoneError, InputError, cause_of
 from headgate.core.extras import needing
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
@@ -120,9 +120,7 @@ class AdaptorEngine:
         try:
             answer = self._client.request(method, f"{self._url}/{path}", **what)
         except self._errors as error:
-            raise EngineError(
-                f"the adaptor at {self._url} does not answer: {str(error) or type(error).__name__}."
-            ) from error
+            raise EngineError(f"the adaptor at {self._url} does not answer: {cause_of(error)}.") from error
         if answer.status_code == GONE:
             raise EngineGoneError(f"the job behind {self._url} has ended: {_told(answer)}")
         return answer

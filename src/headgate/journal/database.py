@@ -18,8 +18,9 @@ from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from headgate.core.errors import InputError, JournalError, UnwritableJournalError
+from headgate.core.errors import InputError, JournalError, UnwritableJournalError, cause_of
 from headgate.journal.tables import FORMAT, metadata
+from headgate.journal.writable import problem_with_writing
 
 APPLICATION_ID = int.from_bytes(b"hgjl")
 """Marks a SQLite file as a journal of Headgate."""
@@ -217,5 +218,10 @@ def translated(path: Path, done: str) -> Iterator[None]:
 def _sentence(path: Path, done: str, cause: BaseException | None) -> JournalError | InputError:
     if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return InputError(f"{path} is not a journal of Headgate: it is not a SQLite database.")
-    kind = UnwritableJournalError if done in WRITING else JournalError
-    return kind(f"journal {path} cannot be {done}: {cause}.")
+    if done not in WRITING:
+        return JournalError(f"journal {path} cannot be {done}: {cause}.")
+    # SQLite calls it "unable to open", whatever the system said.
+    problem = problem_with_writing(path)
+    return UnwritableJournalError(
+        f"journal {path} cannot be {done}: {cause if problem is None else cause_of(problem)}."
+    )

@@ -1,7 +1,7 @@
 """What happened in a run, told from its entries: each change of size and why, what stopped the others, and the holds.
 
-Nothing is added to what was journalled and nothing is left out; holds that repeat each other are told as one. The
-result is data: the command line, the report and JSON each render it their way.
+Nothing is added to what was journalled and nothing is left out; holds that repeat each other are told as one, so are
+events. The result is data: the command line, the report and JSON each render it their way.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TypeAlias
 
 from headgate.core.affordable import Affordable
@@ -86,7 +87,18 @@ class Silence:
     """When it was heard of again."""
 
 
-Item: TypeAlias = Resize | Hold | Advice | Silence | Receipt | Event
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """An event that came again and again in the same words, with nothing else to tell in between."""
+
+    at_s: Instant
+    last_s: Instant
+    count: int
+    event: Event
+    """The last of them."""
+
+
+Item: TypeAlias = Resize | Hold | Advice | Silence | Receipt | Event | Repeated
 """One thing to tell. A receipt stands on its own, for one operator, where the engine acted to keep its size."""
 
 
@@ -105,7 +117,7 @@ def tell(
         items.extend(_expecting(_with_effects(told, _sizes(operator, observations)), observations))
     for operator in dict.fromkeys(name for observation in observations for name in observation.instances):
         items.extend(_silences(operator, observations))
-    return sorted(items, key=lambda item: item.at_s)
+    return list(_repeats_as_one(sorted(items, key=lambda item: item.at_s)))
 
 
 def latest(items: Sequence[Item], count: int) -> list[Item]:
@@ -270,6 +282,21 @@ def _expecting(
             yield replace(item, expected=tuple(expected)) if expected else item
         else:
             yield item
+
+
+def _repeats_as_one(items: Iterable[Item]) -> Iterator[Item]:
+    """The same, with events that repeat each other told as one."""
+    for _, alike in groupby(items, key=_what_it_says):
+        row = list(alike)
+        last = row[-1]
+        if len(row) > 1 and isinstance(last, Event):
+            yield Repeated(row[0].at_s, last.at_s, len(row), last)
+        else:
+            yield from row
+
+
+def _what_it_says(item: Item) -> tuple[str, str] | None:
+    return (item.kind, item.detail) if isinstance(item, Event) else None
 
 
 def _sizes(operator: str, observations: Iterable[Observation]) -> list[tuple[Instant, Instances]]:

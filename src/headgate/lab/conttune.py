@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.core.types import JSON
 from headgate.forecast.contract import FloatArray
 from headgate.lab.averaged_capacity import FORMS, AveragedCapacity
@@ -47,7 +47,7 @@ def read_capacities() -> Capacities:
     try:
         lines = path.read_text(encoding="utf-8").split()
     except OSError as error:
-        raise InputError(f"the measured capacities cannot be read from {str(path)!r}: {error.strerror}.") from error
+        raise InputError(f"the measured capacities cannot be read from {str(path)!r}: {cause_of(error)}.") from error
     try:
         pairs = [(int(size), float(rate)) for size, rate in (line.split(",") for line in lines[1:])]
     except ValueError as error:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from headgate.core.errors import OutputError, cause_of
 
+ODD = "replace"
+"""What becomes of a name of a file that is not in UTF-8: it may have any byte in it, and a text may not."""
+
 
 def write_file(path: Path, text: str) -> None:
     """All of the text or nothing: a reader never sees half a file, and a failure leaves the old one."""
@@ -15,9 +18,9 @@ def write_file(path: Path, text: str) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         if path.exists() and not path.is_file():
-            path.write_text(text, encoding="utf-8")  # A device or a pipe: not to be replaced by a file.
+            path.write_text(text, encoding="utf-8", errors=ODD)  # A device or a pipe: not to be replaced by a file.
             return
-        part.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8", errors=ODD)
         part.replace(path)
     except OSError as error:
         with suppress(OSError):

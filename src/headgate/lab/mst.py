@@ -11,12 +11,19 @@ from headgate._version import __version__
 from headgate.core.errors import EngineError, InputError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.lab.own_job import OwnJob
+from headgate.local.machine import MOST_SLOTS
 from headgate.policies.capacity.convergence import LAST, LEAST, TOLERANCE
 from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION
 from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
 
 STEADY_JOB = "steady-job"
 """The job whose every record takes the same time; all others are applications."""
+CLUSTER_START_S = 10.0
+"""About what a cluster and its driver take to start, once for all sizes."""
+SIZE_START_S = 5.0
+"""About what the executors of a size, and the job on them, take to start."""
+USUAL_BATCHES = LAST + 2
+"""Of a size that settles: the first are slower than those that agree."""
 PLOT_KEY = "Points: what was sustained. Lines: the models fitted to it; shaded: two deviations about the chosen one."
 """Of the plot that a result makes."""
 
@@ -53,6 +60,8 @@ class MstPlan:
         sizes = (*self.executors, *self.validation)
         if min(sizes, default=0) < 1 or len(set(sizes)) != len(sizes):
             raise InputError(f"executors {_listed(sizes)} are not allowed; each must be at least 1 and given once.")
+        if max(sizes) > MOST_SLOTS:
+            raise InputError(f"executors {max(sizes)} are not allowed; at most {MOST_SLOTS} fit a machine.")
         if len(self.executors) < 2:
             raise InputError(f"executors {_listed(self.executors)} are too few; a curve needs at least 2 sizes.")
         for name in ("cost_s", "batch_s", "timeout_s", "partitions"):
@@ -62,6 +71,11 @@ class MstPlan:
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(sorted((*self.executors, *self.validation)))
+
+    @property
+    def expected_s_per_size(self) -> float:
+        """About how long one size takes that settles."""
+        return SIZE_START_S + min(self.timeout_s, USUAL_BATCHES * self.batch_s)
 
     def to_json(self) -> dict[str, JSON]:
         """What the model file says of the job and of how it was measured."""

@@ -19,6 +19,7 @@ from headgate.journal.story import (
     Advice,
     Hold,
     Item,
+    Repeated,
     Resize,
     Silence,
     acting_notes,
@@ -297,8 +298,11 @@ def _cells(item: Item) -> tuple[str, str, list[str]]:
             return "failed", "silent", [_line("", f"{operator}: {silence_in_words(item)}")]
         case Receipt():
             return "event", f"engine {item.outcome}", [_line("", item.detail or "it acted to keep the size")]
-        case Event():
-            return ("failed" if item.kind.endswith("failed") else "event"), item.kind, [_line("", item.detail)]
+        case Event(kind=kind, detail=detail):
+            return ("failed" if kind.endswith("failed") else "event"), kind, [_line("", detail)]
+        case Repeated(event=event, count=count):
+            style, what, why = _cells(event)
+            return style, f"{what} ×{count}", why
 
 
 def _why(verdict: Verdict) -> Iterator[str]:

@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from headgate.core.errors import EngineError, InputError
+from headgate.core.errors import EngineError, InputError, cause_of
 
 TIMEOUT_S = 5.0
 API_VERSIONS = 18
@@ -53,8 +53,7 @@ def release(bootstrap: str, timeout_s: float = TIMEOUT_S) -> str:
         try:
             return _release_name(_supported_metadata_version(host, port, timeout_s))
         except OSError as error:
-            # Only a name that is looked up has a reason that is no errno.
-            problems.append(f"{host}:{port}: {(error.strerror or str(error)).lower()}")
+            problems.append(f"{host}:{port}: {cause_of(error)}")
         except (struct.error, ValueError) as error:
             problems.append(f"{host}:{port}: what answers there is no Kafka broker ({error})")
     raise EngineError(f"no Kafka broker can be reached ({'; '.join(problems)}).")

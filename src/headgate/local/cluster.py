@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from headgate.core.errors import InputError
 from headgate.local.detached import Detached, Found
 from headgate.local.keeper import KeptServers
-from headgate.local.machine import LOOPBACK, QUICK_START, free_ports, java, spark_home
+from headgate.local.machine import LOOPBACK, MOST_SLOTS, QUICK_START, free_ports, java, spark_home
 from headgate.local.spark_servers import SparkPlan
 from headgate.workloads.traces import VARIABLE, trace_folder
 
@@ -54,8 +54,8 @@ class LocalCluster(KeptServers[SparkPlan, ClusterState]):
     """Real executors on one machine. ``slots`` is how many one-core executors the worker offers at most."""
 
     def __init__(self, slots: int = 12, executor_memory_mb: int = EXECUTOR_MEMORY_MB) -> None:
-        if slots < 1:
-            raise InputError(f"a cluster with {slots} slots is not possible; at least 1 is needed.")
+        if not 1 <= slots <= MOST_SLOTS:
+            raise InputError(f"a cluster with {slots} slots is not possible; 1 to {MOST_SLOTS} are.")
         self._slots = slots
         self._executor_memory_mb = executor_memory_mb
         super().__init__("cluster", "the local cluster")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, OutputError, not_written
 from headgate.core.extras import needing
 from headgate.local import warden
 from headgate.local.keeper import WARDEN
@@ -136,8 +136,8 @@ class Detached(Generic[S]):
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _not_written(self, error: OSError) -> InputError:
-        return InputError(f"{self.file} cannot be written: {(error.strerror or str(error)).lower()}.")
+    def _not_written(self, error: OSError) -> InputError | OutputError:
+        return not_written(f"{self.file} cannot be written", error)
 
 
 def _stop(state: State) -> None:

@@ -21,7 +21,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from headgate.core.errors import FetchError, InputError
+from headgate.core.errors import FetchError, not_written
 from headgate.local.ivy import Downloaded, Jar, download, repository
 
 ATTEMPTS = 2
@@ -131,10 +131,8 @@ def _workshop(what: str, directory: Path) -> Iterator[Path]:
             with tempfile.TemporaryDirectory(prefix=WORKSHOP, dir=directory, ignore_cleanup_errors=True) as folder:
                 yield Path(folder)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(
-            f"{what} cannot be kept in {directory}: {reason}; HEADGATE_CACHE names another folder."
-        ) from error
+        remedy = "; HEADGATE_CACHE names another folder"
+        raise not_written(f"{what} cannot be kept in {directory}", error, remedy) from error
 
 
 def _lock(descriptor: int, what: str) -> None:

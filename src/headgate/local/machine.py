@@ -9,7 +9,7 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.core.extras import MissingExtraError
 
 LOOPBACK = "127.0.0.1"
@@ -44,6 +44,10 @@ def java(*, needed_by: str) -> str:
     return found
 
 
+MOST_SLOTS = 1000
+"""Executors beyond this no machine holds."""
+
+
 def free_ports(count: int) -> list[int]:
     """Ports nobody listens on, all different."""
     with contextlib.ExitStack() as stack:
@@ -61,5 +65,5 @@ def problem_with_port(port: int) -> str | None:
         try:
             probe.bind((LOOPBACK, port))
         except OSError as error:
-            return (error.strerror or str(error)).lower()
+            return cause_of(error)
         return None

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from headgate.core.defaults import DEFAULT_POLICY
-from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.errors import InputError, UnknownNameError, cause_of
 from headgate.core.objective import parse_objective
 from headgate.core.slo import Slo
 from headgate.core.slo_text import parse_slo
@@ -32,7 +32,7 @@ def read_pipeline(path: Path, applications: Collection[str]) -> Pipeline:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise InputError(f"{path} cannot be read: {cause_of(error)}.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
     return _Reader(path, applications).pipeline(yaml_nodes(text, str(path)))

@@ -52,7 +52,7 @@ def json_nodes(text: str, source: str) -> Node:
         message = f"this is not JSON: {error.msg[:1].lower()}{error.msg[1:]}."
         raise RuleErrors(source, [Problem(source, Position(error.lineno, error.colno), message)]) from error
     except RecursionError as error:
-        message = "this is nested too deeply to be a rule file."
+        message = "this is nested too deeply."
         raise RuleErrors(source, [Problem(source, Position(1, 1), message)]) from error
     return _Scanner(text, source).node()
 
@@ -71,7 +71,7 @@ class _Scanner:
     def node(self, depth: int = 0) -> Node:
         at = self._position(self._next())
         if depth > _DEEPEST:
-            message = "this is nested too deeply to be a rule file."
+            message = "this is nested too deeply."
             raise RuleErrors(self._source, [Problem(self._source, at, message)])
         opening = self._text[self._index]
         if opening == "{":

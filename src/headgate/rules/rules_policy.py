@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.contracts import Guard
-from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.errors import InputError, UnknownNameError, cause_of
 from headgate.core.metrics import MetricSource
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Instances, Instant, Proposal, Sample, Target
@@ -194,8 +194,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise InputError(f"rule file {path} is not text in UTF-8: {error.reason} at byte {error.start}.") from error
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"rule file {path} cannot be read: {reason}.") from error
+        raise InputError(f"rule file {path} cannot be read: {cause_of(error)}.") from error
 
 
 def read_rules(path: Path, known: Known) -> RulePolicy:

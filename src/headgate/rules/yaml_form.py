@@ -85,7 +85,7 @@ def yaml_nodes(text: str, source: str) -> Node:
     except (YAMLError, YAMLWarning) as error:
         raise _error(source, _position_in(text, error), f"this is not YAML: {_first_line(error)}.") from error
     except RecursionError as error:
-        raise _error(source, Position(1, 1), "this is nested too deeply to be a rule file.") from error
+        raise _error(source, Position(1, 1), "this is nested too deeply.") from error
     except (ValueError, TypeError, AttributeError, IndexError, KeyError, NotImplementedError, OverflowError) as error:
         # What the parser itself stumbles over; its author did not foresee such a file either.
         raise _error(source, Position(1, 1), f"this is not YAML: {_first_line(error)}.") from error
@@ -115,7 +115,7 @@ class _Converter:
     def _converted(self, node: Any, depth: int) -> Node:
         at = _position(node.start_mark)
         if depth > _DEEPEST:  # An alias to itself ends here too.
-            raise _error(self._source, at, "this is nested too deeply to be a rule file.")
+            raise _error(self._source, at, "this is nested too deeply.")
         if isinstance(node, MappingNode):
             return Mapping(at, tuple(self._entry(key, value, depth + 1) for key, value in node.value))
         if isinstance(node, SequenceNode):

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from headgate.core.contracts import Policy
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.core.types import JSON
 from headgate.journal.sqlite import SqliteJournal
 
@@ -44,7 +44,7 @@ def read_state(path: Path | str, policy: str) -> Mapping[str, JSON]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is neither a snapshot in JSON nor a journal.") from error
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise InputError(f"{path} cannot be read: {cause_of(error)}.") from error
     state = _from_journal(path, policy) if is_journal else _from_text(path, text)
     if state.get("policy") != policy:
         raise InputError(f"{path} holds the state of policy {state.get('policy')!r}; that of {policy!r} is needed.")
@@ -64,6 +64,8 @@ def _from_journal(path: Path, policy: str) -> Mapping[str, JSON]:
 
 
 def _from_text(path: Path, text: str) -> Mapping[str, JSON]:
+    if not text.strip():
+        raise InputError(f"{path} is not a snapshot: it is empty.")
     try:
         state = json.loads(text)
     except ValueError as error:

@@ -37,6 +37,7 @@ from headgate.core.window import History
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.clock import Clock
+from headgate.runtime.interrupts import raise_if_interrupted
 from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.metrics import MetricCollector
 from headgate.runtime.mode import Mode, as_it_is
@@ -170,6 +171,7 @@ class ControlLoop:
         except EngineGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
+            raise_if_interrupted(error)
             logger.warning("the engine could not be observed: %s", error)
             self.note("observe-failed", _told(error), at_s=now)
             return None
@@ -190,6 +192,7 @@ class ControlLoop:
             events = _take_events(self.policy)
         except Exception as error:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
+            raise_if_interrupted(error)
             logger.exception("policy %s failed; holding", self.policy.name)
             reason = f"{self.policy.name} failed with {_told(error)}"
             self.note("policy-failed", reason, at_s=now)
@@ -241,6 +244,7 @@ class ControlLoop:
         except EngineGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
+            raise_if_interrupted(error)
             logger.warning("the engine could not be changed: %s", error)
             answer = Answer(Outcome.FAILED, 0, _told(error))
             return Receipt(now, dict.fromkeys(decision.verdicts, answer))
@@ -265,6 +269,7 @@ class ControlLoop:
         try:
             write(self._journal)
         except Exception as error:  # noqa: BLE001 - a journal is a plug-in too
+            raise_if_interrupted(error)
             # A full disk must not stop the scaling. It is said once, not at every tick.
             if not self._journal_failed:
                 logger.error("the journal cannot be written, going on without it: %s", error)
@@ -286,14 +291,16 @@ def _save_learned(key: str, policy: Policy, journal: Journal) -> None:
 def _try(chore: Callable[[], None]) -> None:
     try:
         chore()
-    except Exception:
+    except Exception as error:
+        raise_if_interrupted(error)
         logger.exception("something to be done before a decision failed; the policy in force stays")
 
 
 def _tell(watcher: Callable[..., None], *seen: object) -> None:
     try:
         watcher(*seen)
-    except Exception:
+    except Exception as error:
+        raise_if_interrupted(error)
         logger.exception("a watcher failed; it goes on being told")
 
 

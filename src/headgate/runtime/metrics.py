@@ -10,6 +10,7 @@ from headgate.core.contracts import Engine, Subscribable
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricCallable, MetricSource, Observed, aggregate, split_key
 from headgate.core.types import METRIC_FIELDS, Observation, Sample
+from headgate.runtime.interrupts import raise_if_interrupted
 
 logger = logging.getLogger("headgate")
 
@@ -77,6 +78,7 @@ class MetricCollector:
             value = source(operator)
             numbers = [float(value)] if isinstance(value, int | float) else [float(one) for one in value or ()]
         except Exception as error:  # noqa: BLE001
+            raise_if_interrupted(error)
             # Somebody else's code: whatever it raises costs this reading and no more.
             if name not in self._failing:
                 logger.warning("metric %s of %s cannot be read: %s: %s", name, operator, type(error).__name__, error)

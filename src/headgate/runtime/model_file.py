@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.core.types import JSON
 from headgate.policies.capacity.model_file import TRAINING, VALIDATION, curve_in, measurements_in
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, policy_from
@@ -48,6 +48,6 @@ def read_model_file(path: Path) -> JSON:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"model file {str(path)!r} cannot be read: {error.strerror}.") from error
+        raise InputError(f"model file {str(path)!r} cannot be read: {cause_of(error)}.") from error
     except ValueError as error:
         raise InputError(f"model file {str(path)!r} is no JSON: {error}.") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.core.objective import Objective
 from headgate.core.objective_form import objective_from
 
@@ -19,7 +19,7 @@ def read_objective(path: Path) -> Objective:
     try:
         given = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"objective file {str(path)!r} cannot be read: {(error.strerror or '').lower()}.") from error
+        raise InputError(f"objective file {str(path)!r} cannot be read: {cause_of(error)}.") from error
     except (UnicodeDecodeError, YAMLError) as error:
         told = " ".join(str(error).split())
         raise InputError(f"objective file {str(path)!r} is no YAML: {told}.") from error

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.errors import InputError, UnknownNameError, cause_of
 from headgate.policies.frame.base import PolicyMaker, policy_class
 from headgate.policies.frame.settings import Settings, make_settings
 from headgate.policies.frame.stabilisers import GuardSettings
@@ -47,8 +47,7 @@ def read_settings(path: Path) -> ChosenSettings:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        told = (error.strerror or str(error)).lower()
-        raise InputError(f"settings file {str(path)!r} cannot be read: {told}.") from error
+        raise InputError(f"settings file {str(path)!r} cannot be read: {cause_of(error)}.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"settings file {str(path)!r} is not UTF-8 text: {error.reason}.") from error
     return _Reader(path).chosen(yaml_nodes(text, str(path)))

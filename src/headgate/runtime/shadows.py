@@ -17,6 +17,7 @@ from headgate.core.step import step
 from headgate.core.types import JSON, Decision, Event, Instant, Role
 from headgate.core.window import Window
 from headgate.policies.frame.base import AnyPolicy
+from headgate.runtime.interrupts import raise_if_interrupted
 
 logger = logging.getLogger("headgate")
 
@@ -70,6 +71,7 @@ class Shadows:
                 decided.append(shadow.decide(now, window))
                 events: Sequence[Event] = getattr(shadow.policy, "take_events", tuple)()
             except Exception as error:  # noqa: BLE001 - a policy is a plug-in: nothing it raises may harm the acting one
+                raise_if_interrupted(error)
                 told = f"{type(error).__name__}: {error}"
                 if told != shadow.failure:
                     logger.warning("shadow %s failed: %s", name, told)

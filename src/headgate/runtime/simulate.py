@@ -31,6 +31,7 @@ from headgate.journal.shadows import Differences, ShadowStory
 from headgate.policies.frame.base import Context, PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
 from headgate.rules.rules_policy import Rules, load_constraints
+from headgate.runtime.interrupts import interrupts_deferred
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.mode import Mode, mode_named
 from headgate.runtime.model_file import policy_with_files
@@ -89,6 +90,7 @@ class SimulationResult:
         return self.record.to_json(self.run) | ({"shadows": told} if told else {})
 
 
+@interrupts_deferred()
 def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about a run
     policy: str | PolicyMaker,
     workload: Workload,

@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 from typing import IO
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.workloads.load_columns import LoadColumns
 from headgate.workloads.recorded_rows import Row, steps_of
 from headgate.workloads.steps import Steps
@@ -47,7 +47,7 @@ def read_csv(path: str | Path, columns: LoadColumns | None = None) -> Steps:
                 told = row[time_column].strip()
                 rows.append(Row.of(place, told, timestamps.seconds(place, told), row[amount_column]))
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
-        raise InputError(f"{file_name} cannot be read: {_cause(error)}.") from error
+        raise InputError(f"{file_name} cannot be read: {cause_of(error)}.") from error
     steps = steps_of(
         file_name,
         rows,
@@ -67,7 +67,3 @@ def _open(path: Path) -> IO[str]:
     if compressed:
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return path.open(encoding="utf-8-sig", newline="")
-
-
-def _cause(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).lower().rstrip(".")

@@ -11,7 +11,7 @@ import math
 from itertools import accumulate
 from pathlib import Path
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.workloads.load_columns import LoadColumns
 from headgate.workloads.numbers import plain, require_rate
 from headgate.workloads.steps import Steps
@@ -25,8 +25,7 @@ def read_levels(path: str | Path, columns: LoadColumns | None = None, *, rate: f
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"{file_name} cannot be read: {cause.lower().rstrip('.')}.") from error
+        raise InputError(f"{file_name} cannot be read: {cause_of(error)}.") from error
     found = []
     for number, line in enumerate(lines, start=1):
         text = line.partition("#")[0].strip()

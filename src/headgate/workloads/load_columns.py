@@ -65,12 +65,19 @@ class LoadColumns:
         if len(times) != 1 or len(amounts) != 1:
             named = self.count or self.rate
             needed = f"{named!r}" if named else "one of 'count', 'value' or 'rate'"
+            # A quotation mark that is never closed makes one name of all lines.
+            listed = ", ".join(name if name.isprintable() else repr(name) for name in names)
+            apart = len(names) == 1 and any(sign in names[0] for sign in ";\t|")
             raise InputError(
-                f"{file} has the columns {', '.join(names) or '(none)'}; "
-                f"{(self.time or _TIMES[0])!r} and {needed} are needed."
+                f"{file} has the columns {listed or '(none)'}; "
+                f"{(self.time or _TIMES[0])!r} and {needed} are needed"
+                + (", with a comma between columns." if apart else ".")
                 + ("" if self.time or named else " time=NAME and count=NAME or rate=NAME choose others.")
             )
         amount = amounts[0] or ""
+        for name in (times[0], amount):
+            if names.count(name) > 1:
+                raise InputError(f"{file} has the column {name!r} {names.count(name)} times; once is allowed.")
         return times[0], amount, bool(self.count) or (not self.rate and amount in _COUNTS)
 
     def applied(self, steps: Steps, second_times: int = 0) -> Steps:

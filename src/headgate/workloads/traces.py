@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.errors import InputError, UnknownNameError, cause_of
 
 VARIABLE = "HEADGATE_TRACES"
 _BESIDE = Path("..") / "shared" / "data"
@@ -75,7 +75,7 @@ def _read(name: str, folder: Path) -> Trace:
     try:
         start, step_s, counts = _READERS[name](folder)
     except OSError as error:
-        raise InputError(f"trace {name!r} cannot be read from {str(folder)!r}: {error.strerror}.") from error
+        raise InputError(f"trace {name!r} cannot be read from {str(folder)!r}: {cause_of(error)}.") from error
     rates_per_s = counts / step_s
     rates_per_s.flags.writeable = False
     return Trace(name, start, step_s, rates_per_s)

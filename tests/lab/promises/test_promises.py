@@ -131,3 +131,17 @@ def test_runs_are_kept_as_they_end_and_a_line_that_was_cut_off_is_made_anew(tmp_
     assert again.get(asked[1]) is None
     again.add(asked[1], runs[1:])
     assert [KeptRuns(tmp_path).get(one) for one in asked] == [runs[:1], runs[1:], None]
+
+
+def test_a_cache_that_cannot_be_written_costs_no_run_and_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").touch()
+    kept = KeptRuns(tmp_path / "cache")
+    asked = [{"policy": OURS, "load": name, "size": None, "startup_s": 30.0} for name in ("stairs", "walk")]
+    for one in asked:
+        kept.add(one, [Run(OURS, 0.1, 1000.0, 3.0, 1, None)])
+    assert all(kept.get(one) for one in asked)
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "runs are not kept for another time: " in told
+    assert told.endswith(".jsonl cannot be written: file exists")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.workloads.keys import Keys
 from headgate.workloads.payloads import Record
 from headgate.workloads.traces import trace_folder
@@ -54,7 +54,9 @@ def _read(folder: Path) -> list[Reading]:
         with gzip.open(folder / FILE, "rt", encoding="utf-8") as file:
             rows = [line.split() for line in file]
     except OSError as error:
-        raise InputError(f"readings of smart plugs cannot be read from {str(folder / FILE)!r}: {error}.") from error
+        raise InputError(
+            f"readings of smart plugs cannot be read from {str(folder / FILE)!r}: {cause_of(error)}."
+        ) from error
     return [
         (int(house), int(household), int(plug), value)
         for _, value, kind, plug, household, house in rows

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.workloads.keys import Keys
 from headgate.workloads.payloads import Record
 from headgate.workloads.traces import trace_folder
@@ -69,7 +69,7 @@ def _read(folder: Path) -> list[Event]:
     try:
         return [event for part in PARTS for event in _events(folder / FOLDER / part)]
     except OSError as error:
-        raise InputError(f"events of tasks cannot be read from {str(folder / FOLDER)!r}: {error}.") from error
+        raise InputError(f"events of tasks cannot be read from {str(folder / FOLDER)!r}: {cause_of(error)}.") from error
 
 
 def _events(path: Path) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headgate.core.errors import EngineError, InputError
+from headgate.core.errors import EngineError, InputError, cause_of
 from headgate.core.extras import needing
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class KubernetesProvider:
         try:
             answer: httpx.Response = self._client.request(method, f"{self._url}{path}", headers=sent, **what)
         except self._errors as error:
-            told = str(error) or type(error).__name__
-            raise EngineError(f"Kubernetes at {self._url} does not answer: {told.rstrip('.')}.") from error
+            raise EngineError(f"Kubernetes at {self._url} does not answer: {cause_of(error)}.") from error
         body = _json(answer)
         if not answer.is_success:
             told = str(body.get("message") or f"status {answer.status_code}").rstrip(".")

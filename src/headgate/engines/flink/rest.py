@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from headgate.core.errors import EngineError, InputError
+from headgate.core.errors import EngineError, InputError, cause_of
 from headgate.core.extras import needing
 from headgate.engines.flink.answers import (
     Aggregated,
@@ -138,7 +138,7 @@ class FlinkRest:
         # What httpx says of a time-out has no words worth repeating.
         if "timeout" in type(error).__name__.lower():
             return f"no word came within {self._within_s:g} s"
-        return str(error).rstrip(".") or type(error).__name__
+        return cause_of(error)
 
 
 def usable_url(url: str) -> str:

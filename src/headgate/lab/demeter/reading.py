@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.forecast.contract import FloatArray
 from headgate.workloads.traces import read_trace, trace_folder
 
@@ -69,8 +69,7 @@ def _read(path: Path) -> Sequence[MeasuredRun]:
                 app, contender, repeat, *values = (line[place] for place in places)
                 found.setdefault((app, contender, int(repeat)), []).append([_number(one) for one in values])
     except OSError as error:
-        why = error.strerror or str(error)
-        raise InputError(f"the runs of Demeter cannot be read from {str(path)!r}: {why}.") from error
+        raise InputError(f"the runs of Demeter cannot be read from {str(path)!r}: {cause_of(error)}.") from error
     except (ValueError, IndexError, StopIteration, EOFError) as error:
         raise InputError(f"{str(path)!r} is not a table of runs as it is published: {error}.") from error
     return [

@@ -17,6 +17,7 @@ from headgate.core.slo import By
 from headgate.core.types import JSON
 from headgate.lab.experiments.case import Case
 from headgate.lab.measures import measures_of
+from headgate.runtime.interrupts import raise_if_interrupted
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.simulate import Model, SimulationResult, simulate
 from headgate.runtime.summary import Summary
@@ -103,6 +104,7 @@ def carry_out(case: Case, folder: Path, place: int = 0) -> Row:
     except HeadgateError as error:
         row["error"] = str(error)
     except Exception as error:  # noqa: BLE001 - whatever a run dies of belongs in its row, beside those that went well
+        raise_if_interrupted(error)
         row["error"] = f"{type(error).__name__}: {error}"
     return row
 

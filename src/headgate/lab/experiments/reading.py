@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.errors import InputError, UnknownNameError, cause_of
 from headgate.core.objective_form import objective_from, objective_to_data
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
@@ -63,7 +63,7 @@ def read_experiment(path: Path, leave_out: LeaveOut = lambda _: False) -> Experi
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise InputError(f"{path} cannot be read: {cause_of(error)}.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
     return _Reader(path, leave_out).experiment(yaml_nodes(text, str(path)))

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, cause_of
 from headgate.core.pacing import Pace
 from headgate.core.quota_ledger import NO_LIMIT
 from headgate.core.quota_ledger import Quota as ClusterQuota
@@ -45,7 +45,7 @@ def read_config(path: Path) -> ServiceConfig:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+        raise InputError(f"{path} cannot be read: {cause_of(error)}.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}.") from error
     return _Reader(path).config(yaml_nodes(text, str(path)))

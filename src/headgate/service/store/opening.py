@@ -11,10 +11,11 @@ from pathlib import Path
 from sqlalchemy import Engine, create_engine, event, exc, insert, inspect, select
 from sqlalchemy.pool import StaticPool
 
-from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError
+from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError, cause_of
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.postgres_engine import is_postgres
 from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writable import problem_with_writing
 from headgate.service.store.postgres import open_in_postgres
 from headgate.service.store.store import Store
 from headgate.service.store.tables import SCHEMA_VERSION, VERSION_KEY, about, metadata
@@ -78,8 +79,10 @@ def _sentence(path: Path, cause: BaseException | None) -> HeadgateError:
     if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return InputError(f"{path} is not a store of Headgate: it is not a SQLite database.")
     # SQLite calls it a fault of the disk when there is no room for what it writes beside the file.
-    free_bytes = shutil.disk_usage(path.parent).free
+    free_bytes, problem = shutil.disk_usage(path.parent).free, problem_with_writing(path)
     why = f"the disk is full, {free_bytes} bytes are free" if free_bytes < LEAST_FREE_BYTES else str(cause)
+    if problem is not None:
+        why = cause_of(problem)
     return UnwritableJournalError(f"store {path} cannot be opened: {why}.")
 
 

@@ -11,6 +11,7 @@ from headgate.journal.story import (
     Advice,
     Hold,
     Item,
+    Repeated,
     Resize,
     Silence,
     acting_notes,
@@ -77,6 +78,9 @@ def _parts(item: Item, *, named: bool) -> tuple[str, str, list[Told], str]:
         case Event():
             kind = "failed" if item.kind.endswith(("failed", "lost")) else "event"
             return kind, item.kind.replace("-", " "), [Told(item.detail)], ""
+        case Repeated(event=event):
+            kind, change, lines, _ = _parts(event, named=named)
+            return kind, change, [*lines, _often(item)], ""
 
 
 def _lines(item: Resize | Hold | Advice, *, named: bool) -> Iterator[Told]:
@@ -89,7 +93,11 @@ def _lines(item: Resize | Hold | Advice, *, named: bool) -> Iterator[Told]:
             if told:
                 yield Told(told, "detail")
     elif item.count > 1:
-        yield Told(f"{item.count} times in a row, until {clock(item.last_s)}", "detail")
+        yield _often(item)
+
+
+def _often(item: Hold | Advice | Repeated) -> Told:
+    return Told(f"{item.count} times in a row, until {clock(item.last_s)}", "detail")
 
 
 def _numbers(verdict: Verdict) -> str:

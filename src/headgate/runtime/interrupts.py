@@ -1,0 +1,59 @@
+"""Ctrl-C in the midst of compiled functions, which cannot pass it on.
+
+A signal waits while such a function runs, and is most often met where that calls Python to make its result. What is
+raised there is told as a failure of the function, or ends the whole process: so it is raised a moment later. What other
+compiled code makes of an interrupt, a ``SystemError`` of which it is the cause, must not be taken for a failure.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+AGAIN_AFTER_S = 0.05
+_CALLED_BY_COMPILED = "_numba_unpickle"
+"""What numba's compiled functions call."""
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Raise no interrupt where it would be lost, inside the block; a program's own way with interrupts stays."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_name == _CALLED_BY_COMPILED:
+            send_interrupt_again()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def send_interrupt_again() -> None:
+    """Interrupt the program a moment later."""
+    # The main thread itself, so that it also wakes from a long wait.
+    main = threading.main_thread().ident or 0
+    again = threading.Timer(AGAIN_AFTER_S, signal.pthread_kill, (main, signal.SIGINT))
+    again.daemon = True
+    again.start()
+
+
+def raise_if_interrupted(error: Exception) -> None:
+    """Raise the interrupt that an error stands for, if it does.
+
+    >>> raise_if_interrupted(SystemError("a defect"))
+    """
+    if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+        raise KeyboardInterrupt from error
