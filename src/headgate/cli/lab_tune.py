@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -20,7 +19,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.interrupts import INTERRUPTED
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.cli.simulate_options import asked_of
 from headgate.core.defaults import DEFAULT_POLICY
@@ -29,7 +28,6 @@ from headgate.core.extras import require
 from headgate.core.units import parse_share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from enum import StrEnum
 
     from headgate.lab.tuning.plan import TunePlan
@@ -192,7 +190,8 @@ def tune(  # noqa: PLR0913 - one parameter per option
     _require(plan, report)
     folder = out or Path("lab") / f"tune-{policy}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     prepare_folder("--out", folder)
-    with _going_on(folder), progress_bar(f"tuning {policy}", counted=trials, word="trials") as progress:
+    kept = f"what was done is kept, and the same command with --out {folder} goes on where it was"
+    with told_when_stopped(kept), progress_bar(f"tuning {policy}", counted=trials, word="trials") as progress:
         tuned = run_tuning(plan, TuneFolder(folder), home, master, progress, lambda told: say(told, stderr=True))
     with Outputs() as outputs:
         if report is not None:
@@ -237,13 +236,3 @@ def _one_of(option: str, given: str, kind: type[E]) -> E:
         return kind(given)
     except ValueError:
         raise InputError(f"{option} {given!r} is not allowed; it must be one of {', '.join(kind)}.") from None
-
-
-@contextmanager
-def _going_on(folder: Path) -> Iterator[None]:
-    """What was done is kept: say how to go on after an interrupt."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        say(f"Stopped. The same command with --out {folder} goes on where it was.", stderr=True)
-        raise typer.Exit(INTERRUPTED) from None
