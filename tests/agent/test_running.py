@@ -50,6 +50,19 @@ def test_an_agent_goes_on_after_a_refusal_and_shows_what_it_sees(caplog: pytest.
     assert seen[-1].instances["job"].planned == 2
 
 
+def test_what_keeps_an_agent_from_reporting_is_said_once_until_it_reports_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    refused, unknown = InputError("a valid token is needed."), InputError("unknown operator 'parse'.")
+    controller = Controller(SOON, refused, refused, unknown, unknown, SOON, refused, SOON)
+    agent = started(controller, [])
+    for _ in range(9):
+        assert controller.asked.acquire(timeout=10)
+    agent.stop()
+    told = [record.getMessage().rpartition(": ")[2] for record in caplog.records]
+    assert told == [str(refused), str(unknown), str(refused)]
+
+
 def test_an_agent_whose_place_was_taken_ends() -> None:
     agent = started(Controller(SOON, SupersededError("another agent has joined.")), [])
     until_s = time.monotonic() + 10

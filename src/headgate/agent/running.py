@@ -66,15 +66,19 @@ class RunningAgent(Generic[AgentT_co]):
         self._engine.close()
 
     def _run(self) -> None:
+        told: str | None = None
         while not self._stop.is_set():
             try:
                 observation = self.agent.tick()
                 if self._watcher is not None:
                     self._watcher(observation)
+                told = None
             except (EngineGoneError, SupersededError) as error:
                 logger.warning("the agent ends: %s", error)
                 return
             except HeadgateError as error:
                 # It is told and tried again: a job must not lose its agent because it could not be looked at once.
-                logger.warning("the agent could not report: %s", error)
+                if str(error) != told:
+                    told = str(error)
+                    logger.warning("the agent could not report: %s", told)
             self._stop.wait(self.agent.wait_s)
