@@ -69,7 +69,10 @@ def measure_all(plans: Sequence[MstPlan], watch: Callable[[MstPlan], Watcher]) -
         with interruption.ends(spark):
             engine = SparkEngine(spark, take_over=True)
             for plan in plans:
-                yield _measured(_Bench(plan, cluster, spark, engine, watch(plan)))
+                found = _measured(_Bench(plan, cluster, spark, engine, watch(plan)))
+                if interruption.happened:
+                    raise KeyboardInterrupt
+                yield found
             first.stage("stopping the cluster")
 
 
