@@ -28,15 +28,17 @@ from headgate.policies import policy_names
 from headgate.runtime.objective_file import read_objective
 from headgate.runtime.settings_file import read_settings
 from headgate.workloads import parse_workload
-from tests.docs.blocks import LEFT_OUT, ROOT, Block, blocks
+from tests.docs.blocks import BLOCK, LEFT_OUT, PAGES, ROOT, Block, blocks
 
 ALL = blocks()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
+IN_A_SENTENCE = re.compile(r"(?<!`)`(headgate [^`]+)`(?!`)")
+
 LISTED = {
     "docs/guides/quotas.md output 1": "tests/core/test_quotas.py holds these sentences",
-    "docs/guides/load.md output 1": "what a broker took on the machine where it was written",
+    "docs/guides/load.md output 1": "its times are of one machine; tests/live/test_doc_commands.py compares its counts",
     "docs/guides/load.md output 2": "the same",
     "docs/guides/own-policy.md output 1": "a list of files; the test of the package reads them",
     "docs/how-it-works.md output 1": "a picture of the loop",
@@ -158,12 +160,22 @@ def test_commands_are_there_and_take_what_they_are_given(block: Block) -> None:
         CHECKS[name](words[1:])
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_sentences_are_there_and_take_what_they_are_given(page: Path) -> None:
+    sentences = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for words in map(shlex.split, IN_A_SENTENCE.findall(sentences)):
+        if not words[1].startswith("--"):
+            check_headgate(words[1:])
+
+
 def check_headgate(arguments: list[str]) -> None:
     """Parse them as the command would, and read loads, objectives and names of policies."""
     command: Any = typer.main.get_command(app)
     context = command.make_context("headgate", [], resilient_parsing=True)
     left = with_json_target(arguments)
     while hasattr(command, "commands"):
+        if not left:
+            return  # All commands of a kind are meant.
         if left[0] not in command.commands:
             assert getattr(command, "invoke_without_command", False), f"headgate {' '.join(arguments)}: {left[0]}"
             return
@@ -324,7 +336,7 @@ def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> Non
                 run(["rules", "check", str(file)])
             else:
                 assert YAML(typ="safe").load(block.text)["constraints"]
-        case "docs/guides/quotas.md" | "docs/guides/service.md":
+        case "docs/guides/flink.md" | "docs/guides/quotas.md" | "docs/guides/service.md":
             from headgate.service.config import read_config
 
             for name in ("service.pem", "service.key"):

@@ -261,7 +261,9 @@ def test_a_job_joins_two_services_follows_the_one_that_leads_and_decides_alone_w
 
     monkeypatch.setattr(headgate, "join", join)
     one_executor(spark)
-    job = SteadyJob(tmp_path, "constant:90", 300.0, cost_s=0.05, trigger_interval_s=1.0, partitions=6)
+    job = SteadyJob(
+        tmp_path, "constant:70", 300.0, cost_s=0.05, trigger_interval_s=1.0, partitions=6, max_rows_per_batch=60
+    )
     query = job.start(spark)
     try:
         with two_services(tmp_path, postgres) as (urls, processes, token):
