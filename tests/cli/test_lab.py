@@ -32,3 +32,15 @@ def test_an_experiment_gives_a_table_json_and_a_report(tmp_path: Path) -> None:
 
 def test_a_misspelt_experiment_gets_a_suggestion() -> None:
     assert "did you mean 'azimi-1'" in refused("lab", "run", "azimi1")
+
+
+def test_tuning_that_is_interrupted_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headgate.lab.tuning.on_spark.run_tuning", interrupted)
+    asked = ("--workload", "constant:20", "--service-rate", "10", "--seconds", "1h", "--out", str(tmp_path))
+    result = headgate("lab", "tune", *asked)
+    assert (result.exit_code, result.stdout) == (130, "")
+    kept = f"what was done is kept, and the same command with --out {tmp_path} goes on where it was."
+    assert result.stderr == f"headgate: stopped; {kept}\n"

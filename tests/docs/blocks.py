@@ -16,11 +16,35 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^ *```$", re.DOTALL | re.MULTILINE)
 MADE = re.compile(r"<!-- output: [^>]+ -->\n.*?<!-- /output -->", re.DOTALL)
-COMMENT = re.compile(r"\s+#\s.*$")
+COMMENT = re.compile(r"\s+#\s+")
 INNER = re.compile(r"\$\(([^)]*)\)")
 """A command whose output another takes."""
 VARIABLES = re.compile(r"^([A-Z_]+=\S+ )+")
 LEFT_OUT = "…"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A line that is typed."""
+
+    text: str
+    """Without what a page says of it."""
+    says: str = ""
+    """The comment behind it: what it is for, or what it prints."""
+
+    @property
+    def target(self) -> str | None:
+        """The file that its output goes to."""
+        return self.text.partition(" > ")[2].strip() or None
+
+    @property
+    def words(self) -> list[str]:
+        """The command alone: without variables, and without where its output goes."""
+        return shlex.split(VARIABLES.sub("", self.text.partition(" > ")[0]))
+
+    @property
+    def program(self) -> str:
+        return self.words[0].removeprefix(".venv/bin/")
 
 
 @dataclass(frozen=True)
@@ -39,16 +63,22 @@ class Block:
 
     def commands(self) -> Iterator[list[str]]:
         """What is typed, word by word; commands inside of others by themselves, without what redirects output."""
+        for typed in self.typed():
+            for inner in INNER.findall(typed.text):
+                yield shlex.split(inner)
+            words = Typed(INNER.sub("given", typed.text)).words
+            if words and words[0] != "eval":
+                yield words
+
+    def typed(self) -> Iterator[Typed]:
+        """What is typed, line by line."""
         joined = re.sub(r"\\\n\s*", " ", self.text)
         for line in joined.splitlines():
             if self.language == "console" and not line.startswith("$ "):
                 continue
-            typed = COMMENT.sub("", line.removeprefix("$ ").strip())
-            for inner in INNER.findall(typed):
-                yield shlex.split(inner)
-            words = shlex.split(VARIABLES.sub("", INNER.sub("given", typed).split(" > ")[0]))
-            if words and words[0] != "eval":
-                yield words
+            text, *says = COMMENT.split(line.removeprefix("$ ").strip(), maxsplit=1)
+            if text:
+                yield Typed(text, *says)
 
 
 def blocks() -> list[Block]:

@@ -8,6 +8,8 @@ import inspect
 import json
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,15 +28,17 @@ from headgate.policies import policy_names
 from headgate.runtime.objective_file import read_objective
 from headgate.runtime.settings_file import read_settings
 from headgate.workloads import parse_workload
-from tests.docs.blocks import LEFT_OUT, ROOT, Block, blocks
+from tests.docs.blocks import BLOCK, LEFT_OUT, PAGES, ROOT, Block, blocks
 
 ALL = blocks()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
+IN_A_SENTENCE = re.compile(r"(?<!`)`(headgate [^`]+)`(?!`)")
+
 LISTED = {
     "docs/guides/quotas.md output 1": "tests/core/test_quotas.py holds these sentences",
-    "docs/guides/load.md output 1": "what a broker took on the machine where it was written",
+    "docs/guides/load.md output 1": "its times are of one machine; tests/live/test_doc_commands.py compares its counts",
     "docs/guides/load.md output 2": "the same",
     "docs/guides/own-policy.md output 1": "a list of files; the test of the package reads them",
     "docs/how-it-works.md output 1": "a picture of the loop",
@@ -72,40 +76,48 @@ FOLLOWED = {
 }
 """What is done with an example that only declares something."""
 
-EXAMPLES = "tests/live/test_doc_examples.py"
+ALONE = {
+    "docs/guides/metrics.md python 4": (
+        'logging.getLogger("headgate").info("all is well")\n',
+        r"^[-\d]+ [:,\d]+ headgate INFO all is well$",
+    )
+}
+"""Examples that change the process they are run in: what is done after them, and what is then said."""
+
+EXAMPLES, PROGRAMS = "tests/live/test_doc_examples.py", "tests/live/test_doc_programs.py"
+COMMANDS = "tests/live/test_doc_commands.py"
 """Where examples are run as they are printed, on real Spark."""
 
 RUN_ELSEWHERE = {
     "README.md python 1": "tests/live/test_examples.py",
-    "docs/apps.md python 1": "tests/live/test_applications.py",
-    "docs/guides/engines.md python 1": "tests/engines/adaptors.py",
-    "docs/guides/engines.md python 2": "tests/engines/test_adaptor.py",
-    "docs/guides/flink.md python 1": "tests/local/test_flink.py",
+    "docs/apps.md python 1": PROGRAMS,
+    "docs/guides/engines.md python 1": COMMANDS,
+    "docs/guides/engines.md python 2": COMMANDS,
+    "docs/guides/flink.md python 1": PROGRAMS,
     "docs/guides/kafka.md python 1": EXAMPLES,
-    "docs/guides/load.md python 1": "tests/live/test_load.py",
-    "docs/guides/managed.md python 1": "tests/live/test_managed.py",
-    "docs/guides/measure-mst.md python 1": "tests/live/test_mst.py",
+    "docs/guides/load.md python 1": PROGRAMS,
+    "docs/guides/managed.md python 1": PROGRAMS,
+    "docs/guides/measure-mst.md python 1": COMMANDS,
     "docs/guides/measure-mst.md python 2": EXAMPLES,
     "docs/guides/metrics.md python 1": EXAMPLES,
     "docs/guides/metrics.md python 2": EXAMPLES,
     "docs/guides/metrics.md python 3": EXAMPLES,
-    "docs/guides/metrics.md python 4": "tests/runtime/test_autoscaler.py",
     "docs/guides/own-policy.md python 1": "tests/docs/test_own_policy.py",
     "docs/guides/own-policy.md python 2": "tests/docs/test_own_policy.py",
     "docs/guides/own-policy.md python 4": "tests/docs/test_own_policy.py",
-    "docs/guides/pipelines.md python 1": "tests/live/test_pipeline.py",
+    "docs/guides/pipelines.md python 1": PROGRAMS,
     "docs/guides/rules.md python 1": EXAMPLES,
-    "docs/guides/rules.md python 3": "tests/live/test_rules.py",
+    "docs/guides/rules.md python 3": PROGRAMS,
     "docs/guides/service.md python 1": "tests/docs/test_service_guide.py",
     "docs/guides/shadows.md python 1": EXAMPLES,
     "docs/guides/shadows.md python 2": EXAMPLES,
-    "docs/guides/simulate.md python 1": "tests/lab/test_fidelity.py",
+    "docs/guides/simulate.md python 1": PROGRAMS,
     "docs/guides/spark.md python 1": EXAMPLES,
     "docs/guides/spark.md python 2": EXAMPLES,
     "docs/guides/spark.md python 3": EXAMPLES,
     "docs/guides/tune.md python 1": EXAMPLES,
-    "docs/guides/two-services.md python 1": "tests/agent/test_several_services.py",
-    "docs/guides/two-services.md python 2": "tests/agent/test_several_services.py",
+    "docs/guides/two-services.md python 1": PROGRAMS,
+    "docs/guides/two-services.md python 2": PROGRAMS,
     "docs/how-it-works.md python 1": "tests/docs/test_docs.py",
     "docs/journal.md python 1": EXAMPLES,
     "docs/journal.md python 2": EXAMPLES,
@@ -113,7 +125,7 @@ RUN_ELSEWHERE = {
     "docs/objectives.md python 2": EXAMPLES,
     "docs/policies/q-learning.md python 1": EXAMPLES,
 }
-"""Examples that need a cluster, a broker, a database or a service, and where the like of them is run."""
+"""Examples that need a cluster, a broker, a database, a service or a package, and where they are run."""
 
 
 def named(*languages: str) -> pytest.MarkDecorator:
@@ -148,12 +160,22 @@ def test_commands_are_there_and_take_what_they_are_given(block: Block) -> None:
         CHECKS[name](words[1:])
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_in_sentences_are_there_and_take_what_they_are_given(page: Path) -> None:
+    sentences = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for words in map(shlex.split, IN_A_SENTENCE.findall(sentences)):
+        if not words[1].startswith("--"):
+            check_headgate(words[1:])
+
+
 def check_headgate(arguments: list[str]) -> None:
     """Parse them as the command would, and read loads, objectives and names of policies."""
     command: Any = typer.main.get_command(app)
     context = command.make_context("headgate", [], resilient_parsing=True)
     left = with_json_target(arguments)
     while hasattr(command, "commands"):
+        if not left:
+            return  # All commands of a kind are meant.
         if left[0] not in command.commands:
             assert getattr(command, "invoke_without_command", False), f"headgate {' '.join(arguments)}: {left[0]}"
             return
@@ -268,12 +290,22 @@ def test_examples_that_need_no_cluster_run(name: str, capsys: pytest.CaptureFixt
     exec(compile(text, block.page, "exec"), dict(GIVEN[name]))  # noqa: S102 - our own documentation
 
 
+@pytest.mark.parametrize("name", ALONE)
+def test_examples_that_need_a_process_of_their_own_run(name: str) -> None:
+    block = next(block for block in ALL if block.name == name)
+    then, says = ALONE[name]
+    command = [sys.executable, "-c", block.text + then]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert re.fullmatch(says, done.stderr.strip())
+
+
 @named("python")
 def test_python_is_run_here_or_where_it_is_said_to_be(block: Block) -> None:
-    assert (block.name in GIVEN) != (block.name in RUN_ELSEWHERE), f"{block.name}: run it here, or say where it is run"
+    places = [known for known in (GIVEN, ALONE, RUN_ELSEWHERE) if block.name in known]
+    assert len(places) == 1, f"{block.name}: run it here, or say where it is run"
     place = RUN_ELSEWHERE.get(block.name, "tests")
     assert (ROOT / place).exists(), f"{block.name} is run by {place}, which is not there"
-    if place == EXAMPLES:
+    if place in (EXAMPLES, PROGRAMS, COMMANDS):
         assert f'"{block.name}"' in (ROOT / place).read_text(encoding="utf-8")
 
 
@@ -304,7 +336,7 @@ def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> Non
                 run(["rules", "check", str(file)])
             else:
                 assert YAML(typ="safe").load(block.text)["constraints"]
-        case "docs/guides/quotas.md" | "docs/guides/service.md":
+        case "docs/guides/flink.md" | "docs/guides/quotas.md" | "docs/guides/service.md":
             from headgate.service.config import read_config
 
             for name in ("service.pem", "service.key"):
@@ -350,4 +382,4 @@ def test_mistakes_in_rules_are_told_as_the_guide_shows(files: Path) -> None:
 
 def test_what_is_listed_is_there() -> None:
     names = {block.name for block in ALL}
-    assert {*LISTED, *SAID, *GIVEN, *FOLLOWED, *RUN_ELSEWHERE} <= names
+    assert {*LISTED, *SAID, *GIVEN, *FOLLOWED, *ALONE, *RUN_ELSEWHERE} <= names

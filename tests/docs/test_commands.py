@@ -1,4 +1,7 @@
-"""Every command of the documentation that needs neither a cluster nor a broker is run, page by page in its order."""
+"""Every command of the documentation that needs neither a cluster nor a broker is run, page by page in its order.
+
+The others are run as they are printed by tests/live/test_doc_commands.py, or listed with the reason why they cannot be.
+"""
 
 from __future__ import annotations
 
@@ -11,45 +14,47 @@ from typer.testing import CliRunner
 from headgate.cli.app import app
 from headgate.cli.common import with_json_target
 from tests.docs.blocks import LEFT_OUT, ROOT, Block, blocks
+from tests.docs.printed_commands import NOT_RUN, PAGES, SHELL, plain, reason_not_to_run, typed_on
 
-SHELL = [block for block in blocks() if block.language in ("sh", "console")]
-ELSEWHERE = {
-    "agent": "tests/cli/test_agent.py",
-    "app run": "tests/live/test_applications.py",
-    "autoscale-flink": "tests/cli/test_autoscale_flink.py",
-    "cluster": "tests/live/test_start.py",
-    "doctor": "tests/cli/test_doctor.py",
-    "flink": "tests/local/test_flink.py",
-    "history": "tests/docs/test_service_guide.py",
-    "kafka": "tests/live/test_kafka.py",
-    "lab results": "tests/cli/test_lab.py",
-    "lab run": "tests/live/test_experiments.py",
-    "lab tune": "tests/live/test_tuning.py",
-    "load": "tests/live/test_load.py",
-    "mst": "tests/live/test_mst.py",
-    "pause": "tests/docs/test_service_guide.py",
-    "pipeline run": "tests/live/test_pipeline.py",
-    "policies show half-full": "tests/docs/test_own_policy.py",
-    "resume": "tests/docs/test_service_guide.py",
-    "serve": "tests/docs/test_service_guide.py",
-    "set": "tests/docs/test_service_guide.py",
-    "simulate --policy half-full": "tests/docs/test_own_policy.py",
-    "simulate --settings lab/tune-hpa/settings.yaml": "tests/live/test_tuning.py",
-    "status": "tests/docs/test_service_guide.py",
-    "token": "tests/docs/test_service_guide.py",
-}
-"""What needs a cluster, a broker, a service or a package, by how it begins, and the test that runs the like of it."""
+NOT_HERE = (
+    "agent",
+    "app run",
+    "autoscale-flink",
+    "cluster",
+    "doctor",
+    "flink",
+    "history",
+    "kafka",
+    "lab results",
+    "lab run",
+    "lab tune",
+    "load",
+    "mst",
+    "pause",
+    "pipeline run",
+    "policies show half-full",
+    "resume",
+    "serve",
+    "set",
+    "simulate --policy half-full",
+    "simulate --settings lab/tune-hpa/settings.yaml",
+    "status",
+    "token",
+)
+"""What needs a cluster, a broker, a service or a package, by how it begins."""
 MISSING = {"--workload": "constant:20", "--service-rate": "10", "--seconds": "10m"}
 """What stands for the dots in a simulation that is not shown in full."""
 
 
 def commands(page: str) -> list[list[str]]:
     """The commands of a page that are run here."""
-    found = []
-    for block in SHELL:
-        if block.page == page:
-            found += [words[1:] for words in block.commands() if words[0].removeprefix(".venv/bin/") == "headgate"]
-    return [words for words in found if not any(" ".join(words).startswith(start) for start in ELSEWHERE)]
+    found = [words for block in SHELL if block.page == page for words in block.commands()]
+    return [words[1:] for words in found if is_run_here(words)]
+
+
+def is_run_here(words: list[str]) -> bool:
+    is_ours = words[0].removeprefix(".venv/bin/") == "headgate"
+    return is_ours and not any(" ".join(words[1:]).startswith(start) for start in NOT_HERE)
 
 
 def completed(words: list[str]) -> list[str]:
@@ -85,15 +90,24 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str) -> None:
         run(completed(words))
 
 
-def test_what_is_run_elsewhere_is_run_there() -> None:
-    for place in ELSEWHERE.values():
-        assert (ROOT / place).is_file(), place
+@pytest.mark.parametrize("block", SHELL, ids=lambda block: block.name)
+def test_every_command_is_run_here_or_as_it_is_printed_or_cannot_be_run(block: Block) -> None:
+    for words in block.commands():
+        is_run = is_run_here(words) or block.page in PAGES
+        told = f"{block.name}: run {' '.join(words)!r} by printed_commands.py, or say there why it cannot be"
+        assert is_run or reason_not_to_run(words) is not None, told
 
 
-def is_shown(start: str, block: Block) -> bool:
-    return any(" ".join(words[1:]).startswith(start) for words in block.commands())
+@pytest.mark.parametrize(("page", "start"), [(page, start) for page, known in PAGES.items() for start in known])
+def test_what_is_said_of_a_command_is_said_of_one_that_is_shown(page: str, start: str) -> None:
+    assert any(plain(typed.text).startswith(start) for typed in typed_on(page))
 
 
-@pytest.mark.parametrize("start", ELSEWHERE)
-def test_what_is_said_to_be_run_elsewhere_is_shown(start: str) -> None:
-    assert any(is_shown(start, block) for block in SHELL)
+@pytest.mark.parametrize("start", NOT_RUN)
+def test_what_cannot_be_run_is_shown(start: str) -> None:
+    assert any(plain(" ".join(words)).startswith(start) for block in SHELL for words in block.commands())
+
+
+@pytest.mark.parametrize("start", NOT_HERE)
+def test_what_needs_more_is_shown(start: str) -> None:
+    assert any(" ".join(words[1:]).startswith(start) for block in SHELL for words in block.commands())

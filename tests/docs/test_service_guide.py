@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from typer.testing import CliRunner
 from headgate.cli.app import app
 from headgate.service.config import read_config
 from headgate.service.running import serving
-from tests.docs.blocks import COMMENT, blocks
+from tests.docs.blocks import Typed, blocks
 
 GUIDE = [block for block in blocks() if block.page == "docs/guides/service.md"]
 FILE = next(block for block in GUIDE if block.language == "yaml")
@@ -27,21 +26,19 @@ def test_the_commands_of_the_guide_do_what_it_says(
     monkeypatch.chdir(tmp_path)
     Path("headgate.yaml").write_text(FILE.text)
     config = read_config(Path("headgate.yaml"))
-    lines = [line for block in GUIDE if block.language == "sh" for line in block.text.splitlines()]
+    lines = [typed for block in GUIDE if block.language == "sh" for typed in block.typed()]
     assert len(lines) > 15
     with serving(replace(config, port=0)) as url:
         monkeypatch.setenv("HEADGATE_SERVICE", url)
-        for line in lines:
-            typed = COMMENT.sub("", line).strip()
-            if typed not in BY_OTHER_MEANS:
+        for typed in lines:
+            if typed.text not in BY_OTHER_MEANS:
                 run(typed)
         exec(compile(EXAMPLE.text.replace("http://127.0.0.1:8420", url), "guide", "exec"), {})  # noqa: S102 - our own
     assert "clicks waiting" in capsys.readouterr().out
 
 
-def run(line: str) -> None:
-    typed, _, target = line.partition(" > ")
-    result = CliRunner().invoke(app, shlex.split(typed)[1:], env={"COLUMNS": "200", "NO_COLOR": "1"})
-    assert result.exit_code == 0, f"{line}: {result.output}"
-    if target:
-        Path(target).write_text(result.stdout)
+def run(typed: Typed) -> None:
+    result = CliRunner().invoke(app, typed.words[1:], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 0, f"{typed.text}: {result.output}"
+    if typed.target is not None:
+        Path(typed.target).write_text(result.stdout)

@@ -77,3 +77,10 @@ def test_a_file_that_cannot_be_imported_is_told(file: Path, tmp_path: Path) -> N
     spark: Any = Session()
     with pytest.raises(InputError, match=r"cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"):
         OwnJob(file).start(spark, Plan(), tmp_path)
+
+
+@pytest.mark.parametrize(("source", "told"), [('spark.readStream.format("kafka")', True), ("spark.range(3)", False)])
+def test_a_job_on_kafka_is_told_from_others(tmp_path: Path, source: str, told: bool) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(f"def build(spark, plan):\n    return {source}\n")
+    assert OwnJob(file).names_kafka is told

@@ -32,7 +32,7 @@ def cluster() -> Iterator[LocalCluster]:
 @pytest.fixture(scope="session")
 def spark(cluster: LocalCluster) -> Iterator[SparkSession]:
     settings = SETTINGS | {"spark.jars": find_connector().spark_jars}
-    session = cluster.session("live tests", executors=1, settings=settings)
+    session = cluster.session("live-tests", executors=1, settings=settings)
     yield session
     session.stop()
 

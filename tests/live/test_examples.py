@@ -59,7 +59,7 @@ def test_the_ten_lines_scale_a_job(spark: SparkSession, tmp_path: Path, monkeypa
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("example", ["ten_lines.py", "ten_lines_kafka.py"])
-def test_an_example_runs_as_it_is(example: str, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(EXAMPLES / example)], cwd=tmp_path, check=True, timeout=280)
+def test_the_ten_lines_with_kafka_run_as_they_are(tmp_path: Path) -> None:
+    """Those of the README are run with its other commands, by test_doc_commands.py."""
+    subprocess.run([sys.executable, str(EXAMPLES / "ten_lines_kafka.py")], cwd=tmp_path, check=True, timeout=280)
     assert decided(tmp_path / "run.db")[-1] == "stopped"

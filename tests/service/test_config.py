@@ -99,7 +99,7 @@ def test_the_schema_says_the_same(tmp_path: Path) -> None:
         ("127.0.0.1:9000", "9000", "3:9: listen: found '9000', expected an address and a port"),
         ("sqlite:///kept/headgate.db", "mysql://x:secret@y", "2:8: store: expected sqlite:///FILE or postgresql://"),
         ("open_reading: false", "open_reading: 3", "open_reading: found '3', expected true or false."),
-        ("  clicks:", "  cl icks:", "9:3: a job: a job 'cl icks' is not usable as a name"),
+        ("  clicks:", "  cl icks:", "9:3: jobs: 'cl icks' is not usable as a name; letters"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, told: str) -> None:

@@ -18,6 +18,7 @@ from headgate.cli.common import (
     duration_s,
     make_console,
     prepare_folder,
+    say,
     write_json,
 )
 from headgate.cli.interrupts import told_when_stopped
@@ -254,6 +255,7 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
         when_stopped=f"Ctrl-C stops; --folder {plan.folder.path} goes on",
     )
     kept = f"what was read is kept, and the same command with --folder {plan.folder.path} goes on where it was"
+    before = _own_broker(plan)
     try:
         with (
             told_when_stopped(kept),
@@ -261,8 +263,26 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
             _logged(plan.folder.path / "headgate.log"),
         ):
             return run_application(plan, View(view))
+    except typer.Exit:
+        if before is None and (started := _own_broker(plan)) is not None:
+            say(_still_up(started), stderr=True)
+        raise
     except QueryFailedError as error:
         raise EngineError(f"{str(error).rstrip('.')}; {kept}.") from error
+
+
+def _own_broker(plan: RunPlan) -> str | None:
+    """The address of the broker of ``headgate kafka`` that is up, where the run may use it."""
+    if plan.source != "kafka" or plan.bootstrap is not None:
+        return None
+    from headgate.local import kafka
+
+    found = kafka.status()
+    return None if found is None or found.gone else found.state.bootstrap
+
+
+def _still_up(bootstrap: str) -> str:
+    return f"broker:  {bootstrap} is still up; headgate kafka down stops it"
 
 
 @contextmanager
@@ -368,5 +388,5 @@ def _print(result: RunResult, report: Path, console: Console) -> None:
         console.print(Text(sentence), soft_wrap=True)
     told = [f"results: {folder.results}", f"report:  {report}", f"why:     headgate explain {folder.journal}"]
     if result.broker is not None and result.broker.is_ours:
-        told.append(f"broker:  {result.broker.bootstrap} is still up; headgate kafka down stops it")
+        told.append(_still_up(result.broker.bootstrap))
     console.print(Text("\n" + "\n".join(told), style="dim"), soft_wrap=True)

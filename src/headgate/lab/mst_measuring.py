@@ -65,12 +65,23 @@ def measure_all(plans: Sequence[MstPlan], watch: Callable[[MstPlan], Watcher]) -
     slots = max(size for plan in plans for size in plan.sizes)
     with Interruption().watched() as interruption, LocalCluster(slots=slots) as cluster:
         first.stage("starting the driver")
-        spark = cluster.session("headgate-mst", executors=plans[0].sizes[0])
+        spark = cluster.session("headgate-mst", plans[0].sizes[0], _session_settings(plans))
         with interruption.ends(spark):
             engine = SparkEngine(spark, take_over=True)
             for plan in plans:
-                yield _measured(_Bench(plan, cluster, spark, engine, watch(plan)))
+                found = _measured(_Bench(plan, cluster, spark, engine, watch(plan)))
+                if interruption.happened:
+                    raise KeyboardInterrupt
+                yield found
             first.stage("stopping the cluster")
+
+
+def _session_settings(plans: Sequence[MstPlan]) -> dict[str, str]:
+    """Spark comes without the connector that a job on Kafka needs."""
+    from headgate.local.connector import find_connector
+
+    needs_connector = any(plan.own is not None and plan.own.names_kafka for plan in plans)
+    return {"spark.jars": find_connector().spark_jars} if needs_connector else {}
 
 
 def _measured(bench: _Bench) -> MstResult | HeadgateError:

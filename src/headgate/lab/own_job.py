@@ -36,6 +36,11 @@ class OwnJob:
     def name(self) -> str:
         return self.file.stem
 
+    @property
+    def names_kafka(self) -> bool:
+        """Whether its file says that it reads or writes topics, which Spark needs a connector for."""
+        return "kafka" in self.file.read_text(encoding="utf-8", errors="replace").lower()
+
     def start(self, spark: SparkSession, plan: Plan, checkpoint: Path) -> StreamingQuery:
         """Start the query; ``EngineError`` tells what the function raised."""
         from headgate.engines.spark.managed_query import ManagedQuery

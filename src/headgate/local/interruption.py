@@ -30,6 +30,11 @@ class Interruption:
         self._happened = False
         self._stderr: tuple[int, TextIO] | None = None
 
+    @property
+    def happened(self) -> bool:
+        """Whether a signal has ended a session; what fails after that fails because of it."""
+        return self._happened
+
     @contextmanager
     def watched(self) -> Iterator[Interruption]:
         """Handle the signals inside the block; only the main thread can."""

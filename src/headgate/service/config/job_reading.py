@@ -53,7 +53,7 @@ class JobReading(FieldReader):
         """Where metrics of jobs come from."""
         self._further_files: list[Path] = []
 
-    def _by_name(self, fields: Fields, key: str, what: str, read: Callable[[str, Node], T | None]) -> dict[str, T]:
+    def _by_name(self, fields: Fields, key: str, read: Callable[[str, Node], T | None]) -> dict[str, T]:
         """What stands under a key by name, each read by itself."""
         if key not in fields:
             return {}
@@ -63,7 +63,7 @@ class JobReading(FieldReader):
             return {}
         found: dict[str, T] = {}
         for name_node, value in node.entries:
-            name = self._scalar(name_node, what, lambda text: named(what, text))
+            name = self._scalar(name_node, key, named)
             if name is None:
                 continue
             if name in found:
@@ -84,7 +84,7 @@ class JobReading(FieldReader):
         before = len(self._problems)
         fields = self._fields(node, f"job {name}", JOB_KEYS)
         asked = self._value(fields, "objective", lambda text: parse_objective(str(text)))
-        operators = tuple(self._by_name(fields, "operators", "an operator", self._operator).values())
+        operators = tuple(self._by_name(fields, "operators", self._operator).values())
         streams = tuple(self._list(fields, "streams", self._stream))
         group = self._value(fields, "group", lambda text: _known("group", str(text), groups))
         interval_s, every_s = self._duration(fields, "interval"), self._duration(fields, "report_every")
@@ -195,10 +195,10 @@ class JobReading(FieldReader):
         return self._scalar(node, "streams", parsed)
 
 
-def named(what: str, text: object) -> str:
+def named(text: object) -> str:
     """The name of a job, an operator or a group, which may stand in a path."""
     if not re.fullmatch(NAME_PATTERN, str(text)):
-        raise InputError(f"{what} {text!r} is not usable as a name; letters, digits, - and _ are, 63 at most.")
+        raise InputError(f"{text!r} is not usable as a name; letters, digits, - and _ are, 63 at most.")
     return str(text)
 
 

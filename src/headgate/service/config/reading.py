@@ -111,7 +111,7 @@ class _Reader(JobReading):
         return None
 
     def _groups(self, fields: Fields) -> tuple[Quota, ...]:
-        return tuple(self._by_name(fields, "groups", "a group", self._group).values())
+        return tuple(self._by_name(fields, "groups", self._group).values())
 
     def _group(self, name: str, node: Node) -> Quota | None:
         fields = self._fields(node, f"group {name}", GROUP_KEYS)
@@ -144,7 +144,7 @@ class _Reader(JobReading):
         return replace(ANY_QUERY, url=url or ANY_QUERY.url, token_file=self._value(inner, "token_file", self._readable))
 
     def _jobs(self, fields: Fields, groups: list[str]) -> tuple[JobSpec, ...]:
-        return tuple(self._by_name(fields, "jobs", "a job", lambda name, node: self._job(name, node, groups)).values())
+        return tuple(self._by_name(fields, "jobs", lambda name, node: self._job(name, node, groups)).values())
 
 
 def parse_pace(text: object) -> Pace:
