@@ -169,13 +169,13 @@ def test_the_time_left_is_told_from_the_first_second_by_what_was_asked_for() -> 
     plan = MstPlan((1, 2, 4), batch_s=3.0)
     view = MstView(Console(file=told, width=200), [plan], clock.now)
     view.begin(plan).stage("starting a Spark cluster on this machine")
-    assert told.getvalue().splitlines()[0] == "steady-job, about 90s left"
+    assert told.getvalue().splitlines()[0] == "steady-job, about 100s left"
     clock.advance(20)
-    assert "headgate mst steady-job, about 70s left" in shown(view)
+    assert "headgate mst steady-job, about 80s left" in shown(view)
     clock.advance(60)
-    assert "about 50s left" in shown(view), "two sizes are not even begun"
+    assert "about 60s left" in shown(view), "two sizes are not even begun"
     view.settled(Measurement(1, (9.0,) * 12, (9.0,), settled=False))
-    assert "about 2m left" in shown(view), "it takes longer than was expected"
+    assert "about 110s left" in shown(view), "it takes longer than was expected"
 
 
 def test_the_time_left_is_told_by_what_sizes_have_taken() -> None:
@@ -191,5 +191,5 @@ def test_the_time_left_is_told_by_what_sizes_have_taken() -> None:
     lines = told.getvalue().splitlines()
     assert lines[0] == "grep (1 of 3), about 2m left"
     assert "1 executor: about 9.0 records/s, did not settle in time (12 batches)" in lines
-    assert "nexmark-1 (2 of 3), about 100s left" in lines, "two of six sizes and the start took a minute"
+    assert "nexmark-1 (2 of 3), about 90s left" in lines, "two of six sizes and the start took a minute"
     assert "nexmark-2 (3 of 3), about 50s left" in lines, "one that could not be measured counts as done"

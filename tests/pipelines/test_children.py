@@ -87,6 +87,23 @@ def test_what_is_stopped_is_gone_and_not_started_again(tmp_path: Path) -> None:
     assert starts(tmp_path) == 1
 
 
+def test_processes_that_do_not_listen_are_waited_for_once_and_killed(tmp_path: Path) -> None:
+    running = Children(lambda ended: None)
+    pids = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        plan = {"starts": str(tmp_path / name / "starts"), "lasts_s": 60.0, "code": 0}
+        running.start(Child(name, MODULE, plan, tmp_path / name))
+        pids.append(running[name].pid or 0)
+        os.kill(pids[-1], signal.SIGSTOP)
+    began_s = time.monotonic()
+    running.stop(within_s=1.0)
+    assert time.monotonic() - began_s < 2.0
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
 def test_nobody_else_can_read_what_a_process_is_told(tmp_path: Path) -> None:
     child(tmp_path)
     assert stat.S_IMODE((tmp_path / "job.json").stat().st_mode) == 0o600

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, prepare_folder, say, write_json
+from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.kafka import BootstrapOption, own_broker
 from headgate.core.errors import InputError
 
@@ -110,7 +111,8 @@ def run(  # noqa: PLR0913 - one parameter per option
         raise InputError(f"--source {source!r} is not known; {' and '.join(SOURCES)} are.")
     wanted = FlinkJob(name, records, job or name, results, parallelism, cost_ms=cost_ms, savepoint=savepoint)
     console = make_console(stderr=True)
-    with console.status(f"handing {wanted.name} to {address}"):
+    kept = f"a {wanted.name} that Flink had taken already runs at {address}, where it can be cancelled"
+    with told_when_stopped(kept), console.status(f"handing {wanted.name} to {address}"):
         job_id = submit(wanted, address)
     if not check:
         if json_file is not None:
@@ -119,7 +121,8 @@ def run(  # noqa: PLR0913 - one parameter per option
         say(f"{wanted.name} runs at {address} as {job_id}")
         return
     assert results is not None
-    with console.status("waiting for its end, and comparing"):
+    kept = f"{wanted.name} goes on at {address} as {job_id}, and its results are in {results}"
+    with told_when_stopped(kept), console.status("waiting for its end, and comparing"):
         found = _checked(name, records, results, address, job_id)
     exact = found.is_exact
     if json_file is not None:

@@ -18,9 +18,9 @@ from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select
 
 STEADY_JOB = "steady-job"
 """The job whose every record takes the same time; all others are applications."""
-CLUSTER_START_S = 10.0
+CLUSTER_START_S = 12.0
 """About what a cluster and its driver take to start, once for all sizes."""
-SIZE_START_S = 5.0
+SIZE_START_S = 8.0
 """About what the executors of a size, and the job on them, take to start."""
 USUAL_BATCHES = LAST + 2
 """Of a size that settles: the first are slower than those that agree."""

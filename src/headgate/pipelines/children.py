@@ -93,14 +93,14 @@ class Child:
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
-    def stop(self) -> None:
+    def stop(self, within_s: float = STOP_WITHIN_S) -> None:
         """End it, and all that it has started; twice is fine."""
         process, self._again_s = self._process, None
         if process is None:
             return
         self.tell_to_stop()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_WITHIN_S)
+            process.wait(within_s)
         self._end_group()
         process.wait()
         self._let_go()
@@ -142,8 +142,10 @@ class Children:
             if (ended := child.look()) is not None:
                 self._tell(ended)
 
-    def stop(self) -> None:
+    def stop(self, within_s: float = STOP_WITHIN_S) -> None:
+        """Each may take so long to end in order, all at once; then it is killed."""
+        until_s = time.monotonic() + within_s
         for child in reversed(list(self)):
             child.tell_to_stop()
         for child in reversed(list(self)):
-            child.stop()
+            child.stop(max(0.0, until_s - time.monotonic()))

@@ -22,7 +22,7 @@ from headgate.core.errors import EngineError
 from headgate.core.types import JSON
 from headgate.journal.codec import from_json
 from headgate.local.machine import LOOPBACK, free_ports
-from headgate.pipelines.children import Child, Children, Ended
+from headgate.pipelines.children import STOP_WITHIN_S, Child, Children, Ended
 from headgate.pipelines.controller import ControllerPlan
 from headgate.pipelines.model import Job, Pipeline
 from headgate.pipelines.progress import Progress
@@ -32,6 +32,7 @@ from headgate.workloads.replay import Replay, Standing
 CONTROLLER = "controller"
 LOOK_EVERY_S = 0.5
 JOINED_WITHIN_S = 180.0
+STOP_STARTING_WITHIN_S = 2.0
 """Within this time all jobs must have joined: several drivers start at once."""
 WARM_UP_FIRST = 1_000_000_000
 """The number of the first record that warms jobs up: larger than those of any load."""
@@ -100,6 +101,7 @@ class _Run:
         self._restarts: dict[str, int] = {}
         self._children = Children(self._on_end)
         self._standing: Standing | None = None
+        self._has_begun = False
         self._progress = Progress(tuple(job.name for job in plan.pipeline.jobs))
 
     @property
@@ -114,7 +116,7 @@ class _Run:
             bootstrap = plan.bootstrap or stack.enter_context(self._own_broker())
             self._make_topics(bootstrap)
             master = plan.master or stack.enter_context(self._own_cluster())
-            stack.callback(self._children.stop)
+            stack.callback(self._stop_children)
             self._start(bootstrap, master, scratch)
             self._await_joined()
             sent = None
@@ -122,6 +124,7 @@ class _Run:
                 self._warm_up(bootstrap)
             if self._stop.is_set():
                 raise KeyboardInterrupt  # Nothing has begun that could be told of.
+            self._has_begun = True
             (scratch / "begun").touch()
             if pipeline.load is None:
                 self._spectator.stage("running; Ctrl-C stops")
@@ -211,6 +214,10 @@ class _Run:
             "late_after_s": self._pipeline.own_bound_s(job.name),
             "spark": dict(job.spark),
         }
+
+    def _stop_children(self) -> None:
+        # A driver that is only starting hears of nothing, and has done nothing that is to be ended in order.
+        self._children.stop(STOP_WITHIN_S if self._has_begun else STOP_STARTING_WITHIN_S)
 
     def _await_joined(self) -> None:
         self._watch(lambda: not self._progress.missing, JOINED_WITHIN_S)
