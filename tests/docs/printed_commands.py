@@ -46,7 +46,7 @@ DEMO = {"headgate serve --demo": Stopped(r"sign in with the token hg_\S+", code=
 MEASURING = Stopped(r"1 .* settling", "headgate: stopped; nothing is kept")
 PAGES: Mapping[str, Mapping[str, How]] = {
     "README.md": {
-        "make demo": Stopped("running", r"headgate: stopped; what was done is in \S+"),
+        "make demo": Stopped(r"executors +[1-9] ready", r"headgate: stopped; what was done is in \S+"),
         "python examples/ten_lines.py": Ends(within_s=240.0),
         "headgate explain run.db": Ends(r"\d → \d"),
         **DEMO,
@@ -80,9 +80,11 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         "headgate flink run slow-middle": Ends(r"middle runs at \S+ as [0-9a-f]{32}"),
         "headgate load": Stopped("acknowledged", "stopped early: .* acknowledged, 0 failed", goes_on=True),
         "headgate autoscale-flink --url http://127.0.0.1:48101 --job clicks --objective": Stopped(
-            "instances", "why: headgate explain clicks.db", code=0
+            r"now +events: ", "why: headgate explain clicks.db", code=0
         ),
-        "headgate autoscale-flink --url http://127.0.0.1:48101 --job clicks --policy ds2": Stopped("instances", code=0),
+        "headgate autoscale-flink --url http://127.0.0.1:48101 --job clicks --policy ds2": Stopped(
+            r"now +events: ", code=0
+        ),
         "headgate autoscale-flink --url http://127.0.0.1:48101 --job middle": Ends(
             r"Calc +1 → 2: .*why: headgate explain middle.db"
         ),
@@ -130,7 +132,7 @@ PAGES: Mapping[str, Mapping[str, How]] = {
     "docs/guides/spark.md": {"headgate cluster up": Ends("up at spark://"), "headgate cluster status": Ends("up at")},
     "docs/guides/tune.md": {"headgate lab tune": Ends("lab/tune-hpa/settings.yaml has what is recommended")},
     "docs/lab/flink.md": {
-        "headgate lab run": Stopped("flink-bottleneck .* left", "headgate: stopped; nothing is kept"),
+        "headgate lab run": Stopped(r"flink-bottleneck .* [4-9]%", "headgate: stopped; nothing is kept"),
     },
     "docs/lab/kafka-load.md": {},
     "docs/lab/league.md": {

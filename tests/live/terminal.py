@@ -79,13 +79,13 @@ class Going:
         return self.end(within_s)
 
     def end(self, within_s: float) -> int:
-        """Wait for the exit code."""
+        """Wait for the exit code; one that a signal has ended has that of a shell."""
         try:
             code = self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self} goes on after {within_s:g} s: {self.printed[-3000:]}") from None
         self._reader.join(within_s)
-        return code
+        return code if code >= 0 else 128 - code
 
     def kill(self) -> None:
         self._process.kill()
