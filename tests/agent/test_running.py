@@ -86,6 +86,15 @@ def await_end(agent: RunningAgent[Agent]) -> None:
     assert not agent.is_alive
 
 
+def test_an_agent_that_is_stopped_lets_go_of_what_it_held() -> None:
+    closed: list[bool] = []
+    engine = SimulatedEngine(QueueNetwork(parse_workload("constant:1"), 5.0))
+    agent = RunningAgent(Agent(engine, "parse", Controller(SOON)), engine, closes=lambda: closed.append(True)).start()
+    assert not closed
+    agent.stop()
+    assert closed
+
+
 def test_an_agent_whose_place_was_taken_ends() -> None:
     agent = started(Controller(SOON, SupersededError("another agent has joined.")), [])
     await_end(agent)

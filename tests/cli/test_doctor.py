@@ -28,7 +28,7 @@ def test_what_will_not_work_is_said_with_a_remedy_and_ends_with_1(
     assert result.exit_code == 1
     assert "no java was found in JAVA_HOME" in result.stdout
     assert "→ install Java 17 or newer" in result.stdout
-    assert result.stdout.endswith("1 thing(s) will not work.\n")
+    assert result.stdout.endswith("1 thing will not work.\n")
 
 
 def test_the_json_has_every_finding_and_a_note_is_no_failure() -> None:
@@ -55,7 +55,7 @@ def test_a_services_file_is_read_and_its_key_looked_at(tmp_path: Path) -> None:
     file.write_text(f"{text}    operators: {{count: }}\n", encoding="utf-8")
     result = headgate("doctor", "--only", "config", "--only", "permissions", "--config", str(file))
     assert result.exit_code == 0, result.stdout
-    assert "describes 1 job(s), to be looked after at 127.0.0.1:8420." in result.stdout
+    assert "describes 1 job, to be looked after at 127.0.0.1:8420." in result.stdout
     assert "holds a secret, and others may read it (0644)." in result.stdout
     file.write_text("version: 1\n", encoding="utf-8")
     assert headgate("doctor", "--only", "config", "--config", str(file)).exit_code == 1

@@ -70,7 +70,7 @@ def said(*arguments: str) -> str:
 
 
 def test_a_file_is_checked_and_its_schema_printed(file: Path) -> None:
-    assert said("serve", str(file), "--check").endswith("is valid: 1 jobs with 1 operators, at 127.0.0.1:8420.\n")
+    assert said("serve", str(file), "--check").endswith("is valid: 1 job with 1 operator, at 127.0.0.1:8420.\n")
     assert json.loads(said("serve", "--schema"))["title"] == "A service of Headgate"
     file.write_text(FILE.replace("static", "statik"))
     assert "headgate.yaml:5:13: policy: unknown policy 'statik', did you mean 'static'?" in refused("serve", str(file))
@@ -95,7 +95,7 @@ def test_a_service_runs_until_it_is_told_to_end(file: Path) -> None:
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     ) as process:
         assert process.stdout is not None
-        assert "looking after 1 jobs at http://127.0.0.1" in process.stdout.readline()
+        assert "looking after 1 job at http://127.0.0.1" in process.stdout.readline()
         report = {"version": 1, "agent": "a", "instances": {"planned": 1, "requested": 1, "ready": 1}}
         reports = f"http://127.0.0.1:{port}/v1/jobs/clicks/operators/count/reports"
         headers = {"Authorization": f"Bearer {secret}"}

@@ -56,7 +56,7 @@ def join(  # noqa: PLR0913 - one keyword per thing that a user may say
     controller = HttpController(service, token, job or application_name(spark), certificate=certificate)
     engine = SparkEngine(spark, take_over=True, drain_timeout_s=drain_timeout_s, late_after_s=late_after_s)
     own = None if policy is None else Fallback(policy, engine, after_s=after_s)
-    return RunningAgent(Agent(engine, operator, controller, own), engine, watcher).start()
+    return RunningAgent(Agent(engine, operator, controller, own), engine, watcher, closes=controller.close).start()
 
 
 def fallback_policy(

@@ -44,7 +44,8 @@ AgentT_co = TypeVar("AgentT_co", bound=Reporting, covariant=True)
 class RunningAgent(Generic[AgentT_co]):
     """An agent on a thread of its own, until it is stopped, superseded, never let in, or its engine is gone.
 
-    ``watcher`` is shown every observation that it makes. ``now`` are seconds of any clock.
+    ``watcher`` is shown every observation that it makes. ``now`` are seconds of any clock. ``closes`` is called when it
+    was stopped.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class RunningAgent(Generic[AgentT_co]):
         engine: Engine,
         watcher: Callable[[Observation], None] | None = None,
         now: Callable[[], float] = time.monotonic,
+        closes: Callable[[], None] = lambda: None,
     ) -> None:
         self.agent = agent
         self.refused: TokenRefusedError | None = None
@@ -61,6 +63,7 @@ class RunningAgent(Generic[AgentT_co]):
         self._watcher = watcher
         self._now = now
         self._failures = Failures()
+        self._closes = closes
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-agent", daemon=True)
 
@@ -81,6 +84,7 @@ class RunningAgent(Generic[AgentT_co]):
         if is_first and is_at_work:
             self.agent.leave()
         self._engine.close()
+        self._closes()
 
     def _run(self) -> None:
         while not self._stop.is_set():

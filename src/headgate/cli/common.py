@@ -164,6 +164,15 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
+def counted(count: int, noun: str) -> str:
+    """How many of something there are.
+
+    >>> counted(1, "job"), counted(2, "job")
+    ('1 job', '2 jobs')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def say(sentence: str, *, stderr: bool = False) -> None:
     """A sentence as it is: no markup, and no line ends where the terminal ends."""
     make_console(stderr=stderr).print(sentence, markup=False, soft_wrap=True)

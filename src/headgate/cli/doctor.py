@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate import __version__
-from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
+from headgate.cli.common import JsonOption, check_target, counted, make_console, say, write_json
 from headgate.core.errors import HeadgateError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -123,7 +123,9 @@ def _config(config: Path | None) -> Iterator[Finding]:
     except HeadgateError as error:
         yield wrong("config", str(error), "correct the file; headgate serve refuses it, too")
         return
-    yield fine("config", f"{config} describes {len(read.jobs)} job(s), to be looked after at {read.host}:{read.port}.")
+    yield fine(
+        "config", f"{config} describes {counted(len(read.jobs), 'job')}, to be looked after at {read.host}:{read.port}."
+    )
 
 
 def _print(findings: list[Finding]) -> None:
@@ -138,4 +140,4 @@ def _print(findings: list[Finding]) -> None:
         table.add_row(Text.from_markup(_SIGNS[one.status]), Text(one.check, style="cyan"), text)
     make_console().print(table)
     wrong = sum(one.status == "problem" for one in findings)
-    say("nothing is wrong." if not wrong else f"{wrong} thing(s) will not work.")
+    say("nothing is wrong." if not wrong else f"{counted(wrong, 'thing')} will not work.")

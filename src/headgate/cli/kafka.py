@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
+from headgate.cli.common import JsonOption, check_target, counted, make_console, say, write_json
 from headgate.cli.detached_view import tell_down
 from headgate.core.errors import EngineError, InputError
 from headgate.core.extras import require
@@ -97,7 +97,7 @@ def topic(
     from headgate.local.topics import create_topic
 
     create_topic(bootstrap or own_broker(), name, partitions)
-    say(f"made {name} with {_counted(partitions, 'partition')}")
+    say(f"made {name} with {counted(partitions, 'partition')}")
 
 
 @kafka.command()
@@ -180,9 +180,5 @@ def _listed(found: dict[str, Any]) -> str:
         return f"topics unknown: {found['note']}"
     if not topics:
         return "no topics"
-    named = ", ".join(f"{name} ({_counted(count, 'partition')})" for name, count in topics.items())
-    return f"{_counted(len(topics), 'topic')}: {named}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    named = ", ".join(f"{name} ({counted(count, 'partition')})" for name, count in topics.items())
+    return f"{counted(len(topics), 'topic')}: {named}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import STANDARD_OUTPUT, JsonOption, check_target, say, write_json
+from headgate.cli.common import STANDARD_OUTPUT, JsonOption, check_target, counted, say, write_json
 from headgate.core.extras import require
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def serve(
         write_json({"file": str(file), "valid": True, "jobs": [job.name for job in config.jobs]}, json_file)
     else:
         operators = sum(len(job.operators) for job in config.jobs)
-        say(f"{file} is valid: {len(config.jobs)} jobs with {operators} operators, at {config.host}:{config.port}.")
+        described = f"{counted(len(config.jobs), 'job')} with {counted(operators, 'operator')}"
+        say(f"{file} is valid: {described}, at {config.host}:{config.port}.")
 
 
 def _listening(config: ServiceConfig, listen: str | None) -> ServiceConfig:
@@ -83,7 +84,7 @@ def _serve(config: ServiceConfig) -> None:
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     with stopped_by_signals() as stop, serving(config) as url:
-        say(f"looking after {len(config.jobs)} jobs at {url}; Ctrl-C ends it, and all jobs keep their sizes.")
+        say(f"looking after {counted(len(config.jobs), 'job')} at {url}; Ctrl-C ends it, and all keep their sizes.")
         if not config.is_loopback and config.tls is None:
             say(f"headgate: tokens travel to {config.host} unencrypted; name a certificate under tls.", stderr=True)
         stop.wait()
