@@ -45,6 +45,7 @@ def test_exploration_of_the_bell_curve_ends_with_a_stable_model_and_costs_a_viol
     assert to_json(outcome.rows) == to_json(played("giannakopoulos-5.2").rows)
 
 
+@pytest.mark.soak
 def test_optimal_control_violates_less_than_reactive_with_no_more_instances(row: Callable[[str, str], Any]) -> None:
     proactive, reactive = row("comparison", "proactive"), row("comparison", "reactive")
     assert proactive["violations"] < reactive["violations"] / 2
@@ -53,6 +54,7 @@ def test_optimal_control_violates_less_than_reactive_with_no_more_instances(row:
     assert (proactive["document"]["mean_instances"], reactive["document"]["mean_instances"]) == (1.81, 1.84)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("change", "kind", "within_s"), [("sudden change", "abrupt", 60), ("slow change", "gradual", 1800)]
 )
@@ -68,6 +70,7 @@ def test_a_change_of_the_service_time_is_detected_and_recovered_from(
     assert changed["violated_s_last_hour"] <= changed["violated_s_before"] + 0.02 * 3600
 
 
+@pytest.mark.soak
 def test_nothing_is_detected_where_nothing_changed(row: Callable[[str, str], Any]) -> None:
     assert row("no change", "proactive")["detected_as"] is None
 

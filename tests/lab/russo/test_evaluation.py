@@ -95,6 +95,7 @@ def test_real_taxis_are_scaled_to_the_document_s_mean_and_keep_their_own_days(re
     assert "New York's passengers" in real.note
 
 
+@pytest.mark.soak
 def test_costs_on_real_taxis_are_those_of_the_document_within_a_few_percent(real: TaxiLoad) -> None:
     off = {}
     for contender, printed in (ROWS[0], ROWS[3]):
