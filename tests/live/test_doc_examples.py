@@ -129,8 +129,10 @@ def started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -
     assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
-def run(printed: str, **given: Any) -> None:
-    exec(compile(printed, "example", "exec"), {"headgate": headgate, **given})  # noqa: S102 - our own documentation
+def run(printed: str, **given: Any) -> dict[str, Any]:
+    names = {"headgate": headgate, **given}
+    exec(compile(printed, "example", "exec"), names)  # noqa: S102 - our own documentation
+    return names
 
 
 @pytest.mark.usefixtures("folder")
@@ -145,13 +147,14 @@ def test_an_example_scales_a_session(name: str, spark: SparkSession, query: Stre
 def test_the_example_writes_a_journal_in_postgres(spark: SparkSession, query: StreamingQuery, started: Started) -> None:
     with PostgresServer() as server:
         printed = PRINTED["docs/journal.md python 1"]
-        run(
+        names = run(
             printed.replace("postgresql://headgate@db.example:5432/headgate", server.new_database()),
             spark=spark,
             query=query,
         )
         eventually("two decisions", started.has_decided)
         started.stop()
+        names["journal"].close()
 
 
 def test_the_example_scales_a_streaming_context(spark: SparkSession, started: Started) -> None:
