@@ -75,6 +75,23 @@ def test_without_a_source_that_can_be_asked_records_go_on_arriving_at_the_rate_s
         assert sample.age_s == pytest.approx(at_s - max(one[0] for one in played.batches if one[0] <= at_s))
 
 
+@pytest.mark.parametrize(("unanswered_s", "taken_to_come"), [(1.0, 0.0), (10.0, 1000.0)])
+def test_a_source_that_does_not_answer_once_has_not_gone_on_and_one_that_is_away_has(
+    unanswered_s: float, taken_to_come: float
+) -> None:
+    """What was counted stays counted: after the load has ended, nothing would ever make up for it."""
+    played = Played(even(100), lambda number, records: 25.0).play(60.0)
+    readings = QueryReadings(played.query_at(0.3), 0.3, 10.0)
+    for at_s in ticks(32.0, 1.0):
+        readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), played.asked_at(at_s))
+        known = readings.sample(at_s)
+    at_s = known.at_s + unanswered_s
+    readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s))
+    without = readings.sample(at_s)
+    assert without.age_s == pytest.approx(unanswered_s)
+    assert (without.arrived or 0.0) - (known.arrived or 0.0) == pytest.approx(taken_to_come, rel=0.05, abs=1e-9)
+
+
 def test_an_idle_job_has_nothing_waiting_however_often_somebody_looks() -> None:
     """Default trigger, source gone quiet: Spark says now and then that a trigger is active, and no batch runs."""
     played = Played(lambda at_s: [int(10 * min(at_s, 20.0))] * 4, lambda number, records: 0.5, trigger_s=0.0).play(

@@ -239,6 +239,7 @@ class QueryReadings:
                 source.curve.add(min(now, (query.triggered_s or now) + (self._planning_s or 0.0)), reached)
             source.curve.begin(now, planned[index] or source.done)
             if newest is not None:
+                source.answers = True
                 source.curve.add(now, newest)
             looked_s = now if self._looked_s is None else self._looked_s
             source.forget_arrivals(looked_s - (self._late_after_s or 0.0) - self._excused_s)

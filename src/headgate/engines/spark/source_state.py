@@ -16,6 +16,9 @@ RATE_OVER_S = 5.0
 """The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
 GOES_ON_OVER_S = 30.0
 """The rate at which records are taken to go on arriving is a steadier one."""
+UNANSWERED_S = 2.0
+"""A source that has answered before and does not for so short a time is where it was: on a busy machine that happens
+every now and then. What is taken to have come and has not would stay in the count of arrivals."""
 
 
 @dataclass(slots=True)
@@ -35,6 +38,8 @@ class SourceState:
     """Of the records of the partition that is furthest behind."""
     counted: Offsets = field(default_factory=dict)
     """Up to here arrivals were counted."""
+    answers: bool = False
+    """It can be asked, and has answered."""
 
     @classmethod
     def of(cls, set_up: Source) -> SourceState:
@@ -54,7 +59,7 @@ class SourceState:
         """
         newest_s, newest = self.curve.newest_s, self.curve.newest
         age_s = 0.0 if newest_s is None else max(0.0, now - newest_s)
-        if age_s > 0 and goes_on:
+        if age_s > (UNANSWERED_S if self.answers else 0.0) and goes_on:
             rates = self.curve.rate_per_s(GOES_ON_OVER_S)
             newest = {name: value + rates.get(name, 0.0) * age_s for name, value in newest.items()}
         return newest, age_s
