@@ -14,7 +14,7 @@ export SPARK_LOCAL_IP := 127.0.0.1
 unexport SPARK_HOME PYTHONHOME PYTHONPATH
 
 # These have clusters, brokers or browsers of their own, and wait most of the time.
-BESIDE := tests/live/test_exactness.py tests/local tests/browser
+BESIDE := tests/live/test_exactness.py $(wildcard tests/live/test_flink_*.py) tests/local tests/browser
 
 .PHONY: help setup setup-tests demo test lint types imports test-fast test-live soak docs bench format clean
 
@@ -54,7 +54,7 @@ test-live: setup ## Run the tests that need a cluster or a browser
 	@echo "== test-live: pytest on real Spark, one at a time, beside those with servers of their own"
 	@told=$$(mktemp); \
 	$(RUN) pytest -q -n 0 -m "(live or browser) and not soak" $(BESIDE) >"$$told" 2>&1 & beside=$$!; \
-	$(RUN) pytest -q -n 0 -m "live and not soak" $(BESIDE:%=--ignore=%); passed=$$?; \
+	$(RUN) pytest -q -n 0 -m "live and not soak" tests/live $(BESIDE:%=--ignore=%); passed=$$?; \
 	wait $$beside || passed=1; cat "$$told"; rm -f "$$told"; exit $$passed
 
 soak: setup-tests ## Run the longer proofs on real Spark, which make test leaves out

@@ -1,5 +1,6 @@
 """Settings that hold for every test."""
 
+import functools
 import os
 import signal
 from collections.abc import Iterator
@@ -7,15 +8,19 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import typer.testing
 
 from tests.postgres import PostgresMissing, PostgresServer
 
 TESTS = Path(__file__).parent
+WITH_SERVERS = ("live", "browser", "local")
 
 # A slow example on a busy machine is no failure, and CI must give the same answer to the same code.
 hypothesis.settings.register_profile("headgate", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("headgate")
 
+# To make all commands from their functions takes as long as most commands do; tests run thousands of them.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 # A shell has SIGINT ignored in what it starts in the background (`make test &`), which is inherited from process to
 # process: what tests start would not hear of being interrupted.
@@ -30,6 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker in ("live", "browser"):
             if item.path.is_relative_to(TESTS / marker):
                 item.add_marker(marker)
+        # Those that run them look nowhere else: to collect all tests takes half a minute.
+        if item.get_closest_marker("live") and not any(item.path.is_relative_to(TESTS / one) for one in WITH_SERVERS):
+            raise pytest.UsageError(f"{item.nodeid} is live; such tests are in {', '.join(WITH_SERVERS)}")
 
 
 @pytest.fixture(scope="session")

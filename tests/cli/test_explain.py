@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -384,10 +385,10 @@ PRICED = (
 )
 
 
-@pytest.fixture
-def two_runs(tmp_path: Path) -> Path:
-    """A run that grew too late, and one under a lighter load."""
-    path = tmp_path / "run.sqlite"
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that grew too late, and one under a lighter load; to be read only."""
+    path = tmp_path_factory.mktemp("two") / "run.sqlite"
     for workload in ("spike:base=10,peak=70,at=300s,width=300s", "constant:5"):
         arguments = ("--workload", workload, "--service-rate", "10", "--seconds", "1h", *PRICED)
         headgate("simulate", "--policy", "reactive", *arguments, "--journal", str(path))
@@ -427,10 +428,11 @@ def test_the_json_has_the_budget_and_the_money(two_runs: Path) -> None:
     assert data["spending"]["left"] == pytest.approx(11.75)
 
 
-def test_a_budget_that_was_saved_and_one_that_is_counted_again_are_the_same(two_runs: Path) -> None:
-    saved = json.loads(headgate("explain", str(two_runs), "--json").stdout)
-    headgate(*SIMULATE, "--journal", str(two_runs))
-    replayed = json.loads(headgate("explain", str(two_runs), "--run", "2", "--json").stdout)
+def test_a_budget_that_was_saved_and_one_that_is_counted_again_are_the_same(two_runs: Path, tmp_path: Path) -> None:
+    path = str(shutil.copy(two_runs, tmp_path))
+    saved = json.loads(headgate("explain", path, "--json").stdout)
+    headgate(*SIMULATE, "--journal", path)
+    replayed = json.loads(headgate("explain", path, "--run", "2", "--json").stdout)
     for part in ("budgets", "spending"):
         assert replayed[part] == saved[part]
 

@@ -62,3 +62,24 @@ def test_a_hold_removes_no_executors_at_the_start_and_the_end_of_the_session_is_
     assert ready == sorted(ready), "none was taken away"
     assert ready[-1] == 3
     assert not [one for one in receipts if one.outcome is not Outcome.UNCHANGED]
+
+
+LOCAL_SESSION = """
+from pyspark.sql import SparkSession
+import headgate
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    headgate.autoscale(spark, executors=(1, 2))
+except headgate.HeadgateError as error:
+    print(error)
+finally:
+    spark.stop()
+"""
+
+
+def test_a_local_session_has_nothing_to_scale() -> None:
+    """In a process of its own: there is only one Spark context in each."""
+    done = subprocess.run([sys.executable, "-c", LOCAL_SESSION], capture_output=True, text=True, check=True)
+    assert "master is 'local[1]'" in done.stdout
+    assert "no executors to scale" in done.stdout
+    assert "headgate cluster up" in done.stdout
