@@ -1,14 +1,16 @@
 """Settings that hold for every test."""
 
+import copy
 import functools
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import hypothesis
 import pytest
-import typer.testing
+import typer
 
 from tests.postgres import PostgresMissing, PostgresServer
 
@@ -19,8 +21,10 @@ WITH_SERVERS = ("live", "browser", "local")
 hypothesis.settings.register_profile("headgate", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("headgate")
 
-# To make all commands from their functions takes as long as most commands do; tests run thousands of them.
-typer.testing._get_command = functools.cache(typer.testing._get_command)
+# To make all commands from their functions takes as long as most commands do, and tests run thousands of them: each
+# gets a copy, for a command makes its help fit the terminal.
+_made = functools.cache(typer.main.get_command)
+mock.patch("typer.testing._get_command", lambda app: copy.deepcopy(_made(app))).start()
 
 # A shell has SIGINT ignored in what it starts in the background (`make test &`), which is inherited from process to
 # process: what tests start would not hear of being interrupted.

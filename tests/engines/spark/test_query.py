@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headgate.core.types import Sample
 from headgate.engines.spark.query import QueryReadings
-from headgate.engines.spark.snapshots import Inside, Source
+from headgate.engines.spark.snapshots import Asked, Inside, Source
 from tests.engines.spark.played import Arrivals, Played, even
 
 
@@ -82,12 +82,13 @@ def test_a_source_that_does_not_answer_once_has_not_gone_on_and_one_that_is_away
     """What was counted stays counted: after the load has ended, nothing would ever make up for it."""
     played = Played(even(100), lambda number, records: 25.0).play(60.0)
     readings = QueryReadings(played.query_at(0.3), 0.3, 10.0)
-    for at_s in ticks(32.0, 1.0):
-        readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), played.asked_at(at_s))
-        known = readings.sample(at_s)
-    at_s = known.at_s + unanswered_s
-    readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s))
-    without = readings.sample(at_s)
+
+    def look(at_s: float, asked: list[Asked]) -> Sample:
+        readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), asked)
+        return readings.sample(at_s)
+
+    known = [look(at_s, played.asked_at(at_s)) for at_s in ticks(32.0, 1.0)][-1]
+    without = look(known.at_s + unanswered_s, [])
     assert without.age_s == pytest.approx(unanswered_s)
     assert (without.arrived or 0.0) - (known.arrived or 0.0) == pytest.approx(taken_to_come, rel=0.05, abs=1e-9)
 
