@@ -47,8 +47,8 @@ setup-tests:
 	@scripts/setup tests
 
 test-fast: setup-tests ## Run the tests that need neither a cluster nor a browser
-	@echo "== test-fast: pytest, two at a time"
-	@$(RUN) pytest -q -n 2 -m "not live and not browser and not soak"
+	@echo "== test-fast: pytest, three at a time, for some wait"
+	@$(RUN) pytest -q -n 3 -m "not live and not browser and not soak"
 
 test-live: setup ## Run the tests that need a cluster or a browser
 	@echo "== test-live: pytest on real Spark, one at a time, beside those with servers of their own"
