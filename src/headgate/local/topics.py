@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 TIMEOUT_S = 10.0
+LOOK_EVERY_S = 0.05
 INTERNAL = "__"
 """Topics that Kafka keeps for itself begin so."""
 BROKERS_DEFAULT = -1
@@ -48,12 +50,21 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, *, broker_stamp
         stamps = {"message.timestamp.type": "LogAppendTime"} if broker_stamps else {}
         wanted = NewTopic(name, partitions, BROKERS_DEFAULT, config=stamps)
         admin.create_topics([wanted], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[name].result()
+        _await(admin, lambda known: name in known)
 
 
 def delete_topic(bootstrap: str, name: str) -> None:
     """Delete a topic with all that is in it, and wait until it is gone."""
     with _admin(bootstrap, f"topic {name!r} was not deleted at {bootstrap}") as admin:
         admin.delete_topics([name], operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)[name].result()
+        _await(admin, lambda known: name not in known)
+
+
+def _await(admin: AdminClient, is_done: Callable[[Container[str]], bool]) -> None:
+    """Kafka answers when its controller has done it; on a busy machine its brokers hear of that a moment later."""
+    until_s = time.monotonic() + TIMEOUT_S
+    while not is_done(admin.list_topics(timeout=TIMEOUT_S).topics) and time.monotonic() < until_s:
+        time.sleep(LOOK_EVERY_S)
 
 
 @contextmanager
