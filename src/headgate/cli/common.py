@@ -208,7 +208,7 @@ def progress_bar(
         begin.start()
 
     def show(share: float) -> None:
-        told = "" if counted is None else f"{round(share * counted)} of {counted} {word}"
+        told = "" if counted is None else f"{round(share * counted):,} of {counted:,} {word}"
         left.done(share, time.monotonic())
         bar.update(task, completed=share, done=told)
 

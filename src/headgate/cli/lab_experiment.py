@@ -86,7 +86,7 @@ def _run(asked: Asked, out: Path | None, master: str, report: Path | None, json_
     asked.show(read_results(folder).sorted_by(None), report, json_file)
     if json_file != "-":
         ranked = " --rank" if asked.show is show_ranks else ""
-        say(f"\n{len(experiment)} runs in {folder}; look again with: headgate lab results {folder}{ranked}")
+        say(f"\n{len(experiment):,} runs in {folder}; look again with: headgate lab results {folder}{ranked}")
 
 
 def default_folder(experiment: Experiment) -> Path:

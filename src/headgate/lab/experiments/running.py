@@ -50,7 +50,7 @@ def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] =
     waiting = [packed(place, case) for place, case in enumerate(plan.experiment.cases()) if case.key not in done]
     before = total - len(waiting)
     if before:
-        told(f"{before} of {total} runs are there already; {len(waiting)} are to be done.")
+        told(f"{before:,} of {total:,} runs are there already; {len(waiting):,} are to be done.")
     if not waiting and out.summary.is_file():
         return read_summary(out.summary)
     progress(before / total)
@@ -66,7 +66,8 @@ def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] =
         there = read_parts(out.runs).num_rows
         if there < total:
             raise EngineError(
-                f"{there} of {total} runs came back to {out.runs}; on a cluster, all workers must reach that folder."
+                f"{there:,} of {total:,} runs came back to {out.runs}; on a cluster, all workers must reach "
+                "that folder."
             )
         groups = groups_by_sql(session, out.runs)
     write_summary(out.summary, groups)
