@@ -37,7 +37,7 @@ def test_every_word_is_whole_at_any_width(width: int) -> None:
     told = printed(width)
     assert max(len(line) for line in told.splitlines()) <= width
     words = set(told.split())
-    for word in ("autopilot", "online-parameter-optimization", "records", "latency", "123456", "tolerance"):
+    for word in ("autopilot", "online-parameter-optimization", "records", "latency", "123,456", "tolerance"):
         assert word in words or f"{word}," in words, f"{word} is cut at {width}:\n{told}"
     assert "…" not in told
 
@@ -67,7 +67,7 @@ def test_a_number_is_not_torn_from_its_unit() -> None:
 
 def test_numbers_stand_on_the_right_and_text_on_the_left() -> None:
     told = printed(200)
-    for column in (("1.12", "2.25", "3.38"), ("0", "123456", "246912")):
+    for column in (("1.12", "2.25", "3.38"), ("0", "123,456", "246,912")):
         ends = {match.end() for line in told.splitlines() for match in re.finditer(rf" ({'|'.join(column)}) ", line)}
         assert len(ends) == 1, told
     begun = [line.split()[0] for line in told.splitlines() if not line.startswith(" ")]
@@ -94,3 +94,8 @@ def test_rows_are_told_apart_by_as_many_columns_as_it_takes() -> None:
 
 def test_no_rows_are_no_table() -> None:
     assert printed(80, []) == ""
+
+
+def test_counts_have_their_thousands_apart_wherever_they_stand() -> None:
+    told = printed(80, [{"policy": "hpa", "records": 86_400, "backlog": 1234.5, "rescales": 12, "late_pct": 0.25}])
+    assert told.split()[-5:] == ["hpa", "86,400", "1,234", "12", "0.25"]

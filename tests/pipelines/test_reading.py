@@ -100,7 +100,7 @@ def test_a_pipeline_is_read_as_it_is_written(tmp_path: Path) -> None:
         (changed("steps:parse", "stops:parse"), 13, "there is no module 'stops'"),
         (changed("steps:parse", "parse"), 13, "expected module:function"),
         (changed("    from: raw\n", ""), 13, "from is missing in job parse"),
-        (changed("    from: raw\n", "    from: {}\n"), 14, "from: found keys and values"),
+        (changed("    from: raw\n", "    from: {}\n"), 14, "from: found nothing"),
         (changed("    from: raw\n", "    from: [raw, raw]\n"), 14, "found a topic twice"),
         (changed("    to: parsed\n", "    to: raw\n"), 15, "which the job also reads"),
         (changed("    to: parsed\n", "    to: a b\n"), 15, "topic 'a b' is not usable"),

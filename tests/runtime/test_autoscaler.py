@@ -29,6 +29,7 @@ from headgate.core.types import (
 )
 from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
+from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import Context, PolicyBase
 from headgate.policies.frame.settings import Settings
 from headgate.runtime.autoscaler import Autoscaler, autoscale, preview_policy
@@ -99,6 +100,19 @@ def test_it_is_stopped_once_however_often_it_is_told_to() -> None:
         assert not running.is_alive
     assert engine.closed == 1
     assert [event.kind for event in journal.events()] == ["started", "stopped"]
+
+
+def test_what_is_told_after_its_end_is_no_fault_of_its_journal(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, journal = FakeClock(), SqliteJournal(tmp_path / "run.sqlite")
+    policy = preview_policy("static", parse_objective("latency < 10s"))
+    loop = wire(CountedEngine(clock, 1, gone=True), policy, clock, journal=journal, engine_name="counted")
+    running = Autoscaler(loop, 5.0, journal=journal).start()
+    running.thread.join(10)
+    loop.note("query-interrupted", "its end was asked for")  # By who looks after the query, on a thread of its own.
+    assert loop.journal_fault is None
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_cycle_that_took_too_long_is_not_made_up_for() -> None:

@@ -110,6 +110,25 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, to
     assert "secret" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("jobs: {}", "2:7: jobs: found nothing, expected at least one job, its name as the key."),
+        ("jobs:", "2:5: jobs: found nothing, expected at least one job, its name as the key."),
+        ("jobs: []", "2:7: jobs: found an empty list, expected at least one job, its name as the key."),
+        (
+            "jobs: {a: {objective: latency p95 < 10s, operators: {}}}",
+            "operators: found nothing, expected at least ",
+        ),
+        ("groups: {}\njobs: {a: {}}", "2:9: groups: found nothing, expected at least one group, its name as the key."),
+    ],
+)
+def test_a_section_with_nothing_in_it_is_told_as_that(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(tmp_path, f"version: 1\n{text}\n")
+    assert told in str(error.value)
+
+
 def test_an_empty_file_and_one_that_is_not_there_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the file is empty; expected version and jobs"):
         read(tmp_path, "")

@@ -180,12 +180,18 @@ def say(sentence: str, *, stderr: bool = False) -> None:
 
 @contextmanager
 def progress_bar(
-    description: str, *, after_s: float = 1.0, counted: int | None = None, word: str = "runs"
+    description: str,
+    *,
+    after_s: float = 1.0,
+    counted: int | None = None,
+    word: str = "runs",
+    expected_s: float | None = None,
 ) -> Iterator[Callable[[float], None]]:
     """Gives a function to call with the share that is done, 0 to 1.
 
     The bar shows on standard error, only on a terminal, once the work takes longer than ``after_s``, and leaves no
     trace. Where ``counted`` says how many runs, or what ``word`` says, the work is, it tells how many of them are done.
+    As long as nothing is done, what is left is told of ``expected_s``.
     """
     import time
     from threading import Timer
@@ -194,7 +200,7 @@ def progress_bar(
 
     from headgate.cli.time_left import TimeLeft, TimeLeftColumn
 
-    left = TimeLeft(time.monotonic())
+    left = TimeLeft(time.monotonic(), expected_s)
     counts = [] if counted is None else [TextColumn("{task.fields[done]}")]
     times = (TimeElapsedColumn(), TextColumn("left"), TimeLeftColumn(left))
     # The bar is as long as there is room: what stands behind it is whole.
@@ -207,13 +213,22 @@ def progress_bar(
     if bar.console.is_terminal:
         begin.start()
 
-    def show(share: float) -> None:
-        told = "" if counted is None else f"{round(share * counted)} of {counted} {word}"
-        left.done(share, time.monotonic())
-        bar.update(task, completed=share, done=told)
+    class Shown:
+        def __call__(self, share: float, /) -> None:
+            left.done(share, time.monotonic())
+            self._show(share)
+
+        def begin(self, share: float) -> None:
+            """The work begins only now, and so much of it was done before."""
+            left.begin(share, time.monotonic())
+            self._show(share)
+
+        def _show(self, share: float) -> None:
+            told = "" if counted is None else f"{round(share * counted):,} of {counted:,} {word}"
+            bar.update(task, completed=share, done=told)
 
     try:
-        yield show
+        yield Shown()
     finally:
         begin.cancel()
         if bar.live.is_started:

@@ -102,7 +102,7 @@ def run(
     if report is not None:
         require_plotly()
     kept = "the same command goes on where it was" if found.is_kept else "nothing is kept"
-    with told_when_stopped(kept), progress_bar(name) as progress:
+    with told_when_stopped(kept), progress_bar(name, expected_s=found.takes_s) as progress:
         outcome = found.run(progress)
     with Outputs() as outputs:
         if report is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -73,7 +74,7 @@ class Asked:
 def _run(asked: Asked, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
     from headgate.lab.experiments.folder import LabFolder
     from headgate.lab.experiments.results import read_results
-    from headgate.lab.experiments.running import Plan, require_spark, run_experiment
+    from headgate.lab.experiments.running import Plan, expected_s, require_spark, run_experiment
 
     experiment = asked.experiment
     require_spark()
@@ -81,12 +82,16 @@ def _run(asked: Asked, out: Path | None, master: str, report: Path | None, json_
     prepare_folder("--out", folder)
     plan = Plan(experiment, asked.home, LabFolder(folder), master)
     kept = f"what was done is kept, and the same command with --out {folder} goes on where it was"
-    with told_when_stopped(kept), progress_bar(experiment.name, counted=len(experiment)) as progress:
+    about_s = expected_s(experiment, os.cpu_count() or 1)
+    with (
+        told_when_stopped(kept),
+        progress_bar(experiment.name, counted=len(experiment), expected_s=about_s) as progress,
+    ):
         run_experiment(plan, progress, lambda sentence: say(sentence, stderr=True))
     asked.show(read_results(folder).sorted_by(None), report, json_file)
     if json_file != "-":
         ranked = " --rank" if asked.show is show_ranks else ""
-        say(f"\n{len(experiment)} runs in {folder}; look again with: headgate lab results {folder}{ranked}")
+        say(f"\n{len(experiment):,} runs in {folder}; look again with: headgate lab results {folder}{ranked}")
 
 
 def default_folder(experiment: Experiment) -> Path:

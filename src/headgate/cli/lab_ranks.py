@@ -20,7 +20,7 @@ def show_ranks(found: Results, report: Path | None, json_file: str | None) -> No
     from headgate.lab.scenario_report import write_scenario_report
 
     outcome = league_outcome(found)
-    summary = f"{found.done} simulated runs: policies ranked by cost at a kept objective."
+    summary = f"{found.done:,} simulated runs: policies ranked by cost at a kept objective."
     page = Scenario(found.name, summary, lambda _: outcome)
     with Outputs() as outputs:
         if report is not None:

@@ -157,10 +157,10 @@ def _columns(groups: Iterable[Group]) -> dict[str, str]:
 
 
 def _change(pair: Compared, figure: str) -> str:
-    from headgate.policies.frame.readings import plain
+    from headgate.lab.tables import number
 
     before, after, is_change = pair.change(figure)
-    told = f"{'–' if before is None else plain(before)} → {'–' if after is None else plain(after)}"
+    told = f"{'–' if before is None else number(before)} → {'–' if after is None else number(after)}"
     return f"{told} *" if is_change else told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -142,7 +143,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
     from headgate.lab.experiments.model import ObjectivePart
     from headgate.lab.tuning.folder import TuneFolder
     from headgate.lab.tuning.making import files_of, job_of, offered, stretches
-    from headgate.lab.tuning.on_spark import run_tuning
+    from headgate.lab.tuning.on_spark import expected_s, run_tuning
     from headgate.lab.tuning.plan import TunePlan
     from headgate.lab.tuning.pruning import Prune
     from headgate.lab.tuning.report import write_tuning_report
@@ -191,7 +192,11 @@ def tune(  # noqa: PLR0913 - one parameter per option
     folder = out or Path("lab") / f"tune-{policy}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     prepare_folder("--out", folder)
     kept = f"what was done is kept, and the same command with --out {folder} goes on where it was"
-    with told_when_stopped(kept), progress_bar(f"tuning {policy}", counted=trials, word="trials") as progress:
+    about_s = expected_s(plan, os.cpu_count() or 1)
+    with (
+        told_when_stopped(kept),
+        progress_bar(f"tuning {policy}", counted=trials, word="trials", expected_s=about_s) as progress,
+    ):
         tuned = run_tuning(plan, TuneFolder(folder), home, master, progress, lambda told: say(told, stderr=True))
     with Outputs() as outputs:
         if report is not None:

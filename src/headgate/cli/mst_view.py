@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from headgate.cli.time_left import TimeLeft
-from headgate.core.units import format_duration
+from headgate.cli.time_left import TimeLeft, roughly
 from headgate.lab.mst import CLUSTER_START_S
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class MstView:
     def _place(self) -> str:
         count = len(self._plans)
         place = f" ({self._plans.index(self._plan) + 1} of {count})" if count > 1 else ""
-        return f"{place}, about {_roughly(self._left_s())} left"
+        return f"{place}, about {roughly(self._left_s())} left"
 
     def _left_s(self) -> float:
         """At least what the sizes take that were not begun yet, however long this one takes."""
@@ -101,12 +100,6 @@ class MstView:
 def _expected_s(plans: Sequence[MstPlan]) -> float:
     """About how long all sizes of some jobs take."""
     return sum(len(plan.sizes) * plan.expected_s_per_size for plan in plans)
-
-
-def _roughly(seconds: float) -> str:
-    """To ten seconds, and to a minute when it is more than two."""
-    step_s = 10 if seconds < 120 else 60
-    return format_duration(max(step_s, round(seconds / step_s) * step_s))
 
 
 @contextmanager

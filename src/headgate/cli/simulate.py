@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -243,10 +245,21 @@ def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -
     with progress_bar("Comparing with fixed sizes") as progress:
         compared = {}
         for done, size in enumerate(sizes):
-            progress(done / len(sizes))
-            result = run_simulation("static", workload, objective=objective, start=size, **options)
+            result = run_simulation(
+                "static",
+                workload,
+                objective=objective,
+                start=size,
+                progress=partial(_part, progress, done, len(sizes)),
+                **options,
+            )
             compared[f"{size} instance{'s' if size > 1 else ''}"] = result.summary
     return compared
+
+
+def _part(progress: Callable[[float], None], done: int, count: int, share: float) -> None:
+    """How far several runs have come, of which so many are done, and a share of the next."""
+    progress((done + share) / count)
 
 
 def _write_report(

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -51,6 +52,11 @@ class HeadgateGroup(TyperGroup):
             code = _tell(as_typed(in_one_line(str(error), given), self, given), code_of(error))
         except typer.TyperException as error:
             code = _tell_usage(error)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            # Whoever asks for such a file is told, also who only asks whether it is there.
+            code = _tell(f"no file can be called {error.filename!r}: {cause_of(error)}.", WRONG_INPUT)
         except ModuleNotFoundError as error:
             if (module := missing_module(error)) is None:
                 raise

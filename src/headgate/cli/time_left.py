@@ -9,6 +9,9 @@ from headgate.core.units import format_duration
 
 AT_ONCE_S = 1.0
 """What is told as done so soon was done before: by a command that goes on where another was stopped."""
+LEAST_SHARE = 0.1
+"""So much of what was expected is said to be left, at least, as long as nothing shows how it really goes."""
+_UNKNOWN = "–"
 
 
 class TimeLeft:
@@ -31,19 +34,66 @@ class TimeLeft:
 
     def __init__(self, now_s: float, expected_s: float | None = None) -> None:
         self._began_s = now_s
+        self._expected_s = expected_s
         self._since: tuple[float, float] | None = None
         self._ends_s = None if expected_s is None else now_s + expected_s
+        self._has_pace = False
+
+    def begin(self, share: float, now_s: float) -> None:
+        """The work begins only now, after what it needed first, and so much of it was done before.
+
+        >>> left = TimeLeft(now_s=0.0, expected_s=60.0)
+        >>> left.begin(0.5, 8.0)
+        >>> left.seconds(8.0)
+        30.0
+        >>> left.done(0.75, 20.0)
+        >>> left.seconds(20.0)
+        12.0
+        """
+        self._since, self._has_pace = (share, now_s), False
+        if self._expected_s is not None:
+            self._ends_s = now_s + (1 - share) * self._expected_s
 
     def done(self, share: float, now_s: float) -> None:
-        if self._since is None:
-            self._since = (share, now_s) if now_s - self._began_s < AT_ONCE_S else (0.0, self._began_s)
-        before, since_s = self._since
-        if share > before:
+        if self._since is None and now_s - self._began_s < AT_ONCE_S:
+            self.begin(share, now_s)
+        before, since_s = self._since = self._since or (0.0, self._began_s)
+        # What is expected is worth more than what the first moment shows.
+        is_sure = self._has_pace or self._expected_s is None or now_s - since_s >= AT_ONCE_S
+        if share > before and is_sure:
             self._ends_s = now_s + (1 - share) * (now_s - since_s) / (share - before)
+            self._has_pace = True
 
     def seconds(self, now_s: float) -> float | None:
         """``None`` as long as nothing is done, and nothing was expected."""
         return None if self._ends_s is None else max(0.0, self._ends_s - now_s)
+
+    def in_words(self, now_s: float) -> str:
+        """What is only expected is told as such.
+
+        >>> left = TimeLeft(now_s=0.0, expected_s=400.0)
+        >>> left.in_words(1.0), left.in_words(1000.0)
+        ('about 7m', 'about 40s')
+        >>> left.done(0.25, 1000.0)
+        >>> left.in_words(1000.0)
+        '50m'
+        """
+        seconds = self.seconds(now_s)
+        if seconds is None:
+            return _UNKNOWN
+        if self._has_pace or self._expected_s is None:
+            return format_duration(round(seconds))
+        return f"about {roughly(max(seconds, LEAST_SHARE * self._expected_s))}"
+
+
+def roughly(seconds: float) -> str:
+    """To ten seconds, and to a minute when it is more than two.
+
+    >>> roughly(3.0), roughly(44.0), roughly(400.0)
+    ('10s', '40s', '7m')
+    """
+    step_s = 10 if seconds < 120 else 60
+    return format_duration(max(step_s, round(seconds / step_s) * step_s))
 
 
 class TimeLeftColumn(ProgressColumn):
@@ -54,5 +104,4 @@ class TimeLeftColumn(ProgressColumn):
         self._left = left
 
     def render(self, task: Task) -> Text:
-        seconds = self._left.seconds(task.get_time())
-        return Text("–" if seconds is None else format_duration(round(seconds)), style="progress.remaining")
+        return Text(self._left.in_words(task.get_time()), style="progress.remaining")

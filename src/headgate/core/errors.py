@@ -142,6 +142,10 @@ def not_written(told: str, error: OSError, remedy: str = "") -> InputError | Out
     >>> not_written("run.html cannot be written", OSError(30, "Read-only file system"))
     OutputError('run.html cannot be written: read-only file system.')
     """
-    # A place that could be written to at other times is no mistake in the input.
-    kind = OutputError if error.errno in _FAULTS_OF_THE_DISK else InputError
+    kind = OutputError if is_of_the_disk(error) else InputError
     return kind(f"{told}: {cause_of(error)}{remedy}.")
+
+
+def is_of_the_disk(error: OSError) -> bool:
+    """Whether a place could be written to at other times; one that never can be is a mistake in the input."""
+    return error.errno in _FAULTS_OF_THE_DISK

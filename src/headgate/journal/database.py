@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import QueuePool, StaticPool
 
-from headgate.core.errors import InputError, JournalError, UnwritableJournalError, cause_of
+from headgate.core.errors import InputError, JournalError, UnwritableJournalError, cause_of, is_of_the_disk
 from headgate.journal.tables import FORMAT, metadata
 from headgate.journal.writable import problem_with_writing
 
@@ -34,7 +34,8 @@ CHECKPOINT_PAGES = 1000
 LOG_LIMIT_BYTES = 6_000_000
 """A log longer than this could not be written back for want of a moment without readers; it is then not waited for."""
 
-WRITING = ("opened for writing", "written")
+OPENING = "opened for writing"
+WRITING = (OPENING, "written")
 """What cannot be done to a file that may not be written."""
 
 
@@ -48,7 +49,7 @@ def open_writer(path: Path) -> Engine:
     engine = create_engine("sqlite://", creator=lambda: _connect(path, "rwc"), poolclass=StaticPool)
     # The lock is taken at the start: a transaction that reads first could find itself unable to write later.
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
-    with translated(path, "opened for writing"), _disposed_on_error(engine):
+    with translated(path, OPENING), _disposed_on_error(engine):
         with engine.begin() as connection:
             is_empty = _check_format(path, connection, may_be_empty=True)
         _set_up_log(path, engine)
@@ -222,6 +223,7 @@ def _sentence(path: Path, done: str, cause: BaseException | None) -> JournalErro
         return JournalError(f"journal {path} cannot be {done}: {cause}.")
     # SQLite calls it "unable to open", whatever the system said.
     problem = problem_with_writing(path)
-    return UnwritableJournalError(
-        f"journal {path} cannot be {done}: {cause if problem is None else cause_of(problem)}."
-    )
+    # What could be written when a run began was no mistake.
+    is_mistake = problem is not None and done == OPENING and not is_of_the_disk(problem)
+    kind = InputError if is_mistake else UnwritableJournalError
+    return kind(f"journal {path} cannot be {done}: {cause if problem is None else cause_of(problem)}.")

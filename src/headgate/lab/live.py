@@ -91,6 +91,11 @@ class Lived:
         return Plot(f"{self.live.policy} on {self.live.application}", made["data"], made["layout"], KEY)
 
 
+def expected_s(runs: int, seconds: float) -> float:
+    """About how long so many runs take, one after the other, whose load lasts so long."""
+    return runs * (START_S + seconds)
+
+
 def play(runs: Sequence[Live], progress: Progress) -> list[Lived]:
     """One run after the other."""
     lived: list[Lived] = []

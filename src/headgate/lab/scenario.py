@@ -25,6 +25,15 @@ Progress: TypeAlias = Callable[[float], None]
 FORMAT_VERSION = 1
 
 
+def tell_begun(progress: Progress, share: float) -> None:
+    """Tell that work begins only now, after what it needed first, and that a share of it was done before.
+
+    Whoever reckons how long it will take has a ``begin`` of its own for that.
+    """
+    begin: Progress = getattr(progress, "begin", progress)
+    begin(share)
+
+
 @dataclass(frozen=True)
 class Plot:
     """One plot, as the data and layout that plotly's script takes."""
@@ -56,6 +65,8 @@ class Scenario:
     run: Callable[[Progress], Outcome]
     is_kept: bool = False
     """Whether runs that were done before an interruption are not done again."""
+    takes_s: float | None = None
+    """About how long it takes on two cores; ``None`` where the first part of it is done within a second."""
 
     def to_json(self, outcome: Outcome) -> dict[str, JSON]:
         return {
@@ -73,14 +84,14 @@ _REGISTRY: dict[str, Scenario] = {}
 
 
 def scenario(
-    name: str, summary: str, *, is_kept: bool = False
+    name: str, summary: str, *, is_kept: bool = False, takes_s: float | None = None
 ) -> Callable[[Callable[[Progress], Outcome]], Callable[[Progress], Outcome]]:
     """Decorator: makes a scenario known by its name."""
 
     def register(run: Callable[[Progress], Outcome]) -> Callable[[Progress], Outcome]:
         if name in _REGISTRY:
             raise ValueError(f"two scenarios are called {name!r}")
-        _REGISTRY[name] = Scenario(name, summary, run, is_kept)
+        _REGISTRY[name] = Scenario(name, summary, run, is_kept, takes_s)
         return run
 
     return register

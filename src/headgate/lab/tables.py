@@ -100,8 +100,8 @@ def _in_words(name: str) -> str:
 def cell(value: JSON) -> str:
     """One value of a table in words: numbers are shortened, nested ones are listed.
 
-    >>> [cell(value) for value in (True, 0.123456, ["hpa", 2], {"late_pct": 1.0}, None)]
-    ['yes', '0.123', 'hpa, 2', 'late % 1', '']
+    >>> [cell(value) for value in (True, 0.123456, ["hpa", 2], {"late_pct": 1.0}, 86_400, None)]
+    ['yes', '0.123', 'hpa, 2', 'late % 1', '86,400', '']
     """
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -109,6 +109,15 @@ def cell(value: JSON) -> str:
         return ", ".join(map(cell, value))
     if isinstance(value, Mapping):
         return ", ".join(f"{heading(name)} {cell(part)}" for name, part in value.items())
-    if isinstance(value, float):
-        return plain(value)
+    if isinstance(value, int | float):
+        return number(value)
     return "" if value is None else str(value)
+
+
+def number(value: float) -> str:
+    """A number of a table: three significant digits, and from a thousand on whole, with separators.
+
+    >>> number(1234567.8), number(88.14), number(3)
+    ('1,234,568', '88.1', '3')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else str(value) if isinstance(value, int) else plain(value)

@@ -80,7 +80,8 @@ class Interruption:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._driver_pid is None:
             raise KeyboardInterrupt
-        if not self._happened:
+        is_first, self._happened = not self._happened, True  # Before anything can fail because of it.
+        if is_first:
             # PySpark's own threads complain of the JVM that is ended under them; nobody needs to read that.
             # A live view has put something of its own in the place of Python's stream.
             self._stderr = os.dup(2), sys.stderr
@@ -89,5 +90,4 @@ class Interruption:
             sys.stderr = nowhere
         with suppress(ProcessLookupError):
             # Asked twice, it is meant.
-            os.kill(self._driver_pid, signal.SIGKILL if self._happened else signal.SIGTERM)
-        self._happened = True
+            os.kill(self._driver_pid, signal.SIGTERM if is_first else signal.SIGKILL)

@@ -79,10 +79,10 @@ class RuleErrors(InputError):
 def described(node: Node) -> str:
     """What was found, for a message."""
     match node:
-        case Mapping():
-            return "keys and values"
-        case Sequence():
-            return "a list"
+        case Mapping(entries=entries):
+            return "keys and values" if entries else "nothing"
+        case Sequence(items=items):
+            return "a list" if items else "an empty list"
         case Scalar(kind=ScalarKind.NOTHING):
             return "nothing"
         case Scalar(text=text):

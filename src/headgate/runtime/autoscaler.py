@@ -138,6 +138,7 @@ class Autoscaler:
                 if self._claim is not None:
                     self._claim.release()
                 if self._journal is not None:
+                    self.loop.forget_journal()
                     self._journal.close()
 
     def __enter__(self) -> Autoscaler:

@@ -249,6 +249,10 @@ class ControlLoop:
             answer = Answer(Outcome.FAILED, 0, _told(error))
             return Receipt(now, dict.fromkeys(decision.verdicts, answer))
 
+    def forget_journal(self) -> None:
+        """Write nothing more: it is closed, and whoever looks after the job may still have something to tell."""
+        self._journal = None
+
     def save_state(self) -> None:
         """Put what the policy has learned, how long instances take to start and how budgets stand into the journal."""
         self._saved_s = self.clock.now()

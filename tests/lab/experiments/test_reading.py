@@ -107,7 +107,7 @@ def test_a_service_model_bends_up_to_the_bound_of_each_objective(tmp_path: Path)
         ("", 1, "the file is empty; headgate lab new writes one"),
         ("version: 1\njobs: [", 2, "this is not YAML"),
         (changed("version: 1", "version: 2"), 1, "version: found '2', expected 1, the only version there is."),
-        (changed("name: tried", "name: []"), 2, "name: found a list, expected a text"),
+        (changed("name: tried", "name: []"), 2, "name: found an empty list, expected a text"),
         (changed("interval: 10s", "intervall: 10s"), 29, "unknown key 'intervall' in an experiment file, did you mean"),
         (changed("interval: 10s", "interval: 0s"), 29, "interval: found 0 s, expected a time above 0."),
         (changed("constant:20", "constnt:20"), 4, "unknown workload 'constnt', did you mean 'constant'?"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -109,6 +109,7 @@ class Bench:
         self.advice = Advice()
         self.told: list[tuple[str, str, Mapping[str, Number]]] = []
         self.lacks = ""
+        self.is_ending = False
         self.supervisor = Supervisor(
             self.query,
             Plan(1000, 2),
@@ -120,6 +121,7 @@ class Bench:
             advisor=self.advice,
             acts=acts,
             room=lambda: self.lacks,
+            is_ending=lambda: self.is_ending,
         )
 
     def tell(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None:
@@ -203,6 +205,44 @@ def test_a_session_that_is_gone_is_not_waited_for() -> None:
     bench.tend(60)
     assert bench.supervisor.has_ended
     assert "session was stopped" in str(bench.supervisor.failure)
+
+
+FAILURES = {"failed": BROKER_AWAY, "cannot heal": NO_TOPIC}
+GONE = EngineGoneError("the Spark driver does not answer any more: [Errno 111] Connection refused.")
+
+
+@pytest.mark.parametrize("how", ["gone", "failed", "cannot heal", "ended", "gone at a start", "failed at a start"])
+def test_what_fails_because_its_end_was_asked_for_is_no_failure(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    if "start" in how:
+        bench.query.fails_to_start = [GONE if how.startswith("gone") else RuntimeError("no driver")]
+    else:
+        bench.up()
+    bench.is_ending = True
+    if how == "gone":
+        monkeypatch.setattr(Query, "is_running", property(raising(GONE)), raising=False)
+    elif how in FAILURES:
+        bench.query.fail(FAILURES[how])
+    elif how == "ended":
+        bench.query.is_running = False
+    bench.tend(60)
+    assert (bench.supervisor.has_ended, bench.supervisor.failure) == (True, None)
+    assert [kind for kind in bench.kinds if kind != "query-started"] == ["query-interrupted"]
+
+
+def test_a_look_that_fails_while_its_end_is_asked_for_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench().up()
+    bench.is_ending = True
+    monkeypatch.setattr(Query, "is_running", property(raising(RuntimeError("half an answer"))), raising=False)
+    bench.tend(5)
+    assert bench.kinds == ["query-started"]
+
+
+def raising(error: Exception) -> Callable[[object], bool]:
+    def look(_: object) -> bool:
+        raise error
+
+    return look
 
 
 def test_a_query_that_ends_by_itself_is_not_started_again() -> None:

@@ -139,7 +139,7 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
         query = ApplicationQuery(
             plan.application, source, results, plan.folder, plan.trigger_interval_s, plan.record_cost_s
         )
-        with _managed(spark, query, plan, view, record) as running:
+        with _managed(spark, query, plan, view, record, interruption) as running:
             if feeder is not None:
                 feeder.start()
                 stack.callback(feeder.stop)
@@ -150,6 +150,8 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
                 view.stage("stopping the query")
                 running.stop()
                 books.close()
+        if interruption.happened:
+            raise KeyboardInterrupt  # Its driver is gone: there is nobody left to ask.
         available = _available(plan, source)
         differences = None
         if plan.check:
@@ -241,7 +243,12 @@ def _session(plan: RunPlan, interruption: Interruption, view: RunView) -> Iterat
 
 
 def _managed(
-    spark: SparkSession, query: ApplicationQuery, plan: RunPlan, view: RunView, record: RunRecord
+    spark: SparkSession,
+    query: ApplicationQuery,
+    plan: RunPlan,
+    view: RunView,
+    record: RunRecord,
+    interruption: Interruption,
 ) -> ManagedRun:
     """The query, kept running and scaled."""
     running = run_managed(
@@ -252,6 +259,7 @@ def _managed(
         policy=plan.policy,
         partitions=plan.state_partitions if plan.application.stateful else None,
         on_event=view.event,
+        is_ending=lambda: interruption.happened,
         settings=plan.settings,
         guards=plan.guards,
         interval=plan.interval_s,

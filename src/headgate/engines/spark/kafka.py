@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,7 +157,8 @@ class KafkaOffsets:
         return {name: offset if found.get(name, -1.0) < 0 else found[name] for name, offset in newest.items()}
 
     def close(self) -> None:
-        self._admin.close(self._a_moment)
+        with suppress(Py4JError, OSError):  # A driver that is gone has taken it along.
+            self._admin.close(self._a_moment)
 
 
 def first_offsets(jvm: Any, session: Any, sources: str, index: int) -> str | None:

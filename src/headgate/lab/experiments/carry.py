@@ -19,7 +19,7 @@ from headgate.lab.experiments.case import Case
 from headgate.lab.measures import measures_of
 from headgate.runtime.interrupts import raise_if_interrupted
 from headgate.runtime.model_file import SETTING as MODEL_FILE
-from headgate.runtime.simulate import Model, SimulationResult, simulate
+from headgate.runtime.simulate import Model, Progress, SimulationResult, simulate
 from headgate.runtime.summary import Summary
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import Workload, parse_workload
@@ -81,7 +81,7 @@ def figures_of(result: SimulationResult, case: Case, objective: Objective, load:
     return {name: None if value is None else float(value) for name, value in told.items()}
 
 
-def carry_out(case: Case, folder: Path, place: int = 0) -> Row:
+def carry_out(case: Case, folder: Path, place: int = 0, progress: Progress | None = None) -> Row:
     """The row of a case; ``folder`` is where the files that it names are, ``place`` its place among all cases."""
     row: Row = {
         "place": place,
@@ -98,7 +98,7 @@ def carry_out(case: Case, folder: Path, place: int = 0) -> Row:
     try:
         objective = objective_from(case.asked)
         load = _workload(case.load, case.scale, case.seed, folder)
-        result = _run(case, objective, load, folder)
+        result = _run(case, objective, load, folder, progress)
         row |= figures_of(result, case, objective, load)
         row["kept"] = is_kept(result.summary, objective, case.seconds)
     except HeadgateError as error:
@@ -123,7 +123,7 @@ def is_kept(summary: Summary, objective: Objective, seconds: float) -> bool | No
     return bool(missed_pct <= 100 * slo.allowed_share) and in_budget
 
 
-def _run(case: Case, objective: Objective, load: Workload, folder: Path) -> SimulationResult:
+def _run(case: Case, objective: Objective, load: Workload, folder: Path, progress: Progress | None) -> SimulationResult:
     return simulate(
         case.policy,
         load,
@@ -140,6 +140,7 @@ def _run(case: Case, objective: Objective, load: Workload, folder: Path) -> Simu
         interval_s=case.interval_s,
         seconds=case.seconds,
         seed=case.seed,
+        progress=progress,
     )
 
 

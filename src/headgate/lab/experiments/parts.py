@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from headgate.core.errors import EngineError, InputError
 from headgate.lab.code_state import fingerprint
 from headgate.lab.experiments.carry import DECISIVE, FIGURES, Row, carry_out
 from headgate.lab.experiments.case import FORMAT_VERSION, Case
+from headgate.lab.experiments.underway import Underway
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,13 +55,15 @@ def carry_out_all(texts: Iterable[str], folder: str, runs: str, code: str | None
         )
     rows: list[Row] = []
     done, since_s = 0, time.monotonic()
-    for text in texts:
-        place, case = json.loads(text)
-        rows.append(carry_out(Case.from_json(case), Path(folder), place))
-        if time.monotonic() - since_s >= WRITTEN_EVERY_S:
-            done += write_part(Path(runs), rows)
-            rows, since_s = [], time.monotonic()
-    return done + (write_part(Path(runs), rows) if rows else 0)
+    with closing(Underway(Path(runs))) as underway:
+        for text in texts:
+            place, case = json.loads(text)
+            rows.append(carry_out(Case.from_json(case), Path(folder), place, partial(underway.tell, len(rows))))
+            if time.monotonic() - since_s >= WRITTEN_EVERY_S:
+                done += write_part(Path(runs), rows)
+                rows, since_s = [], time.monotonic()
+                underway.close()
+        return done + (write_part(Path(runs), rows) if rows else 0)
 
 
 def schema() -> pa.Schema:

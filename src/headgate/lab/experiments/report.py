@@ -14,7 +14,7 @@ from headgate.lab.experiments.summary import COST, Group
 from headgate.lab.measures.repeats import Estimate
 from headgate.lab.scenario import Outcome, Plot, Scenario
 from headgate.lab.scenario_report import write_scenario_report
-from headgate.policies.frame.readings import plain
+from headgate.lab.tables import number
 
 MOST_PLOTS = 24
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon", "bowtie")
@@ -55,15 +55,17 @@ def with_interval(found: Estimate | None) -> str:
 
     >>> with_interval(Estimate(0.63412, 0.019, 4)), with_interval(Estimate(12.0, None, 1))
     ('0.634 ± 0.030', '12')
+    >>> with_interval(Estimate(12345.6, 700.0, 4))
+    '12,346 ± 1,114'
     """
     if found is None:
         return ""
     if not found.half_width:
-        return plain(found.mean)
+        return number(found.mean)
     places = max(0, 1 - math.floor(math.log10(found.half_width)))
     # Beyond three digits of the mean itself nobody reads on.
     places = min(places, max(0, 2 - math.floor(math.log10(max(abs(found.mean), 1e-3)))))
-    return f"{found.mean:.{places}f} ± {found.half_width:.{places}f}"
+    return f"{found.mean:,.{places}f} ± {found.half_width:,.{places}f}"
 
 
 def _plots(results: Results) -> list[Plot]:

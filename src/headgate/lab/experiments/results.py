@@ -44,7 +44,7 @@ class Results:
     def unfinished(self) -> list[str]:
         """That runs are missing, where some are."""
         missing = self.total - self.done
-        told = f"{missing} of {self.total} runs are still to be done; the same headgate lab run goes on."
+        told = f"{missing:,} of {self.total:,} runs are still to be done; the same headgate lab run goes on."
         return [told] if missing else []
 
     @property
@@ -101,7 +101,7 @@ def read_results(path: Path) -> Results:
         table = read_parts(folder.runs)
         groups, done = groups_by_arrow(table), table.num_rows
     if not groups:
-        raise InputError(f"{path} has no runs yet; at least one of its {total} must be done.")
+        raise InputError(f"{path} has no runs yet; at least one of its {total:,} must be done.")
     return Results(
         experiment["name"],
         path,

@@ -13,8 +13,15 @@ from headgate.lab.experiments.kept_summary import read_summary, write_summary
 from headgate.lab.experiments.model import Experiment
 from headgate.lab.experiments.parts import count_rows, packed, read_parts, work_in
 from headgate.lab.experiments.summary import Group
-from headgate.lab.scenario import Progress
+from headgate.lab.experiments.underway import forget_underway, runs_underway
+from headgate.lab.scenario import Progress, tell_begun
 from headgate.local.machine import java, spark_home
+
+SPARK_START_S = 8.0
+"""About what a session takes to start."""
+STEP_S = 0.0006
+"""About what a step of a simulated run takes on one core: all policies of the league, one with another. Some take ten
+times as long as others."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,12 @@ def require_spark() -> None:
     java(needed_by="a lab run on Spark")
 
 
+def expected_s(experiment: Experiment, cores: int) -> float:
+    """About how long an experiment takes, before anything is known of how it goes."""
+    steps = sum(case.seconds / case.interval_s for case in experiment.cases())
+    return SPARK_START_S + STEP_S * steps / min(cores, len(experiment))
+
+
 def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] = lambda _: None) -> list[Group]:
     """Carry out the cases that are not in the folder yet, keep and give what all come to.
 
@@ -50,23 +63,39 @@ def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] =
     waiting = [packed(place, case) for place, case in enumerate(plan.experiment.cases()) if case.key not in done]
     before = total - len(waiting)
     if before:
-        told(f"{before} of {total} runs are there already; {len(waiting)} are to be done.")
+        told(f"{before:,} of {total:,} runs are there already; {len(waiting):,} are to be done.")
     if not waiting and out.summary.is_file():
         return read_summary(out.summary)
-    progress(before / total)
+    tell_begun(progress, before / total)
+    forget_underway(out.runs)
+
+    furthest = float(before)
+
+    def watch() -> None:
+        nonlocal furthest
+        # Between two looks a run may count as under way and as written.
+        seen = min(float(total), max(furthest, count_rows(out.runs) + runs_underway(out.runs)))
+        if seen > furthest == before:
+            tell_begun(progress, seen / total)  # The workers took their time to start.
+        elif seen > furthest:
+            progress(seen / total)
+        furthest = seen
+
     with batch_session(plan.master, f"headgate lab {plan.experiment.name}", out.log) as session:
+        tell_begun(progress, before / total)
         if waiting:
             spread(
                 session,
                 waiting,
                 work_in(plan.home, out.runs),
-                watch=lambda: progress(min(1.0, count_rows(out.runs) / total)),
+                watch=watch,
                 tasks=plan.tasks,
             )
         there = read_parts(out.runs).num_rows
         if there < total:
             raise EngineError(
-                f"{there} of {total} runs came back to {out.runs}; on a cluster, all workers must reach that folder."
+                f"{there:,} of {total:,} runs came back to {out.runs}; on a cluster, all workers must reach "
+                "that folder."
             )
         groups = groups_by_sql(session, out.runs)
     write_summary(out.summary, groups)

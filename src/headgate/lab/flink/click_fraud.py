@@ -21,7 +21,8 @@ from headgate.apps.flink.submission import submit
 from headgate.core.objective import Objective
 from headgate.core.types import Decision, Event, Observation
 from headgate.engines.flink.local_provider import LocalProvider
-from headgate.lab.flink.run import LEAD_S, START_S, Feeder, Seen, opened
+from headgate.lab.flink import START_S
+from headgate.lab.flink.run import LEAD_S, Feeder, Seen, opened
 from headgate.lab.flink.slots import Had, SlotWatch
 from headgate.lab.scenario import Progress
 from headgate.local.flink import LocalFlink

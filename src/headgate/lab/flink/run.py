@@ -20,6 +20,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.engines.flink.providers import Provider
+from headgate.lab.flink import START_S
 from headgate.lab.flink.sink_truth import SinkTruth
 from headgate.lab.flink.slots import Had, SlotWatch
 from headgate.lab.scenario import Progress
@@ -31,8 +32,6 @@ from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.replay import Replay, Standing
 
-START_S = 30.0
-"""About what a cluster and a job take to start; for the progress."""
 AT_WORK_WITHIN_S = 90.0
 DONE_WITHIN_S = 60.0
 """How long after the load the last results may take."""

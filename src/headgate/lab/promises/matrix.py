@@ -15,7 +15,7 @@ from headgate.lab.processes import in_processes
 from headgate.lab.promises.cells import BOUNDS, Run, clairvoyant_seconds, run
 from headgate.lab.promises.kept import KeptRuns
 from headgate.lab.promises.loads import SERVICE_RATE_PER_S, make_load
-from headgate.lab.scenario import Progress
+from headgate.lab.scenario import Progress, tell_begun
 
 OURS = "autopilot"
 CONTENDERS = (
@@ -113,7 +113,7 @@ def run_matrix(matrix: Matrix, progress: Progress, kept: KeptRuns | None = None)
     fixed = [_Task(FIXED, load, seed, bound_s, 0.0, percentile) for load, seed in days for bound_s in bounds_s]
     tasks = [*ours, *theirs, *(fixed if matrix.with_fixed else ())]
     done = {task: runs for task in tasks if (runs := kept.get(asdict(task))) is not None}
-    progress(len(done) / len(tasks))
+    tell_begun(progress, len(done) / len(tasks))
     missing = [task for task in tasks if task not in done]
     for number, runs in in_processes(_carry_out, missing):
         done[missing[number]] = runs

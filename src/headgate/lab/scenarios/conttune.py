@@ -17,7 +17,11 @@ NOTES = (
 )
 
 
-@scenario("conttune", "Capacity at 20 to 26 instances from measurements at 1 to 8: averaged model beside four fits.")
+@scenario(
+    "conttune",
+    "Capacity at 20 to 26 instances from measurements at 1 to 8: averaged model beside four fits.",
+    takes_s=7.0,
+)
 def run(progress: Progress) -> Outcome:
     capacities = read_capacities()
     known = capacities.part(lambda size: size <= KNOWN)

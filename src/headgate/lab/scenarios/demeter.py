@@ -9,7 +9,7 @@ from headgate.lab.demeter.matrix import carry_out, model_of, tasks_of
 from headgate.lab.demeter.reading import APPS, MeasuredRun, read_runs
 from headgate.lab.demeter.tables import Done, details_of, plots_of, rows_of, verdicts
 from headgate.lab.processes import in_processes
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Outcome, Progress, scenario, tell_begun
 
 NOTES = (
     "measured is from the published runs: the mean of TaskManagers, and the share of ten-second means of latency above "
@@ -29,13 +29,14 @@ NOTES = (
     "demeter",
     "Published runs of autoscalers on Flink: how well they are reproduced, and policies beside them.",
     is_kept=True,
+    takes_s=120.0,
 )
 def run(progress: Progress) -> Outcome:
     runs = read_runs()
     tasks = tasks_of(runs)
     kept = KeptRuns(runs)
     done = {task: ran for task in tasks if (ran := kept.get(task)) is not None}
-    progress(len(done) / len(tasks))
+    tell_begun(progress, len(done) / len(tasks))
     missing = [task for task in tasks if task not in done]
     for number, ran in in_processes(carry_out, missing):
         done[missing[number]] = ran

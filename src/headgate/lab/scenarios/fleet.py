@@ -32,7 +32,11 @@ NOTES = (
 )
 
 
-@scenario("fleet", "1,000 jobs on 80 % of the cluster they want: first come, arbitrated, and paced (takes minutes).")
+@scenario(
+    "fleet",
+    "1,000 jobs on 80 % of the cluster they want: first come, arbitrated, and paced (takes minutes).",
+    takes_s=600.0,
+)
 def run(progress: Progress) -> Outcome:
     return run_variants(Fleet(), progress)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
+from headgate.lab.flink import START_S
 from headgate.lab.scenario import Outcome, Plot, Progress, scenario
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ CONTENDERS: Mapping[str, Mapping[str, object]] = {
 }
 
 
-@scenario("flink-bottleneck", "Three steps on Flink with a slow middle, under a load that rises and falls (live).")
+@scenario(
+    "flink-bottleneck",
+    "Three steps on Flink with a slow middle, under a load that rises and falls (live).",
+    takes_s=len(CONTENDERS) * (START_S + SECONDS),
+)
 def run(progress: Progress) -> Outcome:
     from headgate.local.kafka import LocalKafka
 

@@ -17,7 +17,11 @@ def explored() -> Played:
     return play("proactive", WORKLOAD, seconds=SECONDS, interval_s=15.0, settings={"check_every_s": CHECK_EVERY_S})
 
 
-@scenario("giannakopoulos-5.2", "Five hours of a bell-shaped load: how long exploration takes, and what it learns.")
+@scenario(
+    "giannakopoulos-5.2",
+    "Five hours of a bell-shaped load: how long exploration takes, and what it learns.",
+    takes_s=10.0,
+)
 def run(progress: Progress) -> Outcome:
     played = explored()
     progress(0.8)

@@ -32,7 +32,9 @@ CHANGES: Mapping[str, tuple[tuple[float, float], ...]] = {
 
 
 @scenario(
-    "giannakopoulos-5.3", "Optimal control against reactive on a quick bell-shaped load, and two changes of the job."
+    "giannakopoulos-5.3",
+    "Optimal control against reactive on a quick bell-shaped load, and two changes of the job.",
+    takes_s=25.0,
 )
 def run(progress: Progress) -> Outcome:
     learned = explored().result.state

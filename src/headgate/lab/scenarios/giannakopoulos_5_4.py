@@ -33,7 +33,9 @@ def world_cup() -> Steps:
 
 
 @scenario(
-    "giannakopoulos-5.4", "Three hours made from the World Cup 98 trace: exploration, optimal control, and reactive."
+    "giannakopoulos-5.4",
+    "Three hours made from the World Cup 98 trace: exploration, optimal control, and reactive.",
+    takes_s=50.0,
 )
 def run(progress: Progress) -> Outcome:
     workload = world_cup()

@@ -10,6 +10,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
 from headgate.journal.story import tell
 from headgate.lab.figures import KEY, figure
+from headgate.lab.flink import START_S
 from headgate.lab.scenario import Outcome, Plot, Progress, scenario
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ GUARDS = {"in_after_out_s": 6.0, "in_after_in_s": 6.0}
 @scenario(
     "giannakopoulos-flink",
     "click-fraud on Flink, Kafka and Prometheus: exploration, then control ahead of the load (live).",
+    takes_s=len(POLICIES) * (START_S + SECONDS),
 )
 def run(progress: Progress) -> Outcome:
     from headgate.local.kafka import LocalKafka

@@ -50,7 +50,9 @@ NOTES = (
 )
 
 
-@scenario("imai-fig-7", "Eight policies and quantile on eight applications, five weeks each: QoS and cost.")
+@scenario(
+    "imai-fig-7", "Eight policies and quantile on eight applications, five weeks each: QoS and cost.", takes_s=45.0
+)
 def figure_7(progress: Progress) -> Outcome:
     return compare_policies(progress, FULL)
 
@@ -70,7 +72,9 @@ def compare_policies(progress: Progress, plan: Plan, processes: int = 2) -> Outc
     return Outcome(rows, NOTES, _bars("policy", rows))
 
 
-@scenario("imai-fig-8", "The same by application, for the policies that add one technique after the other.")
+@scenario(
+    "imai-fig-8", "The same by application, for the policies that add one technique after the other.", takes_s=45.0
+)
 def figure_8(progress: Progress) -> Outcome:
     return compare_applications(progress, replace(FULL, policies=(*INCREMENTAL, QUANTILE)))
 
@@ -94,7 +98,7 @@ def compare_applications(progress: Progress, plan: Plan, processes: int = 2) -> 
     return Outcome(rows, (*NOTES, told), _bars("run", named))
 
 
-@scenario("imai-fig-9", "QoS and cost of mst-7 as the asked probability goes from 0.5 to 0.95.")
+@scenario("imai-fig-9", "QoS and cost of mst-7 as the asked probability goes from 0.5 to 0.95.", takes_s=30.0)
 def figure_9(progress: Progress) -> Outcome:
     return sweep_probability(progress, replace(FULL, policies=("mst-7",)))
 

@@ -46,7 +46,11 @@ NOTES = (
 )
 
 
-@scenario("imai-beyond", "mst-7 and quantile with other draws, other noise and other loads: QoS, cost, what is saved.")
+@scenario(
+    "imai-beyond",
+    "mst-7 and quantile with other draws, other noise and other loads: QoS, cost, what is saved.",
+    takes_s=240.0,
+)
 def run(progress: Progress) -> Outcome:
     return compare(progress, CASES)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
-from headgate.lab.live import Live, Lived, outcome, play
-from headgate.lab.mst import PLOT_KEY, Measurement, MstPlan
+from headgate.lab.live import Live, Lived, expected_s, outcome, play
+from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan
 from headgate.lab.mst_measuring import measure_mst
 from headgate.lab.scenario import Outcome, Plot, Progress, scenario
 
@@ -19,6 +19,10 @@ def _by_autopilot(live: Live) -> Live:
 
 # ---------------------------------------------------------------------------------------------------------- rouaux 5.3
 
+TRACE_S, SPEED = 7200.0, 40.0
+"""How much of the Google trace is played, and how fast."""
+SWINGS_S = 240.0
+"""How long a load lasts that rises and falls twice."""
 STATIC_SIZES = (1, 2, 4)
 DOCUMENT_PER_S = {1: 18_405, 2: 33_779, 4: 59_118}
 """Medians of the document's figure 5.26."""
@@ -46,12 +50,16 @@ rules:
 """
 
 
+STATIC = MstPlan(STATIC_SIZES, app="cluster-tasks", partitions=8)
+
+
 @scenario(
-    "rouaux-5.3.4", "The Google-trace query on 1, 2 and 4 executors of this machine: speed-up and efficiency (live)."
+    "rouaux-5.3.4",
+    "The Google-trace query on 1, 2 and 4 executors of this machine: speed-up and efficiency (live).",
+    takes_s=CLUSTER_START_S + len(STATIC_SIZES) * STATIC.expected_s_per_size,
 )
 def static_scaling(progress: Progress) -> Outcome:
-    plan = MstPlan(STATIC_SIZES, app="cluster-tasks", partitions=8)
-    result = measure_mst(plan, _Watcher(progress, len(STATIC_SIZES)))
+    result = measure_mst(STATIC, _Watcher(progress, len(STATIC_SIZES)))
     measured = {one.executors: one.throughput_per_s for one in result.measurements}
     first, document = measured[1], DOCUMENT_PER_S[1]
     rows: list[dict[str, JSON]] = []
@@ -94,15 +102,19 @@ class _Watcher:
         self._progress(self._done / self._sizes)
 
 
-@scenario("rouaux-5.3.5", "The Google trace 40 times as fast, under the document's rules and autopilot (live).")
+@scenario(
+    "rouaux-5.3.5",
+    "The Google trace 40 times as fast, under the document's rules and autopilot (live).",
+    takes_s=expected_s(2, TRACE_S / SPEED),
+)
 def dynamic_scaling(progress: Progress) -> Outcome:
     by_rules = Live(
         application="cluster-tasks",
         policy="rules",
         settings={"rules": DYNAMIC_RULES},
         # Without the first 40 minutes, in which all that ran before the trace begins seems to start at once.
-        workload="trace:google-cluster,from=40m,lasting=2h",
-        speed=40.0,
+        workload=f"trace:google-cluster,from=40m,lasting={TRACE_S:g}s",
+        speed=SPEED,
         objective=parse_objective("latency p95 < 15s").within(1, 4),
         record_cost_s=0.0015,
     )
@@ -125,6 +137,7 @@ def dynamic_scaling(progress: Progress) -> Outcome:
 @scenario(
     "giannakopoulos-live",
     "click-fraud under a load that swings twice: exploration, then control ahead of it (live).",
+    takes_s=expected_s(3, SWINGS_S),
 )
 def exploration_and_control(progress: Progress) -> Outcome:
     hurried = {
@@ -141,7 +154,7 @@ def exploration_and_control(progress: Progress) -> Outcome:
         settings={"idle_for_s": 15.0},
         # From the lowest point on; what is explored in the first rise and fall is known in the second.
         workload="sine:mean=110,amplitude=90,period=120s | shift -90s",
-        seconds=240.0,
+        seconds=SWINGS_S,
         objective=parse_objective("latency p95 < 15s").within(1, 4),
         record_cost_s=0.008,
     )
@@ -167,14 +180,18 @@ def _switches(lived: Lived) -> str:
 # --------------------------------------------------------------------------------------------------------------- azimi
 
 
-@scenario("azimi-live", "smart-plugs under a load that rises and falls, scaled by q-learning (live).")
+@scenario(
+    "azimi-live",
+    "smart-plugs under a load that rises and falls, scaled by q-learning (live).",
+    takes_s=expected_s(2, SWINGS_S),
+)
 def smart_plugs(progress: Progress) -> Outcome:
     learning = Live(
         application="smart-plugs",
         policy="q-learning",
         settings={"window_size_s": 6, "decision_interval_s": 6, "latency_granularity_s": 1, "max_latency_s": 30},
         workload="sine:mean=110,amplitude=90,period=120s | shift -90s",
-        seconds=240.0,
+        seconds=SWINGS_S,
         objective=parse_objective("latency p95 < 15s").within(1, 4),
         record_cost_s=0.008,
     )

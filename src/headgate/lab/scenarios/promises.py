@@ -13,6 +13,8 @@ ALL = Matrix(
     levels=[(percentile, bound_s) for bound_s in (10.0, 30.0) for percentile in (90.0, 95.0, 99.0, 99.9)],
     startups_s=(30.0, 90.0),
 )
+ALL_S = 6000.0
+"""About what all of it takes."""
 LOADS = Matrix(
     loads=load_names(), levels=((95.0, 10.0), (99.0, 30.0)), startups_s=(30.0,), seeds=(0, 1), with_fixed=False
 )
@@ -44,14 +46,20 @@ GOAL_NOTES = (
 
 
 @scenario(
-    "promises", "A day of every load: what was asked, what was delivered, and at what cost (takes hours).", is_kept=True
+    "promises",
+    "A day of every load: what was asked, what was delivered, and at what cost (takes hours).",
+    is_kept=True,
+    takes_s=ALL_S,
 )
 def run(progress: Progress) -> Outcome:
     return _run(ALL, progress)
 
 
 @scenario(
-    "promises-goals", "The runs of promises against the goals that were set for autopilot (takes hours).", is_kept=True
+    "promises-goals",
+    "The runs of promises against the goals that were set for autopilot (takes hours).",
+    is_kept=True,
+    takes_s=ALL_S,
 )
 def run_goals(progress: Progress) -> Outcome:
     return Outcome(goal_rows(run_matrix(ALL, progress)), GOAL_NOTES)
@@ -61,6 +69,7 @@ def run_goals(progress: Progress) -> Outcome:
     "promises-loads",
     "Two days of every load at two levels: asked, delivered, and at what cost (takes long).",
     is_kept=True,
+    takes_s=3600.0,
 )
 def run_loads(progress: Progress) -> Outcome:
     return _run(LOADS, progress)
@@ -70,6 +79,7 @@ def run_loads(progress: Progress) -> Outcome:
     "promises-short",
     "A day of seven loads on which no constant was chosen: asked, delivered, and at what cost.",
     is_kept=True,
+    takes_s=400.0,
 )
 def run_short(progress: Progress) -> Outcome:
     return _run(SHORT, progress)

@@ -17,7 +17,9 @@ CONTENDERS = (
 
 
 @scenario(
-    "russo-beyond", "One year, three to twenty operators: what we add to russo's policies, against the exact plan."
+    "russo-beyond",
+    "One year, three to twenty operators: what we add to russo's policies, against the exact plan.",
+    takes_s=180.0,
 )
 def run(progress: Progress) -> Outcome:
     load = best_load()

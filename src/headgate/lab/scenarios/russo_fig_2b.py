@@ -17,7 +17,9 @@ POLICIES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 @scenario(
-    "russo-fig-2b", "One year, one to four operators: the exact plan against decentralised agents (russo figure 2b)."
+    "russo-fig-2b",
+    "One year, one to four operators: the exact plan against decentralised agents (russo figure 2b).",
+    takes_s=300.0,
 )
 def run(progress: Progress) -> Outcome:
     load = best_load()

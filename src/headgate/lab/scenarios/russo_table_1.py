@@ -21,7 +21,7 @@ ROWS = (
 """Each contender, and what is printed for it in each column."""
 
 
-@scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.")
+@scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.", takes_s=180.0)
 def run(progress: Progress) -> Outcome:
     load = best_load()
     contenders = [contender for contender, _ in ROWS]

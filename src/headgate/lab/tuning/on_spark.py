@@ -14,6 +14,7 @@ from headgate.journal.codec import to_json
 from headgate.lab.experiments.carry import Row
 from headgate.lab.experiments.case import Case
 from headgate.lab.experiments.parts import packed, read_part, work_in
+from headgate.lab.experiments.running import SPARK_START_S, STEP_S
 from headgate.lab.files import write_file
 from headgate.lab.scenario import Progress
 from headgate.lab.tuning.folder import TuneFolder, write_trials
@@ -63,6 +64,14 @@ class KeptRuns:
             table = read_part(path, repair=repair)
             if table is not None:
                 self._rows |= {row["key"]: row for row in table.to_pylist()}
+
+
+def expected_s(plan: TunePlan, cores: int) -> float:
+    """About how long a tuning takes of which no trial is stopped early, before anything is known of how it goes."""
+    searched_s = (plan.trials + 1) * sum(one.load.seconds for one in plan.training)
+    judged_s = 2 * sum(one.load.seconds for one in plan.held_back)
+    steps = len(plan.seeds) * (searched_s + judged_s) / plan.interval_s
+    return SPARK_START_S + STEP_S * steps / cores
 
 
 def run_tuning(

@@ -68,6 +68,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     scale: bool = True,
     on_event: Callable[[Event], None] | None = None,
     stop: threading.Event | None = None,
+    is_ending: Callable[[], bool] | None = None,
     stop_within_s: float = 30.0,
     change_rest: str | float = "5m",
     held_for: str | float = "15s",
@@ -92,6 +93,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``held_for``: so long a query must have been held back by its state partitions before it gets more
     - ``mode``: ``"recommend"`` tells what would be changed, and changes nothing
     - ``stop``: setting it ends everything, as ``stop()`` does
+    - ``is_ending``: whether the driver is being ended, as by Ctrl-C; what fails then is not told as a failure
     - all others are those of ``autoscale``
     """
     with needing("a managed query"):
@@ -128,6 +130,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     )
     advisor = Advisor(clock.now, wishes, pauses, managed.stage_work)
     telling = Telling(clock, on_event)
+    asked_to_stop = stop or threading.Event()
     plan = Plan(known_cap if is_auto and known_cap is not None else first_cap, fewest)
     repartitioning = None
     if folder is not None:
@@ -144,12 +147,13 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         acts=chosen_mode is Mode.ACT,
         room=None if folder is None else lambda: _lacking_room(folder.path),
         changed=None if learned is None else lambda plan: learned.write(plan, pauses),
+        is_ending=lambda: asked_to_stop.is_set() or (is_ending is not None and is_ending()),
     )
     running = ManagedRun(
         managed,
         supervisor,
         clock,
-        stop=stop or threading.Event(),
+        stop=asked_to_stop,
         watch=advisor.watch,
         drain_timeout_s=stop_within_s,
     )

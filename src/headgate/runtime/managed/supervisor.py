@@ -45,6 +45,7 @@ class Supervisor:
     - ``acts``: whether what is advised is done, or only told; what is asked for is always done
     - ``room``: what the checkpoint's disk lacks; nothing if there is room
     - ``changed``: is told of each plan that is in force after a change
+    - ``is_ending``: whether its end was asked for; what fails then fails because of that
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that it works with
@@ -61,6 +62,7 @@ class Supervisor:
         acts: bool = True,
         room: Callable[[], str] | None = None,
         changed: Callable[[Plan], None] | None = None,
+        is_ending: Callable[[], bool] | None = None,
     ) -> None:
         self.plan = plan
         self.restarts = 0
@@ -76,6 +78,7 @@ class Supervisor:
         self._acts = acts
         self._room = room or (lambda: "")
         self._changed = changed or (lambda _: None)
+        self._is_ending = is_ending or (lambda: False)
         self._is_started = False
         self._ended = False
         self._due_s: float | None = clock.now()
@@ -104,6 +107,8 @@ class Supervisor:
         except EngineGoneError as error:
             self._give_up(Failure(str(error), can_heal=False))
         except Exception as error:
+            if self._is_ending():
+                return
             logger.exception("looking after the query failed; it goes on as it is")
             self._tell("look-failed", f"{type(error).__name__}: {error}")
 
@@ -169,6 +174,9 @@ class Supervisor:
 
     def _on_end(self) -> None:
         said = self._host.failure
+        if said is None and self._is_ending():
+            self._end_as_asked()
+            return
         if said is None:
             self._ended = True
             self._tell("query-ended", "the query has ended by itself, or was stopped by others")
@@ -177,7 +185,14 @@ class Supervisor:
             self._backoff.forget()
         self._on_failure(told_failure(said))
 
+    def _end_as_asked(self) -> None:
+        self._ended, self._due_s = True, None
+        self._tell("query-interrupted", "its end was asked for; what was not done yet is done at the next start")
+
     def _on_failure(self, failure: Failure) -> None:
+        if self._is_ending():
+            self._end_as_asked()
+            return
         self._pause = None  # What came now is no longer that of a change.
         wait_s = self._backoff.next_s()
         if not failure.can_heal:
@@ -192,6 +207,9 @@ class Supervisor:
             self._tell("query-failed", f"{failure}; {again}", {"failures": self._backoff.failures, "wait_s": wait_s})
 
     def _give_up(self, failure: Failure) -> None:
+        if self._is_ending():
+            self._end_as_asked()
+            return
         self._ended, self._due_s = True, None
         self.failure = QueryFailedError(f"the query was stopped for good: {failure}.")
         self._tell("query-given-up", str(self.failure))

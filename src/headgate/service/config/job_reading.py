@@ -59,7 +59,8 @@ class JobReading(FieldReader):
             return {}
         node = fields[key][1]
         if not isinstance(node, Mapping) or not node.entries:
-            self._problem(node, f"{key}: found {described(node)}, expected at least one, its name as the key.")
+            expected = f"at least one {key.removesuffix('s')}, its name as the key"
+            self._problem(node, f"{key}: found {described(node)}, expected {expected}.")
             return {}
         found: dict[str, T] = {}
         for name_node, value in node.entries:

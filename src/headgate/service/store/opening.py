@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import Engine, create_engine, event, exc, insert, inspect, select
 from sqlalchemy.pool import StaticPool
 
-from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError, cause_of
+from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError, cause_of, is_of_the_disk
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.postgres_engine import is_postgres
 from headgate.journal.sqlite import SqliteJournal
@@ -83,7 +83,8 @@ def _sentence(path: Path, cause: BaseException | None) -> HeadgateError:
     why = f"the disk is full, {free_bytes} bytes are free" if free_bytes < LEAST_FREE_BYTES else str(cause)
     if problem is not None:
         why = cause_of(problem)
-    return UnwritableJournalError(f"store {path} cannot be opened: {why}.")
+    kind = InputError if problem is not None and not is_of_the_disk(problem) else UnwritableJournalError
+    return kind(f"store {path} cannot be opened: {why}.")
 
 
 def _set_up(connection: object, record: object) -> None:

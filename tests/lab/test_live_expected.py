@@ -1,0 +1,32 @@
+"""What live scenarios are expected to take is what their loads last, and their starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
+from headgate.lab.live import START_S, Live, Lived
+from headgate.lab.scenario import Progress, find_scenario
+from headgate.workloads.load import Load
+
+
+class _PlayedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", ["giannakopoulos-live", "azimi-live"])
+def test_a_live_scenario_is_expected_to_take_as_long_as_its_loads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[Live] = []
+
+    def play(runs: Sequence[Live], progress: Progress) -> list[Lived]:
+        played.extend(runs)
+        raise _PlayedError
+
+    monkeypatch.setattr("headgate.lab.scenarios.live.play", play)
+    found = find_scenario(name)
+    with pytest.raises(_PlayedError):
+        found.run(lambda _: None)
+    lasting_s = [Load(one.workload, one.application, one.seconds, one.speed).lasting_s or 0.0 for one in played]
+    assert found.takes_s == pytest.approx(sum(START_S + one_s for one_s in lasting_s))
