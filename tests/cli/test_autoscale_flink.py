@@ -108,7 +108,7 @@ def test_a_cluster_that_cannot_rescale_is_a_fault_of_the_input(stand_in: StandIn
     code, output = run("--url", stand_in.url, "--job", "clicks")
     assert code == 2
     assert "cannot be rescaled while it runs, for Flink says: The DefaultScheduler does not support" in output
-    assert "the cluster needs 'jobmanager.scheduler: adaptive' (Flink 1.18 or newer)." in output
+    assert "the cluster needs Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'." in output
     assert stand_in.changes == []
 
 

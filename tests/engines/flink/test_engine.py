@@ -13,7 +13,7 @@ from headgate.core.types import Decision, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.testing import check_engine
 from headgate.testing.clock import FakeClock
-from tests.engines.flink.small_job import COUNT, SLOW, SOURCE, SmallJob, played_by, without_sizes
+from tests.engines.flink.small_job import COUNT, JOB, SLOW, SOURCE, SmallJob, played_by, without_sizes
 from tests.engines.flink.stand_in import StandIn, standing_in
 
 
@@ -221,7 +221,14 @@ DEFAULT_SCHEDULER = (
 )
 
 
-@pytest.mark.parametrize(("release", "said"), [("2.2.1", DEFAULT_SCHEDULER), ("1.20.5", DEFAULT_SCHEDULER)])
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("2.2.1", DEFAULT_SCHEDULER),
+        ("1.20.5", DEFAULT_SCHEDULER),
+        ("1.17.2", f"Unable to load requested file /jobs/{JOB}/resource-requirements"),
+    ],
+)
 def test_a_cluster_that_cannot_rescale_is_told_with_what_to_change(
     stand_in: StandIn, job: SmallJob, release: str, said: str
 ) -> None:
@@ -230,8 +237,8 @@ def test_a_cluster_that_cannot_rescale_is_told_with_what_to_change(
     with pytest.raises(UnsupportedEngineError) as told:
         FlinkEngine(target, job.clock.now)
     assert str(told.value) == (
-        f"job 'clicks' cannot be rescaled while it runs, for Flink says: {said.format(job=job.job)}; the cluster needs "
-        "'jobmanager.scheduler: adaptive' (Flink 1.18 or newer)."
+        f"job 'clicks' cannot be rescaled while it runs, for Flink says: {said}; the cluster needs "
+        "Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'."
     )
 
 

@@ -25,7 +25,7 @@ class Requirements:
         except AnsweredError as error:
             raise UnsupportedEngineError(
                 f"job {job.name!r} cannot be rescaled while it runs, for Flink says: {error.told}; the cluster needs "
-                "'jobmanager.scheduler: adaptive' (Flink 1.18 or newer)."
+                "Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'."
             ) from error
         sizes = {one.id: one.parallelism for one in job.vertices}
         wanted = {}
