@@ -88,11 +88,14 @@ def check_growth(flink: LocalFlink, job: str) -> None:
         window = running.loop.history
         eventually("the middle to grow", lambda: _ready(window, middle) >= 2, 60.0)
         eventually("a reading at that size", lambda: any(event.kind == "rescaled" for event in events), 30.0)
-        sample = window.sample(middle)
+        sample, first = window.sample(middle), window.sample(source)
     changes: list[Verdict] = [one for decision in decided for one in decision.verdicts.values() if one.change]
     assert {one.operator for one in changes} == {middle}, changes
     assert all(one.change > 0 for one in changes[:1])
     assert sample is not None
+    assert first is not None
+    assert first.useful_instances == PARTITIONS
+    assert first.backlog is not None, "the source tells what waits"
     # An instance gets through 1000 / COST_MS records in a second of work, and a little less on a loaded machine.
     alone = [
         seen.samples[middle] for seen in window.observations if middle in seen.samples and _size(seen, middle) == 1
