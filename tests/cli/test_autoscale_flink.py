@@ -14,7 +14,7 @@ from headgate.cli.app import app
 from headgate.cli.common import with_json_target
 from headgate.journal.sqlite import SqliteJournal
 from headgate.local.machine import LOOPBACK, free_ports
-from tests.engines.flink.small_job import SLOW, SmallJob, WallClock, played_by
+from tests.engines.flink.small_job import SLOW, SmallJob, WallClock, played_by, without_sizes
 from tests.engines.flink.stand_in import StandIn, standing_in
 
 
@@ -100,6 +100,15 @@ def test_what_is_wrong_is_one_sentence(
     assert told in output
     assert more in output
     assert "Traceback" not in output
+    assert stand_in.changes == []
+
+
+def test_a_cluster_that_cannot_rescale_is_a_fault_of_the_input(stand_in: StandIn, job: SmallJob) -> None:
+    stand_in.answered_by = without_sizes(job, "1.20.5")
+    code, output = run("--url", stand_in.url, "--job", "clicks")
+    assert code == 2
+    assert "cannot be rescaled while it runs, for Flink says: The DefaultScheduler does not support" in output
+    assert "the cluster needs Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'." in output
     assert stand_in.changes == []
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -38,17 +40,22 @@ START_MS = 1_700_000_000_000
 
 @pytest.fixture
 def job(request: pytest.FixtureRequest, flink: LocalFlink, kafka: LocalKafka) -> Iterator[str]:
-    """The name of a job that one instance of its middle is too slow for."""
-    topic = str(request.function.__name__)
-    kafka.create_topic(topic, PARTITIONS)
+    with slow_job(flink, kafka, TopicRecords(kafka.bootstrap, str(request.function.__name__))) as name:
+        yield name
+
+
+@contextmanager
+def slow_job(flink: LocalFlink, kafka: LocalKafka, records: TopicRecords, home: Path | None = None) -> Iterator[str]:
+    """The name of a job that one instance of its middle is too slow for; ``home`` is the Flink of the cluster."""
+    kafka.create_topic(records.topic, PARTITIONS)
     load = Load(f"constant:{OFFERED_PER_S}", DEFAULT, SECONDS)
     stop = threading.Event()
-    replay = Replay(load, load.make_payloads(), TopicSink(kafka.bootstrap, topic), SystemClock(), start_ms=START_MS)
+    replay = Replay(
+        load, load.make_payloads(), TopicSink(kafka.bootstrap, records.topic), SystemClock(), start_ms=START_MS
+    )
     feeder = threading.Thread(target=replay.run, args=(stop,), daemon=True)
     feeder.start()
-    number = submit(
-        FlinkJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, topic), "slow", None, cost_ms=COST_MS), flink.url
-    )
+    number = submit(FlinkJob(SLOW_MIDDLE, records, "slow", None, cost_ms=COST_MS), flink.url, home)
     eventually("all of its instances to run", lambda: bool(RunningJob(flink, number).sizes()))
     yield "slow"
     stop.set()
@@ -58,6 +65,10 @@ def job(request: pytest.FixtureRequest, flink: LocalFlink, kafka: LocalKafka) ->
 
 @pytest.mark.timeout(180)
 def test_a_policy_grows_the_slow_middle_of_a_real_job_and_nothing_else(flink: LocalFlink, job: str) -> None:
+    check_growth(flink, job)
+
+
+def check_growth(flink: LocalFlink, job: str) -> None:
     engine = FlinkEngine(f"{flink.url}#{job}", most=4, late_after_s=10, provider=LocalProvider(flink.url))
     source, middle, *_ = engine.topology().order
     eventually("a first reading", lambda: bool(engine.observe().samples), 60.0)
@@ -77,11 +88,14 @@ def test_a_policy_grows_the_slow_middle_of_a_real_job_and_nothing_else(flink: Lo
         window = running.loop.history
         eventually("the middle to grow", lambda: _ready(window, middle) >= 2, 60.0)
         eventually("a reading at that size", lambda: any(event.kind == "rescaled" for event in events), 30.0)
-        sample = window.sample(middle)
+        sample, first = window.sample(middle), window.sample(source)
     changes: list[Verdict] = [one for decision in decided for one in decision.verdicts.values() if one.change]
     assert {one.operator for one in changes} == {middle}, changes
     assert all(one.change > 0 for one in changes[:1])
     assert sample is not None
+    assert first is not None
+    assert first.useful_instances == PARTITIONS
+    assert first.backlog is not None, "the source tells what waits"
     # An instance gets through 1000 / COST_MS records in a second of work, and a little less on a loaded machine.
     alone = [
         seen.samples[middle] for seen in window.observations if middle in seen.samples and _size(seen, middle) == 1
@@ -102,6 +116,10 @@ def test_a_policy_grows_the_slow_middle_of_a_real_job_and_nothing_else(flink: Lo
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_it_keeps_the_engine_contract(flink: LocalFlink, job: str) -> None:
+    check_contract(flink, job)
+
+
+def check_contract(flink: LocalFlink, job: str) -> None:
     def at_work() -> FlinkEngine:
         made = FlinkEngine(f"{flink.url}#{job}", most=4, late_after_s=10)
         eventually("a reading", lambda: bool(made.observe().samples))

@@ -27,6 +27,11 @@ def test_a_size_that_cannot_be_is_refused(taskmanagers: int, slots: int, message
         LocalFlink(taskmanagers, slots)
 
 
+def test_a_folder_without_flink_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=rf"there is no Flink in {tmp_path}; a folder is needed whose lib has"):
+        LocalFlink(home=tmp_path).start()
+
+
 def test_a_cluster_that_does_not_run_has_no_address() -> None:
     with pytest.raises(EngineError, match="not running"):
         _ = LocalFlink().url

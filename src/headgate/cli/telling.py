@@ -4,7 +4,7 @@
 | --- | --- |
 | 0 | done |
 | 1 | the work failed, or what was asked about is not as it should be |
-| 2 | the input was at fault |
+| 2 | the input was at fault, or a cluster that is not set up to be scaled |
 | 3 | a result could not be written; the others were |
 | 130 | interrupted |
 """
@@ -28,7 +28,7 @@ from typer.core import TyperGroup
 from headgate.cli.common import with_json_target
 from headgate.cli.completion import prepare_completion
 from headgate.cli.help_text import let_help_flow
-from headgate.core.errors import HeadgateError, InputError, OutputError, cause_of
+from headgate.core.errors import HeadgateError, InputError, OutputError, UnsupportedEngineError, cause_of
 from headgate.core.extras import MissingExtraError, missing_module
 
 FAILED, WRONG_INPUT, NOT_WRITTEN = 1, 2, 3
@@ -71,7 +71,7 @@ def code_of(error: HeadgateError) -> int:
     """The exit code that says what kind of fault it was."""
     if isinstance(error, OutputError):
         return NOT_WRITTEN
-    return WRONG_INPUT if isinstance(error, InputError) else FAILED
+    return WRONG_INPUT if isinstance(error, InputError | UnsupportedEngineError) else FAILED
 
 
 def as_typed(sentence: str, command: Any, arguments: Sequence[str]) -> str:

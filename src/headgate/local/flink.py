@@ -122,15 +122,19 @@ class FlinkCluster:
 
 
 class LocalFlink(KeptServers[FlinkPlan, FlinkState]):
-    """A cluster that begins with so many TaskManagers of so many slots each."""
+    """A cluster that begins with so many TaskManagers of so many slots each.
 
-    def __init__(self, taskmanagers: int = 1, slots: int = 2) -> None:
+    ``home`` is the folder of another Flink than the one that the extra brings, 1.20 or newer.
+    """
+
+    def __init__(self, taskmanagers: int = 1, slots: int = 2, home: Path | None = None) -> None:
         if taskmanagers < 0:
             raise InputError(f"a cluster with {taskmanagers} TaskManagers is not possible; 0 or more are.")
         if slots < 1:
             raise InputError(f"a TaskManager with {slots} slots is not possible; at least 1 is needed.")
         self._taskmanagers = taskmanagers
         self._slots = slots
+        self._home = home
         super().__init__("flink", "the Flink cluster")
 
     @property
@@ -143,7 +147,7 @@ class LocalFlink(KeptServers[FlinkPlan, FlinkState]):
         return FlinkCluster(self.url, str(self.directory))
 
     def start(self, *, detached: bool = False) -> FlinkState:
-        home, executable = flink_home(), java(needed_by="Flink")
+        home, executable = flink_home(self._home), java(needed_by="Flink")
         port, web_port, coordinator_port = free_ports(3)
         plan = FlinkPlan(
             flink_home=home,

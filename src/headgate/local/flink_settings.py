@@ -128,6 +128,9 @@ def settings(directory: str, web_port: int, port: int, coordinator_port: int, sl
         f"{scheduler}.executing.resource-stabilization-timeout": "1s",
         f"{scheduler}.submission.resource-stabilization-timeout": "1s",
         f"{scheduler}.rescale-trigger.max-delay": "1s",
+        # The same before Flink 2.0, which has other names for them.
+        f"{scheduler}.scaling-interval.min": "1s",
+        f"{scheduler}.resource-stabilization-timeout": "1s",
         # A slot that a job no longer uses is given back soon, so that its TaskManager counts as drained.
         "slot.idle.timeout": "1s",
         "restart-strategy.type": "exponential-delay",

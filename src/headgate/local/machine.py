@@ -25,8 +25,15 @@ def spark_home() -> str:
     return str(Path(spec.origin).parent)
 
 
-def flink_home() -> str:
-    """The folder of the installed Flink, which has its jars; the Python part of Flink need not be there."""
+def flink_home(chosen: Path | None = None) -> str:
+    """The folder of a Flink, which has its jars: the one that is chosen, or else the one that pip installed.
+
+    The Python part of Flink need not be there.
+    """
+    if chosen is not None:
+        if not any(Path(chosen, "lib").glob("flink-dist-*.jar")):
+            raise InputError(f"there is no Flink in {chosen}; a folder is needed whose lib has a flink-dist-….jar.")
+        return str(Path(chosen).absolute())
     spec = find_spec("pyflink")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         if Path(folder, "lib").is_dir():

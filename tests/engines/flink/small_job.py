@@ -7,10 +7,11 @@ every count begins anew with it, as on Flink.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from headgate.testing.clock import FakeClock
-from tests.engines.flink.stand_in import StandIn
+from tests.engines.flink.stand_in import StandIn, refusals
 
 JOB = "0" * 31 + "1"
 SOURCE, SLOW, COUNT = "a" * 32, "b" * 32, "c" * 32
@@ -202,3 +203,15 @@ def played_by(job: SmallJob, stand_in: StandIn) -> str:
     """Have a stand-in play a job; gives the target of an engine."""
     stand_in.answered_by = job.answer
     return f"{stand_in.url}#{job.name}"
+
+
+def without_sizes(job: SmallJob, release: str) -> Callable[[str, str, Any], Any]:
+    """Answers of a job whose cluster, of a release that was recorded, cannot rescale it while it runs."""
+    refusal = refusals()[release]
+
+    def answer(method: str, path: str, asked: Any) -> Any:
+        if path.endswith("/resource-requirements"):
+            return refusal
+        return job.answer(method, path, asked)
+
+    return answer

@@ -24,6 +24,13 @@ def recorded(name: str) -> tuple[str, list[dict[str, JSON_VALUE]]]:
     return data["job"], data["looks"]
 
 
+def refusals() -> dict[str, tuple[int, JSON_VALUE]]:
+    """By release: status and body where the sizes of a job are asked for that it cannot change while the job runs."""
+    data = json.loads((RECORDED / "cannot_rescale.json").read_text())
+    assert data["version"] == 1
+    return {release: (told["status"], told["body"]) for release, told in data["answers"].items()}
+
+
 class StandIn:
     """Answers by path; what has no answer is not found, as Flink would say."""
 

@@ -13,7 +13,7 @@ from headgate.core.types import Decision, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.testing import check_engine
 from headgate.testing.clock import FakeClock
-from tests.engines.flink.small_job import COUNT, SLOW, SOURCE, SmallJob, played_by
+from tests.engines.flink.small_job import COUNT, JOB, SLOW, SOURCE, SmallJob, played_by, without_sizes
 from tests.engines.flink.stand_in import StandIn, standing_in
 
 
@@ -215,20 +215,31 @@ def test_an_impossible_size_is_refused_before_anything_is_asked(stand_in: StandI
     assert stand_in.changes == []
 
 
-def test_a_cluster_without_the_adaptive_scheduler_is_told(stand_in: StandIn, job: SmallJob) -> None:
-    plain = job.answer
+DEFAULT_SCHEDULER = (
+    "The DefaultScheduler does not support changing the parallelism without a job restart. This feature is currently "
+    "only expected to work with the AdaptiveScheduler"
+)
 
-    def refusing(method: str, path: str, body: Any) -> Any:
-        if path.endswith("/resource-requirements"):
-            return 404, {"errors": ["x.RestHandlerException: not supported by this scheduler\n\tat …"]}
-        return plain(method, path, body)
 
-    played_by(job, stand_in)
-    stand_in.answered_by = refusing
-    with pytest.raises(
-        UnsupportedEngineError, match=r"cannot be rescaled while it runs.*jobmanager\.scheduler: adaptive"
-    ):
-        FlinkEngine(f"{stand_in.url}#clicks", job.clock.now)
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("2.2.1", DEFAULT_SCHEDULER),
+        ("1.20.5", DEFAULT_SCHEDULER),
+        ("1.17.2", f"Unable to load requested file /jobs/{JOB}/resource-requirements"),
+    ],
+)
+def test_a_cluster_that_cannot_rescale_is_told_with_what_to_change(
+    stand_in: StandIn, job: SmallJob, release: str, said: str
+) -> None:
+    target = played_by(job, stand_in)
+    stand_in.answered_by = without_sizes(job, release)
+    with pytest.raises(UnsupportedEngineError) as told:
+        FlinkEngine(target, job.clock.now)
+    assert str(told.value) == (
+        f"job 'clicks' cannot be rescaled while it runs, for Flink says: {said}; the cluster needs "
+        "Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'."
+    )
 
 
 def test_a_job_that_may_grow_as_far_as_it_goes_is_meant_to_have_what_it_has(stand_in: StandIn, job: SmallJob) -> None:

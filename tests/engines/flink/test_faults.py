@@ -99,6 +99,12 @@ FAILURES = (
         b'{"errors": ["x.y.SomeException: out of memory\\n\\tat x.y(Z.java:1)"]}',
         "could not do GET .*: out of memory",
     ),
+    (
+        500,
+        b'{"errors": ["Internal server error.", "<Exception on server side:\\nx.YException: out of memory\\n\\tat z"]}',
+        "could not do GET .*: out of memory",
+    ),
+    (500, b'{"errors": ["Internal server error."]}', "could not do GET .*: status 500"),
     (503, b"", "could not do GET .*: status 503"),
     (400, b'{"errors": []}', "refused GET .*: status 400"),
     (302, b"", "could not do GET .*: status 302"),

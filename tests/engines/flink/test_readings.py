@@ -44,6 +44,18 @@ def test_a_recorded_bottleneck_is_where_it_is(stand_in: StandIn) -> None:
     assert last["count"].late is not None
 
 
+def test_a_job_recorded_on_flink_1_18_is_read_and_all_its_vertices_share_slots(stand_in: StandIn) -> None:
+    """That release does not say which vertices share slots."""
+    _, seen = looked_at(stand_in, "release_1_18", "slow")
+    last = seen[-1].samples
+    assert list(last) == ["events", "Calc", "results"]
+    assert last["Calc"].done == 2173
+    assert last["Calc"].backlog == 1427
+    assert last["Calc"].busy_s == pytest.approx(10.97)
+    priced = FlinkEngine(f"{stand_in.url}#slow", lambda: 0.0, price_per_slot_hour=3.0).topology()
+    assert {priced.sizing_of(name).price_per_instance_hour for name in priced.operators} == {1.0}
+
+
 def test_a_recorded_load_is_asked_of_all_that_come_after(stand_in: StandIn) -> None:
     engine, seen = looked_at(stand_in, "bottleneck", "three")
     history = History(engine.topology())

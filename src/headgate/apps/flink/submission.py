@@ -27,30 +27,30 @@ WITHIN_S = 180.0
 HEAP_MB = 384
 
 
-def submit(job: FlinkJob, url: str) -> str:
-    """Have a cluster run a job; gives the job's id."""
+def submit(job: FlinkJob, url: str, home: Path | None = None) -> str:
+    """Have a cluster run a job; gives the job's id. ``home`` is the folder of its Flink, if it is another than ours."""
     settings = {**_address(url), "execution.target": "remote", "execution.attached": False, **job.settings()}
     asked(url, "overview")  # Flink's client would try for a minute to reach what is not there.
     needed = job.jars()
     with tempfile.TemporaryDirectory(prefix="headgate-submit-") as name:
         folder = Path(name)
-        classes = compile_classes(folder)
+        classes = compile_classes(folder, home)
         sent = [*needed, _jar(classes, folder / "headgate.jar")]
         settings["pipeline.jars"] = [path.as_uri() for path in sent]
         (folder / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML.
         (folder / "log4j.properties").write_text(LOGGING)
         (folder / "job.sql").write_text(job.sql())
         logging = f"-Dlog4j.configurationFile={folder}/log4j.properties"
-        path = os.pathsep.join([f"{flink_home()}/lib/*", str(classes), *map(str, needed)])
+        path = os.pathsep.join([f"{flink_home(home)}/lib/*", str(classes), *map(str, needed)])
         command = [f"-Xmx{HEAP_MB}m", *OPENS, logging, "-cp", path, SUBMIT, str(folder), str(folder / "job.sql")]
         return _run(command, f"the job {job.name!r} was not taken by {url}").strip()
 
 
-def compile_classes(folder: Path) -> Path:
+def compile_classes(folder: Path, home: Path | None = None) -> Path:
     """Compile our classes; gives where they lie."""
     classes = folder / "classes"
     classes.mkdir()
-    jars = sorted(Path(flink_home(), "lib").glob("*.jar"))
+    jars = sorted(Path(flink_home(home), "lib").glob("*.jar"))
     with as_file(files("headgate.apps.flink").joinpath("java")) as sources:
         found = sorted(map(str, sources.glob("*.java")))
         path = os.pathsep.join(map(str, jars))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from headgate.core.errors import UnsupportedEngineError
 from headgate.engines.flink.answers import Bounds, JobDetails, Required
 from headgate.engines.flink.graph import Graph
-from headgate.engines.flink.rest import FlinkRest, RefusedError, UnknownJobError
+from headgate.engines.flink.rest import AnsweredError, FlinkRest
 
 FEWEST = 1
 """Flink may run a job with this few while slots are missing, rather than not at all."""
@@ -22,10 +22,10 @@ class Requirements:
         """The sizes that the job is meant to have, as it was submitted or as somebody asked for."""
         try:
             required = self._rest.requirements(job.jid)
-        except (RefusedError, UnknownJobError) as error:
+        except AnsweredError as error:
             raise UnsupportedEngineError(
-                f"job {job.name!r} cannot be rescaled while it runs: {str(error).rstrip('.')}; the cluster needs "
-                "'jobmanager.scheduler: adaptive' (Flink 1.18 or newer)."
+                f"job {job.name!r} cannot be rescaled while it runs, for Flink says: {error.told}; the cluster needs "
+                "Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'."
             ) from error
         sizes = {one.id: one.parallelism for one in job.vertices}
         wanted = {}

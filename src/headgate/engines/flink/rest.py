@@ -35,14 +35,27 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ANSWER_WITHIN_S = 5.0
 NOT_FOUND = 404
+UNSUPPORTED = "java.lang.UnsupportedOperationException"
+"""What the scheduler of a job cannot do is a fault of the server to Flink, with the status 500."""
+NO_WORDS = frozenset({"", "Internal server error."})
+SERVER_SIDE = "<Exception on server side:"
+"""What stands before the reason where Flink puts a fault down to itself."""
 
 
-class UnknownJobError(EngineError):
-    """Flink knows no job by this number."""
+class AnsweredError(EngineError):
+    """Flink does not do what it was asked for; ``told`` is what it said itself, without a full stop."""
+
+    def __init__(self, message: str, told: str) -> None:
+        super().__init__(message)
+        self.told = told
 
 
-class RefusedError(EngineError):
-    """Flink does not do what it was asked for, and said why."""
+class UnknownJobError(AnsweredError):
+    """It knows no job by this number."""
+
+
+class RefusedError(AnsweredError):
+    """It will not, or cannot."""
 
 
 class FlinkRest:
@@ -129,9 +142,9 @@ class FlinkRest:
             return answer
         told = _first_failure(answer)
         if answer.status_code == NOT_FOUND and path.startswith("/jobs/"):
-            raise UnknownJobError(f"Flink at {self.url} does not know what it was asked for: {told}.")
-        if answer.is_client_error:
-            raise RefusedError(f"Flink at {self.url} refused {method} {path}: {told}.")
+            raise UnknownJobError(f"Flink at {self.url} does not know what it was asked for: {told}.", told)
+        if answer.is_client_error or UNSUPPORTED in answer.text:
+            raise RefusedError(f"Flink at {self.url} refused {method} {path}: {told}.", told)
         raise EngineError(f"Flink at {self.url} could not do {method} {path}: {told}.")
 
     def _cause(self, error: Exception) -> str:
@@ -156,9 +169,11 @@ def usable_url(url: str) -> str:
 def _first_failure(answer: httpx.Response) -> str:
     """What Flink says first, without the stack of Java's calls that follows."""
     try:
-        told = _FAILURES.validate_json(answer.content).errors[0].splitlines()[0]
-    except (ValidationError, IndexError):
-        return f"status {answer.status_code}"
+        errors = _FAILURES.validate_json(answer.content).errors
+    except ValidationError:
+        errors = ()
+    lines = [line.strip() for error in errors for line in error.splitlines()]
+    told = next((line for line in lines if line not in NO_WORDS and not line.startswith(SERVER_SIDE)), "")
     _, exception, said = told.partition("Exception: ")
     return (said if exception else told).strip().rstrip(".") or f"status {answer.status_code}"
 
