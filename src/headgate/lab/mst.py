@@ -55,7 +55,7 @@ class MstPlan:
     """How long one size may take to settle."""
 
     def __post_init__(self) -> None:
-        if self.own is None and self.app not in measurable():
+        if self.own is None and self.app != STEADY_JOB and self.app not in measurable():
             raise UnknownNameError("application", self.app, measurable())
         sizes = (*self.executors, *self.validation)
         if min(sizes, default=0) < 1 or len(set(sizes)) != len(sizes):
