@@ -5,13 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Timer
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Response, ViewportSize, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    BrowserType,
+    Page,
+    Response,
+    ViewportSize,
+    sync_playwright,
+)
+from playwright.sync_api import Error as PlaywrightError
 
 from headgate.core.objective import parse_objective
 from headgate.service.api import make_api
@@ -39,19 +51,52 @@ WORDS = JobSpec(
     settings={"rules": RULES},
     shadows=("reactive",),
 )
+CLOSES_WITHIN_S = 30.0
 PHONE: ViewportSize = {"width": 390, "height": 844}
 DESK: ViewportSize = {"width": 1280, "height": 900}
 
 
+class Started:
+    """The browser of all tests; another one if it had to be ended."""
+
+    def __init__(self, kind: BrowserType, path: str) -> None:
+        self._kind, self._path = kind, path
+        self._opened: Browser | None = None
+
+    def browser(self) -> Browser:
+        if self._opened is None or not self._opened.is_connected():
+            self._opened = self._kind.launch(executable_path=self._path, args=["--no-sandbox", "--disable-gpu"])
+        return self._opened
+
+    def close(self, what: Browser | BrowserContext) -> None:
+        """Close it; once in many runs a browser does not answer to that, and is ended."""
+        watch = Timer(CLOSES_WITHIN_S, self._end)
+        watch.start()
+        with suppress(PlaywrightError):
+            what.close()
+        watch.cancel()
+
+    def _end(self) -> None:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                if "--remote-debugging-pipe" in process.cmdline():
+                    process.kill()
+
+
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def started() -> Iterator[Started]:
     path = os.environ.get(OWN_BROWSER) or next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
         pytest.skip(f"no browser is installed; as root, run: apt-get install chromium, or name one by {OWN_BROWSER}")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
+        made = Started(playwright.chromium, path)
+        yield made
+        made.close(made.browser())
+
+
+@pytest.fixture
+def browser(started: Started) -> Browser:
+    return started.browser()
 
 
 @dataclass
@@ -155,16 +200,18 @@ Visiting = Callable[..., Visit]
 
 
 @pytest.fixture
-def visit(browser: Browser) -> Iterator[Visiting]:
+def visit(started: Started) -> Iterator[Visiting]:
     """Somebody new, with nothing in their browser: ``visit(dashboard, phone=True, dark=True)``."""
     contexts: list[BrowserContext] = []
 
     def begin(dashboard: Dashboard, *, phone: bool = False, dark: bool = False) -> Visit:
-        context = browser.new_context(viewport=PHONE if phone else DESK, color_scheme="dark" if dark else "light")
+        context = started.browser().new_context(
+            viewport=PHONE if phone else DESK, color_scheme="dark" if dark else "light"
+        )
         context.set_default_timeout(60_000)
         contexts.append(context)
         return Visit(context.new_page(), dashboard.url)
 
     yield begin
     for context in contexts:
-        context.close()
+        started.close(context)

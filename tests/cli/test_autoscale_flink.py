@@ -70,6 +70,18 @@ def test_recommending_changes_nothing(stand_in: StandIn, job: SmallJob) -> None:
     assert stand_in.changes == []
 
 
+def test_recommending_needs_no_adaptive_scheduler(stand_in: StandIn, job: SmallJob, tmp_path: Path) -> None:
+    stand_in.answered_by = without_sizes(job, "1.20.5")
+    journal = tmp_path / "run.db"
+    code, told = run(
+        "--url", stand_in.url, "--job", "clicks", "--policy", "static", "--set", "instances=3", "--recommend",
+        "--interval", "0.3s", "--seconds", "1s", "--journal", str(journal),
+    )  # fmt: skip
+    assert code == 0, told
+    assert stand_in.changes == []
+    assert "1, 3 recommended" in CliRunner().invoke(app, ["explain", str(journal)]).output
+
+
 def test_figures_are_printed_although_the_file_cannot_be_written(stand_in: StandIn, job: SmallJob) -> None:
     static = ("--policy", "static", "--interval", "0.3s", "--seconds", "1s")
     code, told = run("--url", stand_in.url, "--job", "clicks", *static, "--json", "/dev/full")

@@ -85,8 +85,8 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Keep the vertices of a Flink job at the sizes that its objective needs, from outside.
 
-    Nothing is needed in the job; the cluster needs [bold]jobmanager.scheduler: adaptive[/bold]. A change of sizes is
-    one request and one restart for all vertices. When this ends the job goes on at its sizes.
+    Nothing is needed in the job; the cluster needs [bold]jobmanager.scheduler: adaptive[/bold], but to recommend only.
+    A change of sizes is one request and one restart for all vertices. When this ends the job goes on at its sizes.
 
     [bold]Examples[/bold]
       [cyan]headgate autoscale-flink --url http://127.0.0.1:8081 --job clicks --max 8 --journal clicks.sqlite[/cyan]
@@ -106,7 +106,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     interval_s = duration_s("--interval", interval)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     clock = SystemClock()
-    engine = _opened(f"{url}#{job}", clock, goal, price, (provider, deployment))
+    engine = _opened(f"{url}#{job}", clock, goal, price, (provider, deployment), acts=not recommend)
     console = make_console(stderr=json_file == "-")
     named = acting if isinstance(acting, str) else "rules"
     shown = Shown(f"headgate autoscale-flink {engine.job}", named, goal, lasting_s, "Ctrl-C stops; the job goes on")
@@ -164,7 +164,13 @@ def _policy(named: str | None, rules: Path | None) -> str | PolicyMaker:
 
 
 def _opened(
-    target: str, clock: SystemClock, goal: Objective, price: float | None, provided: tuple[str, str | None]
+    target: str,
+    clock: SystemClock,
+    goal: Objective,
+    price: float | None,
+    provided: tuple[str, str | None],
+    *,
+    acts: bool,
 ) -> FlinkEngine:
     from headgate.core.objective import LatencySlo
     from headgate.engines.flink import FlinkEngine
@@ -179,4 +185,5 @@ def _opened(
         price_per_slot_hour=goal.price_per_instance_hour if price is None else price,
         late_after_s=goal.slo.bound_s if isinstance(goal.slo, LatencySlo) else None,
         provider=open_provider(provider_kind(kind), target.partition("#")[0], deployment),
+        acts=acts,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.core.contracts import Engine
 from headgate.core.errors import EngineError, EngineGoneError, InputError, UnsupportedEngineError
-from headgate.core.types import Decision, Outcome, Verdict
+from headgate.core.types import Decision, Instances, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.testing import check_engine
 from headgate.testing.clock import FakeClock
@@ -240,6 +240,22 @@ def test_a_cluster_that_cannot_rescale_is_told_with_what_to_change(
         f"job 'clicks' cannot be rescaled while it runs, for Flink says: {said}; the cluster needs "
         "Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'."
     )
+
+
+@pytest.mark.parametrize("release", ["2.2.1", "1.20.5", "1.17.2"])
+def test_who_only_looks_needs_no_cluster_that_can_rescale_and_sees_what_others_change(
+    stand_in: StandIn, job: SmallJob, clock: FakeClock, release: str
+) -> None:
+    target = played_by(job, stand_in)
+    stand_in.answered_by = without_sizes(job, release)
+    engine = FlinkEngine(target, clock.now, acts=False, sleep=lambda seconds: None)
+    assert engine.observe().instances["slow"] == Instances(1, 1, 1)
+    job.sizes[SLOW] = 3  # Somebody has submitted it anew.
+    clock.advance(5)
+    assert engine.observe().instances["slow"] == Instances(3, 3, 3)
+    with pytest.raises(EngineError, match="only looks"):
+        engine.apply(decide(engine, slow=4))
+    assert stand_in.changes == []
 
 
 def test_a_job_that_may_grow_as_far_as_it_goes_is_meant_to_have_what_it_has(stand_in: StandIn, job: SmallJob) -> None:

@@ -48,6 +48,8 @@ class FlinkEngine(EngineBase):
     - ``price_per_slot_hour``: what a slot costs for an hour
     - ``late_after_s``: a record whose result comes later than this counts as late
     - ``provider``: who starts and stops TaskManagers; nobody where not given
+    - ``acts``: whether sizes will be asked for. Otherwise any Flink will do, with any scheduler: the sizes are those
+      that the job has, whoever changes them
     """
 
     name = "flink"
@@ -63,6 +65,7 @@ class FlinkEngine(EngineBase):
         price_per_slot_hour: float | None = None,
         late_after_s: float | None = None,
         provider: Provider | None = None,
+        acts: bool = True,
         answer_within_s: float = ANSWER_WITHIN_S,
         gone_after_s: float = GONE_AFTER_S,
         sleep: Callable[[float], None] = time.sleep,
@@ -75,13 +78,15 @@ class FlinkEngine(EngineBase):
             )
         self._lock = threading.RLock()
         self._closed = False
+        self._acts = acts
         self._rest = FlinkRest(url, answer_within_s=answer_within_s)
         try:
             self._followed = Followed(self._rest, job, gone_after_s=gone_after_s)
             details = self._followed.details(now())
             self._graph = graph_of(details)
             self._requirements = Requirements(self._rest, self._graph)
-            self._planned = self._requirements.wanted_at_first(details)
+            sizes = self._requirements.wanted_at_first if acts else self._graph.sizes
+            self._planned = sizes(details)
         except BaseException:
             self._rest.close()
             raise
@@ -131,6 +136,8 @@ class FlinkEngine(EngineBase):
             look = self._looking.look(self._graph, job)
             job = look.job
             ready = self._ready(job)
+            if not self._acts:
+                self._planned = self._planned | self._graph.sizes(job)
             if self._restarts.glance(job):
                 vertices = {one.vertex: self._rest.vertex(job.jid, one.vertex) for one in self._graph.members}
                 self._restarts.began(self.now(), job, vertices, ready)
@@ -143,6 +150,8 @@ class FlinkEngine(EngineBase):
         with self._lock:
             self._refuse_if_closed()
             now = self.now()
+            if not self._acts:
+                raise EngineError(f"the engine of job {self.job!r} only looks; it was opened so.")
             for name, verdict in decision.verdicts.items():
                 if why := self._why_impossible(name, verdict.target):
                     return Receipt(now, {name: Answer(Outcome.REFUSED, self._planned.get(name, 0), why)})
@@ -205,7 +214,7 @@ class FlinkEngine(EngineBase):
         }
 
     def _fit(self, job: JobDetails, ready: Mapping[str, int]) -> None:
-        if self._fleet.is_managed and job.is_at_work:
+        if self._acts and self._fleet.is_managed and job.is_at_work:
             managers = self._rest.task_managers()
             self._fleet.shrink(self.now(), managers, self._graph.slots(self._planned), self._graph.slots(dict(ready)))
 
