@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -79,6 +80,8 @@ def test_recommending_needs_no_adaptive_scheduler(stand_in: StandIn, job: SmallJ
     )  # fmt: skip
     assert code == 0, told
     assert stand_in.changes == []
+    assert "slow 1, 3 recommended: the size is fixed at 3" in told
+    assert re.search(r"rescales: 0; \d recommended", told)
     assert "1, 3 recommended" in CliRunner().invoke(app, ["explain", str(journal)]).output
 
 

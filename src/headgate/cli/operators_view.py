@@ -19,7 +19,7 @@ from rich.text import Text
 from headgate.cli.live_view import PLAIN_EVERY_S, Shown
 from headgate.cli.sparklines import sparkline
 from headgate.core.slo import LatencySlo
-from headgate.core.types import JSON, Decision, Event, Observation, Verdict
+from headgate.core.types import JSON, Decision, Event, Observation, Role, Verdict
 from headgate.core.units import format_duration
 from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import RunRecord
@@ -43,8 +43,9 @@ class OperatorsView:
         self._began_s = time.monotonic()
         self.records = {name: RunRecord(shown.goal, name, most=MOST_OBSERVATIONS) for name in operators}
         self._latencies_s: list[float | None] = []
-        self._changes: list[tuple[float, Verdict]] = []
-        self._rescales = 0
+        self._changes: list[tuple[float, Verdict, str]] = []
+        """When, which, and what is said of it."""
+        self._rescales = self._recommended = 0
         self._newest: Verdict | None = None
         self._last_event: Event | None = None
         self._printed_s = -PLAIN_EVERY_S
@@ -66,13 +67,16 @@ class OperatorsView:
                 self._latencies_s = [*self._latencies_s, self._end_to_end_s()][-KEPT:]
             changes = [] if decision is None else [one for one in decision.verdicts.values() if one.change]
             at_s = time.monotonic() - self._began_s
-            self._changes = [*self._changes, *((at_s, verdict) for verdict in changes)][-KEPT:]
-            self._rescales += bool(changes)
+            is_made = decision is None or decision.role is Role.ACTING
+            told = [(at_s, verdict, _change(verdict, is_made=is_made)) for verdict in changes]
+            self._changes = [*self._changes, *told][-KEPT:]
+            self._rescales += bool(changes) and is_made
+            self._recommended += bool(changes) and not is_made
             if decision is not None and decision.verdicts:
                 held = [one for one in decision.verdicts.values() if one.proposed != one.target]
                 self._newest = next(iter([*changes, *held, *decision.verdicts.values()]))
         if not self._console.is_terminal:
-            self._print_lines(changes)
+            self._print_lines([f"{change}: {_why(verdict)}" for _, verdict, change in told])
 
     def to_json(self) -> dict[str, JSON]:
         """What the run came to, operator by operator."""
@@ -85,9 +89,8 @@ class OperatorsView:
     def _elapsed(self) -> str:
         return format_duration(round(time.monotonic() - self._began_s))
 
-    def _print_lines(self, changes: list[Verdict]) -> None:
-        for verdict in changes:
-            told = f"{verdict.operator} {verdict.current} → {verdict.target}: {_why(verdict)}"
+    def _print_lines(self, changes: list[str]) -> None:
+        for told in changes:
             self._console.print(f"{self._elapsed():>7}  {told}", markup=False, soft_wrap=True)
         now_s = time.monotonic() - self._began_s
         if now_s - self._printed_s < PLAIN_EVERY_S:
@@ -143,10 +146,9 @@ class OperatorsView:
         return Text.assemble((f"{self._end_in_words()}  ", "bold red" if is_late else "bold magenta"), curve)
 
     def _words(self) -> Iterator[Text]:
-        for at_s, verdict in self._changes[-CHANGES_SHOWN:]:
+        for at_s, verdict, change in self._changes[-CHANGES_SHOWN:]:
             style = "bold green" if verdict.change > 0 else "bold yellow"
-            change = (f"{verdict.operator} {verdict.current} → {verdict.target}", style)
-            yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), change, f"  {_why(verdict)}")
+            yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), (change, style), f"  {_why(verdict)}")
         if self._last_event is not None:
             yield Text.assemble(("  job  ", "dim"), self._last_event.kind, f"  {self._last_event.detail}")
         if self._newest is not None:
@@ -172,7 +174,13 @@ class OperatorsView:
             )
         self._console.print()
         self._console.print(table)
-        self._console.print(f"\nrescales: {self._rescales}")
+        only = f"; {self._recommended} recommended" if self._recommended else ""
+        self._console.print(f"\nrescales: {self._rescales}{only}")
+
+
+def _change(verdict: Verdict, *, is_made: bool) -> str:
+    to = f" → {verdict.target}" if is_made else f", {verdict.target} recommended"
+    return f"{verdict.operator} {verdict.current}{to}"
 
 
 def _why(verdict: Verdict) -> str:
