@@ -15,6 +15,7 @@ from headgate.testing import check_engine
 from headgate.testing.clock import FakeClock
 from tests.engines.flink.small_job import COUNT, JOB, SLOW, SOURCE, SmallJob, played_by, without_sizes
 from tests.engines.flink.stand_in import StandIn, standing_in
+from tests.engines.flink.test_fleet import Recording
 
 
 @pytest.fixture
@@ -256,6 +257,24 @@ def test_who_only_looks_needs_no_cluster_that_can_rescale_and_sees_what_others_c
     with pytest.raises(EngineError, match="only looks"):
         engine.apply(decide(engine, slow=4))
     assert stand_in.changes == []
+
+
+@pytest.mark.parametrize(("acts", "gone"), [(True, ["tm-2"]), (False, [])])
+def test_who_only_looks_stops_no_taskmanager(
+    stand_in: StandIn, job: SmallJob, clock: FakeClock, acts: bool, gone: list[str]
+) -> None:
+    provider = Recording(2)
+    engine = opened(job, stand_in, provider=provider, acts=acts)
+    usual = stand_in.answered_by
+    assert usual is not None
+    managers = [{"id": name, "slotsNumber": 2, "freeSlots": free} for name, free in (("tm-1", 0), ("tm-2", 2))]
+    stand_in.answered_by = lambda method, path, body: (
+        {"taskmanagers": managers} if path == "/taskmanagers" else usual(method, path, body)
+    )
+    for _ in range(6):
+        engine.observe()
+        clock.advance(5)
+    assert provider.gone == gone
 
 
 def test_a_job_that_may_grow_as_far_as_it_goes_is_meant_to_have_what_it_has(stand_in: StandIn, job: SmallJob) -> None:
