@@ -327,6 +327,7 @@ def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> Non
             file.write_text("".join(line for line in block.text.splitlines(True) if "model_file" not in line))
             assert read_experiment(file).name == "checkout"
         case "docs/guides/pipelines.md":
+            import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
             from headgate.pipelines.reading import read_pipeline
 
             (files / "steps.py").write_text("def parse(spark, plan): ...\n")
