@@ -67,7 +67,7 @@ class OperatorsView:
                 self._latencies_s = [*self._latencies_s, self._end_to_end_s()][-KEPT:]
             changes = [] if decision is None else [one for one in decision.verdicts.values() if one.change]
             at_s = time.monotonic() - self._began_s
-            is_made = decision is None or decision.role is Role.ACTING
+            is_made = decision is not None and decision.role is Role.ACTING
             told = [(at_s, verdict, _change(verdict, is_made=is_made)) for verdict in changes]
             self._changes = [*self._changes, *told][-KEPT:]
             self._rescales += bool(changes) and is_made

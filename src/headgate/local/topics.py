@@ -61,7 +61,10 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 def _await(admin: AdminClient, is_done: Callable[[Container[str]], bool]) -> None:
-    """Kafka answers when its controller has done it; on a busy machine its brokers hear of that a moment later."""
+    """Kafka answers when its controller has done it; on a busy machine its brokers hear of that a moment later.
+
+    It is done in any case: one who may not list topics waits for as long as a request may take, and goes on.
+    """
     until_s = time.monotonic() + TIMEOUT_S
     while not is_done(admin.list_topics(timeout=TIMEOUT_S).topics) and time.monotonic() < until_s:
         time.sleep(LOOK_EVERY_S)

@@ -48,8 +48,8 @@ class FlinkEngine(EngineBase):
     - ``price_per_slot_hour``: what a slot costs for an hour
     - ``late_after_s``: a record whose result comes later than this counts as late
     - ``provider``: who starts and stops TaskManagers; nobody where not given
-    - ``acts``: whether sizes will be asked for. Otherwise any Flink will do, with any scheduler: the sizes are those
-      that the job has, whoever changes them
+    - ``acts``: whether sizes will be asked for. Otherwise any scheduler will do: the sizes are those that the job
+      has, whoever changes them
     """
 
     name = "flink"
