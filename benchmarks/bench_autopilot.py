@@ -21,10 +21,10 @@ from headgate.core.window import Window
 from headgate.journal.contract import Journal
 from headgate.journal.expectations import coverage
 from headgate.journal.memory import MemoryJournal
-from headgate.lab.promises.cells import BOUNDS, INTERVAL_S, JOB, STARTUP_SPREAD, first_size
-from headgate.lab.promises.loads import SERVICE_RATE_PER_S, Load, make_load
 from headgate.policies.autopilot import Autopilot, AutopilotSettings
 from headgate.policies.frame.base import Context
+from headgate.research.promises.cells import BOUNDS, INTERVAL_S, JOB, STARTUP_SPREAD, first_size
+from headgate.research.promises.loads import SERVICE_RATE_PER_S, Load, make_load
 from headgate.runtime.simulate import simulate
 
 LOADS = ("waves", "stairs", "bursts", "walk", "teeth")

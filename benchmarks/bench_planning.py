@@ -11,10 +11,10 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
-from headgate.lab.russo.evaluation import World
 from headgate.policies import Context, make_policy
 from headgate.policies.planning.central import CentralPlanner
 from headgate.policies.planning.path import PathPlanner
+from headgate.research.russo.evaluation import World
 
 SWEEPS = 20
 SLOTS = 50

@@ -9,10 +9,11 @@ import pytest
 from playwright.sync_api import Browser, Page
 from plotly.offline import get_plotlyjs
 
-from headgate.lab.candlesticks import Candlestick, candlestick_plot
-from headgate.lab.page import OWN_SCRIPT
-from headgate.lab.scenario import Outcome, Plot, Scenario
+from headgate.lab.scenario import Outcome, Scenario
 from headgate.lab.scenario_report import write_scenario_report
+from headgate.render.candlesticks import Candlestick, candlestick_plot
+from headgate.render.page import OWN_SCRIPT
+from headgate.render.plots import Plot
 
 PHONE_PX = 390
 DESK_PX = 1280

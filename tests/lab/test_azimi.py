@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.lab.scenario import find_scenario, scenarios
-from headgate.lab.scenarios import azimi
+from headgate.research.scenarios import azimi
 
 FIGURES = ("min", "p10", "mean", "p90", "max")
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
 from headgate.lab.averaged_capacity import FORMS, AveragedCapacity
-from headgate.lab.conttune import ASKED, least_squares, read_capacities, rows_of
-from headgate.lab.conttune import Capacities as Measured
+from headgate.research.conttune import ASKED, least_squares, read_capacities, rows_of
+from headgate.research.conttune import Capacities as Measured
 from tests.traces import needs_traces
 
 SIZES = (1, 2, 4, 6, 8)

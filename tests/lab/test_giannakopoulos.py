@@ -11,7 +11,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.journal.codec import to_json
 from headgate.lab.scenario import Outcome, find_scenario
-from headgate.lab.scenarios import giannakopoulos_flink as live
+from headgate.research.scenarios import giannakopoulos_flink as live
 from headgate.runtime.simulate import simulate
 from headgate.workloads import parse_workload
 from headgate.workloads.traces import VARIABLE, trace_folder

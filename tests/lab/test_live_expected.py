@@ -24,7 +24,7 @@ def test_a_live_scenario_is_expected_to_take_as_long_as_its_loads(name: str, mon
         played.extend(runs)
         raise _PlayedError
 
-    monkeypatch.setattr("headgate.lab.scenarios.live.play", play)
+    monkeypatch.setattr("headgate.research.scenarios.live.play", play)
     found = find_scenario(name)
     with pytest.raises(_PlayedError):
         found.run(lambda _: None)

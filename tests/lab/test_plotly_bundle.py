@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from plotly.offline import get_plotlyjs
 
-from headgate.lab import page
-from headgate.lab.page import require_plotly, write_page
-from headgate.lab.plotly_bundle import smaller_bundle
+from headgate.render import page
+from headgate.render.page import require_plotly, write_page
+from headgate.render.plotly_bundle import smaller_bundle
 
 HEAD = "var Plotly=(()=>{var W=(e,t)=>()=>(t||e((t={exports:{}}).exports,t),t.exports),E=(e,t)=>()=>(e&&(t=e(e=0)),t);"
 MODULES = {

@@ -14,13 +14,14 @@ import pytest
 from headgate.core.errors import InputError, OutputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
-from headgate.lab.candlesticks import Candlestick, candlestick_plot
-from headgate.lab.error_bars import ALL_PCT, error_bars
-from headgate.lab.figures import TimeUnit, figure, peaks
-from headgate.lab.page import require_plotly, write_page
-from headgate.lab.report import MAX_ROWS, write_report
-from headgate.lab.scenario import Outcome, Plot, Scenario
+from headgate.lab.scenario import Outcome, Scenario
 from headgate.lab.scenario_report import write_scenario_report
+from headgate.render.candlesticks import Candlestick, candlestick_plot
+from headgate.render.error_bars import ALL_PCT, error_bars
+from headgate.render.figures import TimeUnit, figure, peaks
+from headgate.render.page import require_plotly, write_page
+from headgate.render.plots import Plot
+from headgate.render.report import MAX_ROWS, write_report
 from headgate.runtime.summary import Summary
 from tests.journal.entries import decision, event, observation, receipt
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.lab.rouaux import (
+from headgate.lab.scenario import find_scenario
+from headgate.research.rouaux import (
     BOTTLENECK,
     FIRST,
     LONG_PEAKS,
@@ -19,7 +20,6 @@ from headgate.lab.rouaux import (
     SHORT_PEAKS,
     Played,
 )
-from headgate.lab.scenario import find_scenario
 
 
 def longest(course: Played, operator: str = OPERATOR) -> float:

@@ -19,11 +19,11 @@ from headgate.apps.flink.submission import COMPILER
 from headgate.core.errors import EngineError
 from headgate.core.types import Event
 from headgate.engines.flink import FlinkEngine
-from headgate.lab.flink.run import Seen
 from headgate.local import flink_settings
 from headgate.local.flink_asking import asked
 from headgate.local.kafka import LocalKafka
 from headgate.local.machine import LOOPBACK, QUICK_START, flink_home, free_ports, java
+from headgate.research.flink.run import Seen
 from headgate.runtime.autoscale_engine import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from tests.live.support import eventually

@@ -22,11 +22,11 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.engines.flink.local_provider import LocalProvider
-from headgate.lab.flink.run import Feeder, Seen, opened
 from headgate.local.flink import LocalFlink
 from headgate.local.flink_asking import asked, stop_with_savepoint
 from headgate.local.kafka import LocalKafka
 from headgate.local.producer import TopicSink
+from headgate.research.flink.run import Feeder, Seen, opened
 from headgate.runtime.autoscale_engine import autoscale_engine
 from headgate.runtime.autoscaler import Autoscaler
 from headgate.runtime.clock import SystemClock

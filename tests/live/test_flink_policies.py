@@ -15,11 +15,11 @@ from headgate.apps.flink.submission import submit
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Observation, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
-from headgate.lab.flink.run import Feeder, Seen, opened
 from headgate.local.flink import LocalFlink
 from headgate.local.flink_asking import drain
 from headgate.local.kafka import LocalKafka
 from headgate.local.producer import TopicSink
+from headgate.research.flink.run import Feeder, Seen, opened
 from headgate.runtime.autoscale_engine import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load

@@ -130,7 +130,7 @@ def run(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate app run grep --source embedded --workload constant:500 --seconds 1m --executors 1..3 --check[/cyan]
       [cyan]headgate app run page-view --no-load --topic views --policy hpa --folder views-run[/cyan]
     """
-    from headgate.lab.page import report_packages
+    from headgate.render.page import report_packages
 
     from_kafka = () if source == "embedded" else ("confluent_kafka",)
     require("an application", "pyspark", *report_packages(), *from_kafka)
@@ -345,7 +345,7 @@ def _write_report(result: RunResult) -> Path:
     from contextlib import closing
 
     from headgate.journal.sqlite import SqliteJournal
-    from headgate.lab.report import write_report
+    from headgate.render.report import write_report
 
     plan, folder = result.plan, result.plan.folder
     with closing(SqliteJournal.read(folder.journal)) as journal:

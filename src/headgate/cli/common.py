@@ -62,7 +62,7 @@ def with_json_target(arguments: Sequence[str]) -> list[str]:
 def write_json(value: JSON, target: str) -> None:
     """JSON to a file, or to standard output for ``-``."""
     from headgate.journal.codec import to_json
-    from headgate.lab.files import write_file
+    from headgate.render.files import write_file
 
     text = to_json(value, indent=2) + "\n"
     if target == STANDARD_OUTPUT:

@@ -50,7 +50,7 @@ def demo(
       [cyan]headgate demo[/cyan]
       [cyan]headgate demo --seconds 90s --policy hpa --json demo.json[/cyan]
     """
-    from headgate.lab.page import report_packages
+    from headgate.render.page import report_packages
 
     require("a demo", "pyspark", *report_packages())
     from headgate.lab.demo import DemoPlan, run_demo
@@ -81,7 +81,7 @@ def _write_report(result: DemoResult) -> Path:
     from contextlib import closing
 
     from headgate.journal.sqlite import SqliteJournal
-    from headgate.lab.report import write_report
+    from headgate.render.report import write_report
 
     plan = result.plan
     with closing(SqliteJournal.read(result.journal)) as journal:

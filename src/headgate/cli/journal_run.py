@@ -167,7 +167,7 @@ def parts_in_words(picked: JournalRun, parts: Mapping[str, Mapping[str, Sample]]
 
 
 def _reading(sample: Sample) -> str:
-    from headgate.policies.frame.readings import plain
+    from headgate.core.units import plain
 
     told = (
         ("", sample.input_rate_per_s, " records/s"),

@@ -82,9 +82,9 @@ def run(
       [cyan]headgate lab run league --quick --report league.html[/cyan]
     """
     from headgate.lab.experiments.named_experiments import find_named
-    from headgate.lab.page import require_plotly
     from headgate.lab.scenario import find_scenario
     from headgate.lab.scenario_report import write_scenario_report
+    from headgate.render.page import require_plotly
 
     check_target(json_file)
     check_target(report)

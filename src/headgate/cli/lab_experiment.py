@@ -57,7 +57,7 @@ def run_named(
 
 def _require_installed(report: Path | None, *others: str) -> None:
     """Refuse, before anything is read, to run without what a lab run needs."""
-    from headgate.lab.page import report_packages
+    from headgate.render.page import report_packages
 
     require("a lab run", "pyspark", *others, *(() if report is None else report_packages()))
 
@@ -104,7 +104,7 @@ def write_new(file: Path) -> None:
     """A commented experiment to start from."""
     from importlib.resources import files
 
-    from headgate.lab.files import write_file
+    from headgate.render.files import write_file
 
     if file.exists():
         raise InputError(f"{file} is there already; name another file.")

@@ -63,8 +63,8 @@ def results(
     """
     from headgate.cli.lab_ranks import show_ranks
     from headgate.lab.experiments.results import compare, compared_to_json, read_results
-    from headgate.lab.files import write_file
-    from headgate.lab.page import require_plotly
+    from headgate.render.files import write_file
+    from headgate.render.page import require_plotly
 
     for target in (json_file, csv_file, report):
         check_target(target)
@@ -157,7 +157,7 @@ def _columns(groups: Iterable[Group]) -> dict[str, str]:
 
 
 def _change(pair: Compared, figure: str) -> str:
-    from headgate.lab.tables import number
+    from headgate.render.tables import number
 
     before, after, is_change = pair.change(figure)
     told = f"{'–' if before is None else number(before)} → {'–' if after is None else number(after)}"

@@ -210,7 +210,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
 def _require(plan: TunePlan, report: Path | None) -> None:
     """Everything that can be missing is told before any work is done."""
     from headgate.lab.experiments.running import require_spark
-    from headgate.lab.page import report_packages
+    from headgate.render.page import report_packages
 
     plan.check({})
     if plan.search != "optuna" and plan.minimise == "both":

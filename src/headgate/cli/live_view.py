@@ -18,9 +18,8 @@ from headgate.cli.sparklines import sparkline
 from headgate.core.budget import Budget
 from headgate.core.objective import Objective
 from headgate.core.types import Decision, Event, Observation, Verdict
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.journal.budgets import money, pace_in_words
-from headgate.policies.frame.readings import plain
 from headgate.runtime.summary import RunRecord
 
 PLAIN_EVERY_S = 10.0

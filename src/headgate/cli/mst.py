@@ -78,7 +78,7 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
       [cyan]headgate mst my_job.py:build --executors 1,2,4[/cyan]
       [cyan]headgate mst --all --executors 1,2,4 --save models --plot mst.html[/cyan]
     """
-    from headgate.lab.page import report_packages
+    from headgate.render.page import report_packages
 
     require("a measurement", "pyspark", *(() if plot is None else report_packages()))
     from headgate.lab.mst import MstPlan
@@ -191,8 +191,9 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
 
 def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     from headgate.lab.mst import PLOT_KEY
-    from headgate.lab.scenario import Outcome, Plot, Scenario
+    from headgate.lab.scenario import Outcome, Scenario
     from headgate.lab.scenario_report import write_scenario_report
+    from headgate.render.plots import Plot
 
     plan = results[0].plan
     notes = [

@@ -20,8 +20,7 @@ from headgate.cli.live_view import PLAIN_EVERY_S, Shown
 from headgate.cli.sparklines import sparkline
 from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Decision, Event, Observation, Role, Verdict
-from headgate.core.units import format_duration
-from headgate.policies.frame.readings import plain
+from headgate.core.units import format_duration, plain
 from headgate.runtime.summary import RunRecord
 
 CHANGES_SHOWN = 6

@@ -211,7 +211,7 @@ def _require_servers(master: str | None, bootstrap: str | None) -> None:
 
 def _require_installed() -> None:
     """Refuse, before anything is started, to run without what a pipeline needs."""
-    from headgate.lab.page import report_packages
+    from headgate.render.page import report_packages
 
     servers = ("fastapi", "uvicorn", "httpx", "confluent_kafka", "pyspark")
     require("a pipeline", *servers, *report_packages())

@@ -16,11 +16,10 @@ from rich.text import Text
 from headgate.cli.sparklines import sparkline
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Observation, Verdict
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.journal.codec import decision_from_dict, observation_from_dict
 from headgate.pipelines.model import Pipeline
 from headgate.pipelines.report import PipelineRun, counted_in_words
-from headgate.policies.frame.readings import plain
 from headgate.workloads.replay import Standing
 
 PLAIN_EVERY_S = 10.0

@@ -79,8 +79,8 @@ def replay(  # noqa: PLR0913 - one parameter per option
     """
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.journal_replay import replay_journal
-    from headgate.lab.page import require_plotly
     from headgate.lab.replay_report import write_replay_report
+    from headgate.render.page import require_plotly
     from headgate.runtime.objective_file import text_or_file
 
     check_target(json_file, journal=journal)

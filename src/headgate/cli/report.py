@@ -38,8 +38,8 @@ def report(
       [cyan]headgate report run.sqlite --html run.html[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
-    from headgate.lab.page import require_plotly
-    from headgate.lab.report import write_report
+    from headgate.render.page import require_plotly
+    from headgate.render.report import write_report
     from headgate.runtime.counted import course_of
     from headgate.runtime.summary import summarise
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
-from headgate.core.units import format_duration
-from headgate.policies.frame.readings import plain
+from headgate.core.units import format_duration, plain
 
 if TYPE_CHECKING:
     from rich.console import Console

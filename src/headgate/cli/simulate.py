@@ -167,7 +167,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate simulate --rules rules.yaml --workload constant:10 --service-rate 5 --seconds 10m[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
-    from headgate.lab.page import require_plotly
+    from headgate.render.page import require_plotly
     from headgate.rules import Rules
     from headgate.runtime.learned import read_state
     from headgate.runtime.objective_file import text_or_file
@@ -265,7 +265,7 @@ def _part(progress: Callable[[float], None], done: int, count: int, share: float
 def _write_report(
     path: Path, result: SimulationResult, objective: Objective, workload: str, comparison: dict[str, Summary]
 ) -> None:
-    from headgate.lab.report import write_report
+    from headgate.render.report import write_report
 
     run = result.run
     seen = f", seen as {run['readings']}" if run["readings"] else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from headgate.core.types import JSON
-from headgate.lab.tables import Column, columns_of
+from headgate.render.tables import Column, columns_of
 
 if TYPE_CHECKING:
     from rich.console import Console

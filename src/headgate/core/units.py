@@ -110,3 +110,14 @@ def exact_share(share: float) -> str:
     """
     percent = f"{exact_number(float(f'{100 * share:.15g}'))}%"
     return percent if parse_share(percent) == share else exact_number(share)
+
+
+def plain(number: float) -> str:
+    """Three significant digits, never with an exponent.
+
+    >>> plain(1234.5), plain(88.14), plain(0.01234)
+    ('1234', '88.1', '0.0123')
+    """
+    if abs(number) >= 1000:
+        return f"{number:.0f}"
+    return f"{float(f'{number:.3g}'):f}".rstrip("0").rstrip(".")

@@ -13,8 +13,7 @@ from headgate.core.slo_text import parse_slo
 from headgate.core.spending import Spending, SpendingKeeper
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Instant, Observation
-from headgate.core.units import exact_duration, exact_number, format_duration
-from headgate.policies.frame.readings import plain
+from headgate.core.units import exact_duration, exact_number, format_duration, plain
 
 LONGEST_BOUND = len("10.25s")
 

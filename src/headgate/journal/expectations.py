@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headgate.core.types import Decision, Instant, Number, Observation, Role, Verdict
-from headgate.core.units import format_duration
-from headgate.policies.frame.readings import plain
+from headgate.core.units import format_duration, plain
 
 PREFIX = "expected_"
 AFTER = "expected_after_s"

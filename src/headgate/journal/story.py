@@ -26,10 +26,9 @@ from headgate.core.types import (
     Role,
     Verdict,
 )
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.journal.expectations import AFTER, Expectation, expectations, expectations_in_words, without_expectations
 from headgate.journal.sizes import CLOCKS_AGREE_S
-from headgate.policies.frame.readings import plain
 
 
 @dataclass(frozen=True, slots=True)

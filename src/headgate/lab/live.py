@@ -18,8 +18,9 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.sqlite import SqliteJournal
 from headgate.journal.story import tell
-from headgate.lab.figures import KEY, figure
-from headgate.lab.scenario import Outcome, Plot, Progress
+from headgate.lab.scenario import Outcome, Progress
+from headgate.render.figures import KEY, figure
+from headgate.render.plots import Plot
 
 if TYPE_CHECKING:
     from headgate.apps.running.run import RunResult

@@ -13,7 +13,7 @@ import numpy as np
 from headgate._version import __version__
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
-from headgate.lab.files import write_file
+from headgate.render.files import write_file
 
 MANIFEST = "manifest.json"
 

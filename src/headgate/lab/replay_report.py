@@ -8,12 +8,12 @@ from pathlib import Path
 
 from headgate.core.objective import Objective
 from headgate.core.types import JSON
+from headgate.core.units import plain
 from headgate.journal.story import tell
-from headgate.lab.figures import figure
 from headgate.lab.journal_replay import CHECKED, JournalReplay
-from headgate.lab.page import write_page
-from headgate.lab.report import UNKNOWN
-from headgate.policies.frame.readings import plain
+from headgate.render.figures import figure
+from headgate.render.page import write_page
+from headgate.render.report import UNKNOWN
 from headgate.runtime.summary import Summary
 
 _WORDS = {

@@ -1,4 +1,4 @@
-"""Named experiments: each is one file in ``headgate.lab.scenarios`` with a function that runs it.
+"""Named experiments: each is one file in ``headgate.research.scenarios`` with a function that runs it.
 
     @scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.")
     def run(progress: Progress) -> Outcome: ...
@@ -12,17 +12,21 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
 from headgate._version import __version__
 from headgate.core.errors import UnknownNameError
+from headgate.core.plugins import plugins
 from headgate.core.types import JSON
+from headgate.render.plots import Plot
 
 Progress: TypeAlias = Callable[[float], None]
 """Is told now and then what share of the work is done, from 0 to 1."""
 FORMAT_VERSION = 1
+ENTRY_POINTS = "headgate.scenarios"
+"""Each names a package whose modules register scenarios."""
 
 
 def tell_begun(progress: Progress, share: float) -> None:
@@ -32,17 +36,6 @@ def tell_begun(progress: Progress, share: float) -> None:
     """
     begin: Progress = getattr(progress, "begin", progress)
     begin(share)
-
-
-@dataclass(frozen=True)
-class Plot:
-    """One plot, as the data and layout that plotly's script takes."""
-
-    title: str
-    data: Sequence[Mapping[str, JSON]]
-    layout: Mapping[str, JSON] = field(default_factory=dict)
-    key: str = ""
-    """What its lines, points, boxes and bars are, where their names do not say so."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +92,10 @@ def scenario(
 
 @cache
 def _discover() -> None:
-    import headgate.lab.scenarios as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for entry in plugins(ENTRY_POINTS).values():
+        package = entry.load()
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 def scenarios() -> list[Scenario]:

@@ -7,9 +7,10 @@ from html import escape
 from pathlib import Path
 
 from headgate.core.types import JSON
-from headgate.lab.page import write_page
-from headgate.lab.scenario import Outcome, Plot, Scenario
-from headgate.lab.tables import columns_of
+from headgate.lab.scenario import Outcome, Scenario
+from headgate.render.page import write_page
+from headgate.render.plots import Plot
+from headgate.render.tables import columns_of
 
 MANY_PLOTS = 4
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from headgate.core.errors import OutputError
 from headgate.core.types import JSON, Decision, Event, Observation, Receipt
 from headgate.journal.sqlite import SqliteJournal
-from headgate.lab.report import write_report
 from headgate.pipelines.model import Pipeline
 from headgate.pipelines.run import Outcome, RunPlan
+from headgate.render.report import write_report
 from headgate.runtime.summary import RunRecord, Summary
 
 

@@ -9,11 +9,10 @@ import numpy as np
 
 from headgate.core.slo import LatencySlo, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
-from headgate.core.units import format_duration, instances_in_words
+from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.core.window import Window
 from headgate.forecast.contract import FloatArray
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.pilot.choosing import (

@@ -15,12 +15,11 @@ from typing import Annotated
 from pydantic import Field
 
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Target
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.flow.graph import carried_on
 from headgate.policies.flow.measured import Flow, flow_over
 from headgate.policies.frame.base import Context, PolicyBase, hold, register
-from headgate.policies.frame.readings import plain
 from headgate.policies.frame.recommendations import Recommendations
 from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings
 

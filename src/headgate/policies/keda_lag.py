@@ -14,10 +14,9 @@ from typing import Annotated
 from pydantic import Field
 
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.core.window import Window
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import Seconds
 from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.kubernetes.behaviour import Behaviour, BehaviourSettings

@@ -15,10 +15,9 @@ from headgate.core.errors import InputError, StateError
 from headgate.core.guards import StrategyKind
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, OperatorPolicy, StateTable, hold, register
-from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings, Share
 from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.q_values.agent import Agent, Experience, region_table

@@ -9,12 +9,12 @@ from typing import Annotated
 from pydantic import Field
 
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
-from headgate.core.units import format_duration, instances_in_words
+from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.capacity.running_mean import Capacity, Source
 from headgate.policies.capacity.saturation import estimated_throughput
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import is_queueing, plain, readings_over, told_by, work_pressure
+from headgate.policies.frame.readings import is_queueing, readings_over, told_by, work_pressure
 from headgate.policies.frame.settings import Seconds, Settings
 
 

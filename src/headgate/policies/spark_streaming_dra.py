@@ -12,10 +12,10 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import busy_share, plain
+from headgate.policies.frame.readings import busy_share
 from headgate.policies.frame.settings import Seconds, Settings
 from headgate.policies.frame.stabilisers import GuardSettings
 

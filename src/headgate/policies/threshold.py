@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 
 from headgate.core.metrics import BASIC_METRICS
 from headgate.core.types import Instances, Instant, Number, Sample, Target
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import BUSY_SHARE, plain, reading_of, readings_over
+from headgate.policies.frame.readings import BUSY_SHARE, reading_of, readings_over
 from headgate.policies.frame.settings import Seconds, Settings
 
 Count = Annotated[int, Field(ge=1)]

@@ -14,9 +14,9 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
+from headgate.core.units import plain
 from headgate.core.window import Window
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import PositiveSeconds, Settings
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from headgate.core.types import Instances, Instant, Number, Target
-from headgate.core.units import format_duration
-from headgate.policies.frame.readings import plain
+from headgate.core.units import format_duration, plain
 from headgate.rules.conflicts import Wish
 from headgate.rules.evaluate import Holding
 from headgate.rules.model import (

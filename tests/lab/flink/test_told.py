@@ -9,12 +9,12 @@ import pytest
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Verdict
-from headgate.lab.flink.click_fraud import FraudRan, FraudRun
-from headgate.lab.flink.click_fraud_told import Told
-from headgate.lab.flink.run import FlinkRan, FlinkRun
-from headgate.lab.flink.sink_truth import SinkTruth
-from headgate.lab.flink.slots import Had, changes, seconds
-from headgate.lab.flink.told import course, grew, rescales, row
+from headgate.research.flink.click_fraud import FraudRan, FraudRun
+from headgate.research.flink.click_fraud_told import Told
+from headgate.research.flink.run import FlinkRan, FlinkRun
+from headgate.research.flink.sink_truth import SinkTruth
+from headgate.research.flink.slots import Had, changes, seconds
+from headgate.research.flink.told import course, grew, rescales, row
 from headgate.workloads.replay import Answers, Standing
 
 BEGAN_S = 1_000.0

@@ -13,13 +13,13 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
-from headgate.lab.imai.evaluation import Bench, Plan
-from headgate.lab.imai.kernel import BLOCK, STARTUP, Week
-from headgate.lab.imai.loads import WEEK_MINUTES, load_shape
-from headgate.lab.imai.measures import backlogs, least_sizes, measure
 from headgate.lab.scenario import Outcome, Progress, find_scenario
-from headgate.lab.scenarios import imai, imai_beyond
 from headgate.policies.frame.base import Context, make_policy
+from headgate.research.imai.evaluation import Bench, Plan
+from headgate.research.imai.kernel import BLOCK, STARTUP, Week
+from headgate.research.imai.loads import WEEK_MINUTES, load_shape
+from headgate.research.imai.measures import backlogs, least_sizes, measure
+from headgate.research.scenarios import imai, imai_beyond
 from tests.traces import needs_traces
 
 GENERATED = Plan(applications=("rolling-hashtag-count", "rolling-flight-distances"), runs=2, minutes=600)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from headgate.core.course import Course
 from headgate.forecast.contract import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
-from headgate.lab.promises.cells import BOUNDS, JOB, clairvoyant_seconds
-from headgate.lab.promises.loads import SERVICE_RATE_PER_S, make_load
+from headgate.research.promises.cells import BOUNDS, JOB, clairvoyant_seconds
+from headgate.research.promises.loads import SERVICE_RATE_PER_S, make_load
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from headgate.core.objective import LatencySlo
-from headgate.lab.promises.cells import Run, clairvoyant_seconds, first_size, run
-from headgate.lab.promises.clairvoyant import clairvoyant_sizes
-from headgate.lab.promises.goals import goal_rows
-from headgate.lab.promises.kept import KeptRuns
-from headgate.lab.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, Load, load_names, make_load
-from headgate.lab.promises.matrix import CONTENDERS, FIXED, OURS, Cell
-from headgate.lab.promises.tables import is_kept, notes_of, plots_of, rows_of
 from headgate.policies import policy_names
+from headgate.research.promises.cells import Run, clairvoyant_seconds, first_size, run
+from headgate.research.promises.clairvoyant import clairvoyant_sizes
+from headgate.research.promises.goals import goal_rows
+from headgate.research.promises.kept import KeptRuns
+from headgate.research.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, Load, load_names, make_load
+from headgate.research.promises.matrix import CONTENDERS, FIXED, OURS, Cell
+from headgate.research.promises.tables import is_kept, notes_of, plots_of, rows_of
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads.day_load import make_day
 from headgate.workloads.day_shapes import STEP_S

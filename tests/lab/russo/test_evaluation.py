@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.lab.russo.evaluation import (
+from headgate.lab.scenario import find_scenario
+from headgate.research.russo.evaluation import (
     Contender,
     World,
     cost_curves,
@@ -14,10 +15,9 @@ from headgate.lab.russo.evaluation import (
     run_all,
     run_contender,
 )
-from headgate.lab.russo.loads import TaxiLoad, best_load
-from headgate.lab.scenario import find_scenario
-from headgate.lab.scenarios.russo_beyond import CONTENDERS
-from headgate.lab.scenarios.russo_table_1 import ROWS, beside_the_document
+from headgate.research.russo.loads import TaxiLoad, best_load
+from headgate.research.scenarios.russo_beyond import CONTENDERS
+from headgate.research.scenarios.russo_table_1 import ROWS, beside_the_document
 from headgate.workloads.traces import VARIABLE
 
 MONTH = 43_200

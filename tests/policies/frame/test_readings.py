@@ -8,16 +8,9 @@ import pytest
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Sample
+from headgate.core.units import plain
 from headgate.core.window import History
-from headgate.policies.frame.readings import (
-    busy_share,
-    is_steady,
-    plain,
-    reading_of,
-    readings_over,
-    told_by,
-    work_pressure,
-)
+from headgate.policies.frame.readings import busy_share, is_steady, reading_of, readings_over, told_by, work_pressure
 from tests.core.building import JOB, decision, history, observation
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo, parse_objective
-from headgate.lab.promises import cells
-from headgate.lab.promises.loads import make_load
+from headgate.research.promises import cells
+from headgate.research.promises.loads import make_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import Workload, parse_workload

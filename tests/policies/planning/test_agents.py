@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from headgate.lab.russo.slotted_network import SlottedNetwork
 from headgate.policies.planning.agents import AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner
 from headgate.policies.planning.model import Weights
 from headgate.policies.planning.planner import SlotOutcome
 from headgate.policies.planning.rates import RateGrid
+from headgate.research.russo.slotted_network import SlottedNetwork
 from tests.policies.planning.pipelines import RUSSO, pipeline
 
 GRID = RateGrid(20 / 60, 43)

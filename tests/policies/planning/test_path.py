@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.topology import Topology
-from headgate.lab.russo.slotted_network import SlottedNetwork
 from headgate.policies.planning.central import ExactPlanner
 from headgate.policies.planning.model import Application
 from headgate.policies.planning.path import PathPlanner, nested_chain
 from headgate.policies.planning.planner import SlotOutcome
 from headgate.policies.planning.rates import RateGrid
+from headgate.research.russo.slotted_network import SlottedNetwork
 from tests.policies.planning.pipelines import RUSSO, RUSSO_RATES_PER_S, pipeline
 
 GRID = RateGrid(20 / 60, 43)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean, median
 
 from headgate.core.types import JSON
+from headgate.core.units import plain
 from headgate.lab.experiments.league import BEST_FIXED, CLOSE, FORGIVEN, Contest, League, hours
 from headgate.lab.experiments.report import COLOURS, SYMBOLS
 from headgate.lab.experiments.results import Results
 from headgate.lab.experiments.summary import failures_of
-from headgate.lab.scenario import Outcome, Plot
-from headgate.policies.frame.readings import plain
+from headgate.lab.scenario import Outcome
+from headgate.render.plots import Plot
 
 OURS = "autopilot"
 GOOD_KEPT, GOOD_COST = 0.9, 1.1

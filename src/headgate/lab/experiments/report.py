@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headgate.core.types import JSON
-from headgate.lab.error_bars import ALL_PCT, error_bars
 from headgate.lab.experiments.carry import FIGURES
 from headgate.lab.experiments.results import Results
 from headgate.lab.experiments.summary import COST, Group
 from headgate.lab.measures.repeats import Estimate
-from headgate.lab.scenario import Outcome, Plot, Scenario
+from headgate.lab.scenario import Outcome, Scenario
 from headgate.lab.scenario_report import write_scenario_report
-from headgate.lab.tables import number
+from headgate.render.error_bars import ALL_PCT, error_bars
+from headgate.render.plots import Plot
+from headgate.render.tables import number
 
 MOST_PLOTS = 24
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon", "bowtie")

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.report import COLOURS, SYMBOLS
-from headgate.lab.scenario import Outcome, Plot, Scenario
+from headgate.lab.scenario import Outcome, Scenario
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.lab.tuning.importance import importances
 from headgate.lab.tuning.running import Tuned
 from headgate.lab.tuning.trial import Status, Trial
+from headgate.render.plots import Plot
 
 HOURS, MISSED = "instance-hours", "missed, %"
 

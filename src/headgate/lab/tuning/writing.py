@@ -11,11 +11,11 @@ from ruamel.yaml import YAML
 from headgate._version import __version__
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
-from headgate.lab.files import write_file
 from headgate.lab.tuning.dimension import Value
 from headgate.lab.tuning.importance import importances
 from headgate.lab.tuning.running import Tuned
 from headgate.lab.tuning.space import GUARDS
+from headgate.render.files import write_file
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.settings_file import VERSION as SETTINGS_VERSION
 

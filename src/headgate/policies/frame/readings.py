@@ -6,7 +6,7 @@ import math
 
 from headgate.core.objective import LatencySlo, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import Number, Sample
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.core.window import Window
 
 BUSY_SHARE = "busy_share"
@@ -158,14 +158,3 @@ def told_by(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
             if slo.violated_by(sample):
                 return f"the job gets through {plain(processed or 0)} records/s, which is less than arrive", numbers
             return "the job gets through what arrives", numbers
-
-
-def plain(number: float) -> str:
-    """Three significant digits, never with an exponent.
-
-    >>> plain(1234.5), plain(88.14), plain(0.01234)
-    ('1234', '88.1', '0.0123')
-    """
-    if abs(number) >= 1000:
-        return f"{number:.0f}"
-    return f"{float(f'{number:.3g}'):f}".rstrip("0").rstrip(".")

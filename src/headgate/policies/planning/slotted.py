@@ -18,10 +18,9 @@ from pydantic import Field, model_validator
 from headgate.core.errors import InputError
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, PolicyBase, hold
-from headgate.policies.frame.readings import plain
 from headgate.policies.frame.settings import Seconds, Settings, Share
 from headgate.policies.planning.model import Application, Weights, longest_path_s
 from headgate.policies.planning.planner import Levels, Planner, SlotOutcome

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.core.types import JSON, Instant
+from headgate.core.units import plain
 from headgate.policies.frame.base import StateTable
-from headgate.policies.frame.readings import plain
 from headgate.policies.q_values.table import Action, QTable, Region, State, best_action
 
 

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from markupsafe import Markup
 
 from headgate.core.types import Instances, Instant
-from headgate.core.units import format_duration
-from headgate.policies.frame.readings import plain
+from headgate.core.units import format_duration, plain
 
 UNKNOWN = "–"
 

@@ -10,7 +10,7 @@ from headgate.core.types import Decision, Instant, Observation, Role, Sample, Ve
 from headgate.core.units import format_duration
 from headgate.journal.expectations import AFTER, PREFIX
 from headgate.journal.story import Advice, Hold, Item, Resize
-from headgate.lab.figures import samples_of, violations
+from headgate.render.figures import samples_of, violations
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel
 from headgate.service.pages.words import latency

@@ -9,8 +9,8 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from headgate.core.types import Instant
-from headgate.lab.figures import peaks
-from headgate.policies.frame.readings import plain
+from headgate.core.units import plain
+from headgate.render.figures import peaks
 from headgate.service.pages.plots.axes import HEIGHT, WIDTH, TimeAxis, ValueAxis
 from headgate.service.pages.plots.svg import element, number, percent, points
 

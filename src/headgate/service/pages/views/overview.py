@@ -11,9 +11,8 @@ from markupsafe import Markup
 from headgate.core.budget import Budget
 from headgate.core.objective import LatencySlo
 from headgate.core.types import Instances, Instant, Observation
-from headgate.core.units import format_duration
+from headgate.core.units import format_duration, plain
 from headgate.journal.budgets import left_in_words, money
-from headgate.policies.frame.readings import plain
 from headgate.runtime.mode import Mode
 from headgate.service.jobs import Job
 from headgate.service.pages.plots.axes import TimeAxis

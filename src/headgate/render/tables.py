@@ -1,0 +1,123 @@
+"""Tables of results as people read them: columns in words with units, numbers apart from text, nothing empty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from headgate.core.types import JSON
+from headgate.core.units import plain
+
+_UNITS = {"per_s": " per s", "pct": " %", "percent": " %", "s": ", s", "gb": ", GB", "h": ", h"}
+_UNIT = "ms|s|m|min|h|d|GB|MB|kB|×|x|points|records/s|records|batch|batches|start-up|start-ups"
+_NUMBER = re.compile(rf"[-+–−±<>≤≥×*→ \d.,%/]*(e[-+]?\d+)?( to [-\d.,]+)?( ?({_UNIT}))*")
+"""A number as it is told: with a unit, an interval, or what came of it."""
+_DEVIATION = "_std"
+_WHOLE = {"avg": "average", "sla": "SLA", "qos": "QoS"}
+"""Words as they are read, for those that names have short."""
+UNKNOWN = ("", "–", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    heading: str
+    cells: Sequence[str]
+    is_number: bool
+
+    @property
+    def least_width(self) -> int:
+        """The longest word of the heading, and of the cells; a number stays in one piece."""
+        words = [*self.heading.split(), *(self.cells if self.is_number else " ".join(self.cells).split())]
+        return max(map(len, words), default=1)
+
+    @property
+    def full_width(self) -> int:
+        return max(self.least_width, len(self.heading), *map(len, self.cells))
+
+
+def columns_of(rows: Sequence[Mapping[str, JSON]]) -> list[Column]:
+    """The columns of a table in which something stands.
+
+    >>> [(one.heading, one.is_number) for one in columns_of([{"policy": "hpa", "mean_instances": 2.5, "note": None}])]
+    [('policy', False), ('mean instances', True)]
+    >>> [(one.heading, list(one.cells)) for one in columns_of([{"off_pct": {"avg_cost": -2.0, "hours": 3}}])]
+    [('off %: average cost', ['-2']), ('off %: hours', ['3'])]
+    """
+    found = []
+    for name, values in _unfolded(rows):
+        cells = [cell(value) for value in values]
+        if any(cells):
+            known = [told for told in cells if told not in UNKNOWN]
+            is_number = bool(known) and all(_NUMBER.fullmatch(told) for told in known)
+            found.append(Column(name, cells, is_number))
+    return found
+
+
+def _unfolded(rows: Sequence[Mapping[str, JSON]]) -> Iterator[tuple[str, list[JSON]]]:
+    """Headings with their values; where each row has several numbers by the same names, a column for each of those."""
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        inner = _same_names(values)
+        if inner:
+            for one in inner:
+                yield f"{heading(name)}: {heading(one)}", [None if value is None else value[one] for value in values]
+        else:
+            yield heading(name), values
+
+
+def _same_names(values: Sequence[JSON]) -> list[str]:
+    known = [value for value in values if value is not None]
+    if not known or not all(isinstance(value, Mapping) for value in known):
+        return []
+    names = list(known[0])
+    numbers = all(isinstance(part, int | float | None) for value in known for part in value.values())
+    return names if numbers and all(list(value) == names for value in known) else []
+
+
+def heading(name: str) -> str:
+    """The name of a column in whole words, with its unit.
+
+    >>> [heading(name) for name in ("latency_p95_s", "violated_pct", "records_per_s", "late %", "worst_backlog_gb")]
+    ['latency p95, s', 'violated %', 'records per s', 'late %', 'worst backlog, GB']
+    >>> heading("qos_pct_std")
+    'QoS %, deviation'
+    >>> heading("avg_cost")
+    'average cost'
+    """
+    if name.endswith(_DEVIATION):
+        return f"{heading(name.removesuffix(_DEVIATION))}, deviation"
+    for ending, unit in _UNITS.items():
+        if name.endswith(f"_{ending}"):
+            return _in_words(name.removesuffix(f"_{ending}")) + unit
+    return _in_words(name)
+
+
+def _in_words(name: str) -> str:
+    return " ".join(_WHOLE.get(word, word) for word in name.replace("_", " ").split(" "))
+
+
+def cell(value: JSON) -> str:
+    """One value of a table in words: numbers are shortened, nested ones are listed.
+
+    >>> [cell(value) for value in (True, 0.123456, ["hpa", 2], {"late_pct": 1.0}, 86_400, None)]
+    ['yes', '0.123', 'hpa, 2', 'late % 1', '86,400', '']
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(cell, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{heading(name)} {cell(part)}" for name, part in value.items())
+    if isinstance(value, int | float):
+        return number(value)
+    return "" if value is None else str(value)
+
+
+def number(value: float) -> str:
+    """A number of a table: three significant digits, and from a thousand on whole, with separators.
+
+    >>> number(1234567.8), number(88.14), number(3)
+    ('1,234,568', '88.1', '3')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else str(value) if isinstance(value, int) else plain(value)
