@@ -13,8 +13,8 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 export SPARK_LOCAL_IP := 127.0.0.1
 unexport SPARK_HOME PYTHONHOME PYTHONPATH
 
-# These have clusters, brokers or browsers of their own, and wait most of the time.
-BESIDE := tests/live/test_exactness.py $(wildcard tests/live/test_flink_*.py) tests/local tests/browser
+# These start clusters, brokers or browsers of their own and wait most of the time.
+PARALLEL := tests/live/test_exactness.py $(wildcard tests/live/test_flink_*.py) tests/local tests/browser
 
 .PHONY: help setup setup-tests demo test lint types imports test-fast test-live soak docs bench format clean
 
@@ -34,6 +34,8 @@ lint: setup ## Check style and formatting
 	@echo "== lint: ruff"
 	@$(RUN) ruff check --quiet
 	@$(RUN) ruff format --check --quiet
+	@echo "== lint: the language of the tree"
+	@.venv/bin/python scripts/check_language.py
 
 types: setup ## Check types
 	@echo "== types: mypy"
@@ -51,11 +53,11 @@ test-fast: setup-tests ## Run the tests that need neither a cluster nor a browse
 	@$(RUN) pytest -q -n 3 -m "not live and not browser and not soak"
 
 test-live: setup ## Run the tests that need a cluster or a browser
-	@echo "== test-live: pytest on real Spark, one at a time, beside those with servers of their own"
-	@told=$$(mktemp); \
-	$(RUN) pytest -q -n 0 -m "(live or browser) and not soak" $(BESIDE) >"$$told" 2>&1 & beside=$$!; \
-	$(RUN) pytest -q -n 0 -m "live and not soak" tests/live $(BESIDE:%=--ignore=%); passed=$$?; \
-	wait $$beside || passed=1; cat "$$told"; rm -f "$$told"; exit $$passed
+	@echo "== test-live: pytest on real Spark, one at a time, parallel to those with servers of their own"
+	@log=$$(mktemp); \
+	$(RUN) pytest -q -n 0 -m "(live or browser) and not soak" $(PARALLEL) >"$$log" 2>&1 & parallel=$$!; \
+	$(RUN) pytest -q -n 0 -m "live and not soak" tests/live $(PARALLEL:%=--ignore=%); passed=$$?; \
+	wait $$parallel || passed=1; cat "$$log"; rm -f "$$log"; exit $$passed
 
 soak: setup-tests ## Run the longer proofs on real Spark, which make test leaves out
 	@echo "== soak: pytest on real Spark, one at a time"
