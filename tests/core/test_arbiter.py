@@ -7,8 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.core.arbiter import Arbiter, Limits
-from headgate.core.pacing import Pace
+from headgate.core.arbiter import Arbiter, Limits, Pace
 from headgate.core.quotas import Demand, Group, Quota
 
 wishes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.floats(-1, 1)), min_size=1, max_size=30)

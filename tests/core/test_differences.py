@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.core.differences import busy_span_s, completed
 from headgate.core.types import Batch, Instances, Observation, Sample
-from headgate.core.window import History
+from headgate.core.window import History, busy_span_s, completed
 from tests.core.building import JOB
 
 BEFORE = Sample("job", 0.0, arrived=1000, done=900, emitted=450, busy_s=50, available_s=100)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.contracts import Guard
-from headgate.core.guarded import EachOperator, Guards, guarded
 from headgate.core.guards import Attainable, Bounds, Hysteresis, StepLimit, Useful
+from headgate.core.step import EachOperator, Guards, guarded
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instances, Instant, Observation, Verdict
 from headgate.core.window import History, Window

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headgate.core.arbiter import LONGEST_WAIT, Pace, Pacer, Urgency
 from headgate.core.errors import InputError
-from headgate.core.pacing import LONGEST_WAIT, Pace, Pacer, Urgency
 
 asked = st.lists(st.tuples(st.floats(0, 3), st.integers(0, 5), st.floats(-1, 1), st.booleans()), max_size=40)
 

@@ -7,8 +7,7 @@ import dataclasses
 
 import pytest
 
-from headgate.core.quick import quickly
-from headgate.core.types import NO_METRICS, NO_PARTS, Sample, Verdict
+from headgate.core.types import NO_METRICS, NO_PARTS, Sample, Verdict, quickly
 
 _sample = quickly(Sample)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.core.rolling import BUCKETS, RollingSums
+from headgate.core.budget import BUCKETS, RollingSums
 
 PERIOD_S = 2880.0
 BUCKET_S = PERIOD_S / BUCKETS

@@ -9,10 +9,9 @@ import pytest
 from sqlalchemy import insert, select
 
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Verdict
-from headgate.journal import tables
-from headgate.journal.following import Following
-from headgate.journal.postgres import PostgresJournal
-from headgate.journal.postgres_database import PostgresDatabase
+from headgate.journal import database
+from headgate.journal.postgres import PostgresDatabase, PostgresJournal
+from headgate.journal.reader import Following
 
 RUN = Run(0.0, "check", {}, "latency p95 < 10s", "agents", ("job",), job="orders")
 
@@ -51,14 +50,14 @@ def test_what_is_committed_after_something_newer_is_not_missed(journal: Postgres
     following = Following(journal)
     journal.observed(seen(1.0))
     assert times_s(following) == [1.0]
-    copied = select(*(column for column in tables.observations.c if column.name != "id"))
-    database = PostgresDatabase(database_url)
-    with database.engine.connect() as other:
+    copied = select(*(column for column in database.observations.c if column.name != "id"))
+    postgres = PostgresDatabase(database_url)
+    with postgres.engine.connect() as other:
         row = other.execute(copied).one()
-        other.execute(insert(tables.observations).values(row._mapping))
+        other.execute(insert(database.observations).values(row._mapping))
         journal.observed(seen(3.0))
         assert times_s(following) == [3.0]
         other.commit()
     assert times_s(following) == [1.0], "the copy, whose number is the lower one"
     assert following.news() == []
-    database.engine.dispose()
+    postgres.engine.dispose()

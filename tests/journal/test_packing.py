@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import JournalError
 from headgate.journal import codec
-from headgate.journal.packing import packed, unpacked
+from headgate.journal.codec import packed, unpacked
 from tests.journal.entries import live
 
 

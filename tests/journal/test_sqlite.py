@@ -15,9 +15,9 @@ import pytest
 
 from headgate.core.errors import HeadgateError, InputError, JournalError
 from headgate.journal import database
-from headgate.journal.packing import packed
+from headgate.journal.codec import packed
 from headgate.journal.sqlite import SqliteJournal
-from headgate.journal.writing import FileWriter
+from headgate.journal.writer import FileWriter
 from tests.journal.entries import RUN, decision, event, observation, receipt
 
 

@@ -10,8 +10,8 @@ import pytest
 from ruamel.yaml import YAML
 
 import headgate.apps.payloads  # noqa: F401 - registers the payloads of all applications
-from headgate.core.division import equal_shares
 from headgate.core.errors import InputError
+from headgate.core.objective import equal_shares
 from headgate.core.topology import Topology
 from headgate.pipelines.keys import JOB_KEYS
 from headgate.pipelines.model import Pipeline

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from headgate.core.errors import EngineError, EngineGoneError, JournalError
-from headgate.core.guarded import Guards
 from headgate.core.guards import Bounds
+from headgate.core.step import Guards
 from headgate.core.topology import Topology
 from headgate.core.types import (
     JSON,

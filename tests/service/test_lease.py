@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, StaticPool, create_engine, event, fun
 from sqlalchemy.exc import DBAPIError
 
 from headgate.core.errors import DeposedError
-from headgate.journal.postgres_engine import IDLE_WITHIN_S, postgres_engine
+from headgate.journal.postgres import IDLE_WITHIN_S, postgres_engine
 from headgate.service.lease import Lease, Term, database_now, fence, make_lease_table
 from headgate.testing import FakeClock
 
@@ -169,7 +169,7 @@ def test_whatever_happens_one_leads_at_most_and_only_the_last_may_write(actions:
 CONTENDER = """
 import sys, time
 from sqlalchemy import text
-from headgate.journal.postgres_engine import postgres_engine
+from headgate.journal.postgres import postgres_engine
 from headgate.core.errors import DeposedError
 from headgate.service.lease import Lease, database_now, fence
 engine = postgres_engine(sys.argv[1])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from headgate.core.arbiter import Pace
 from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
-from headgate.core.pacing import Pace
 from headgate.core.quota_ledger import Quota as ClusterQuota
 from headgate.core.types import GuardNote, Sample
 from headgate.runtime.mode import Mode

@@ -24,9 +24,9 @@ from headgate.cli.common import (
 from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.cli.policy_options import GuardOption, PolicyOption, SetOption, SettingsFileOption
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 from headgate.core.extras import require
+from headgate.core.plugins import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -26,9 +26,9 @@ from headgate.cli.policy_options import (
     SettingsFileOption,
     ShadowOption,
 )
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES
+from headgate.core.plugins import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from headgate.core.objective import Objective

@@ -19,8 +19,8 @@ from headgate.cli.common import (
 from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.cli.policy_options import SetOption
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.extras import require
+from headgate.core.plugins import DEFAULT_POLICY
 
 if TYPE_CHECKING:
     from rich.console import Console

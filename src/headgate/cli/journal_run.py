@@ -105,7 +105,7 @@ def local_time(at_s: Instant) -> datetime:
 
 def startups_of(reader: JournalReader, run: Run, observations: Sequence[Observation] = ()) -> dict[str, StartupSummary]:
     """How long new instances of the run's operators took: as its job has learned, or as these observations tell."""
-    from headgate.journal.startups import startup_summaries
+    from headgate.core.startup import startup_summaries
     from headgate.runtime.learned import startup_key
 
     found = startup_summaries(reader.load_state(startup_key(run.job)), observations)
@@ -114,7 +114,7 @@ def startups_of(reader: JournalReader, run: Run, observations: Sequence[Observat
 
 def startups_in_words(startups: Mapping[str, StartupSummary]) -> list[str]:
     """One sentence for each operator."""
-    from headgate.journal.startups import startup_in_words
+    from headgate.core.startup import startup_in_words
 
     named = len(startups) > 1
     return [

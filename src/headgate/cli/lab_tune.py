@@ -23,9 +23,9 @@ from headgate.cli.common import (
 from headgate.cli.interrupts import told_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.cli.simulate_options import asked_of
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.extras import require
+from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.units import parse_share
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headgate.core.defaults import DEFAULT_POLICY
+from headgate.core.plugins import DEFAULT_POLICY
 
 PolicyOption = Annotated[
     str | None,

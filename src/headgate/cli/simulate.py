@@ -31,9 +31,9 @@ from headgate.cli.policy_options import (
     ShadowOption,
 )
 from headgate.cli.simulate_options import asked_of, kept_in, seconds_of, service_of, told_with_file
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
+from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.units import format_duration
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import ClassVar, TypeAlias
 
 from headgate.core.errors import InputError
-from headgate.core.guarded import EachOperator
+from headgate.core.step import EachOperator
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.units import format_duration
 from headgate.core.window import Change, Window

@@ -14,8 +14,7 @@ from dataclasses import replace
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import CostLimit, Objective, parse_amount, parse_cost, parse_objective
-from headgate.core.slo import DAY_S, Slo
-from headgate.core.slo_text import parse_slo
+from headgate.core.slo import DAY_S, Slo, parse_slo
 from headgate.core.types import JSON
 from headgate.core.units import exact_duration
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from headgate.core.errors import InputError
 
+DEFAULT_POLICY = "autopilot"
+"""Who decides."""
+
 
 @cache
 def plugins(group: str) -> dict[str, EntryPoint]:

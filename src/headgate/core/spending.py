@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headgate.core.budget import RollingSums
 from headgate.core.errors import StateError
 from headgate.core.objective import HOUR_S, CostLimit
-from headgate.core.rolling import RollingSums
 from headgate.core.slo import DAY_S
 from headgate.core.types import JSON, Instances, Instant, Observation
 

@@ -7,11 +7,11 @@ never 0. Times are seconds on the loop's clock, and every name carries its unit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 Instant: TypeAlias = float
 """Seconds on the loop's clock: since the Unix epoch when live, since the start of the run when simulated."""
@@ -80,7 +80,7 @@ class Sample:
     """One reading of one operator: its state at ``at_s``.
 
     What an engine knows for certain are counters since some start of its own, and gauges as of now. Rates and
-    utilization are differences, which the window makes (``core/differences.py``) where an engine does not give them, so
+    utilization are differences, which the window makes (``core/window.py``) where an engine does not give them, so
     that a lost reading costs resolution and nothing else.
     """
 
@@ -408,3 +408,20 @@ class Run:
     """The job's name, by which a later run of the same job is known."""
     bounds: tuple[int, int] | None = None
     """Fewest and most instances that were asked for; ``None`` where nobody did."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def quickly(kind: Callable[P, T]) -> Callable[P, T]:
+    """What a frozen dataclass with slots does when it is called, for those that are made at every cycle."""
+    given = fields(kind)  # type: ignore[arg-type] # a class, of which only the call matters to its type here
+    same = [(one.name, object, field(default=one.default, default_factory=one.default_factory)) for one in given]
+
+    def close(made: object) -> None:
+        # Python allows it because both have the same slots, and nothing else.
+        made.__class__ = kind  # type: ignore[assignment]
+
+    # Closed as the last thing that is done when one is made: what comes out is of the class that was asked for.
+    return make_dataclass(f"Open{getattr(kind, '__name__', '')}", same, slots=True, namespace={"__post_init__": close})

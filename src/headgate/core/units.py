@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from decimal import Decimal
 
-from headgate.core.errors import InputError
+from headgate.core.errors import InputError, UnknownNameError
 
 _SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST_D = 1_000_000
@@ -121,3 +122,23 @@ def plain(number: float) -> str:
     if abs(number) >= 1000:
         return f"{number:.0f}"
     return f"{float(f'{number:.3g}'):f}".rstrip("0").rstrip(".")
+
+
+def key_texts(kind: str, spec: str, name: str, keys: Collection[str], example: str, rest: str) -> dict[str, str]:
+    """The text given for each key; what has one key may leave it out.
+
+    ``spec`` is the whole of it and ``rest`` what comes after its name.
+    """
+    if len(keys) == 1 and "=" not in rest:
+        return dict.fromkeys(keys, rest)
+    values: dict[str, str] = {}
+    for part in rest.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value:
+            raise InputError(f"{kind} {spec!r} has {part!r}, which is not key=value; write for example {example}.")
+        if key not in keys:
+            raise UnknownNameError(f"key of {kind} {name}", key, keys)
+        if key in values:
+            raise InputError(f"{kind} {spec!r} gives {key} twice; once is allowed.")
+        values[key] = value
+    return values

@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headgate.core.errors import InputError, StateError, UnknownNameError
-from headgate.core.key_texts import key_texts
 from headgate.core.plugins import load_plugin, package_of, plugins
 from headgate.core.types import JSON
+from headgate.core.units import key_texts
 from headgate.forecast.contract import Forecast
 from headgate.policies.frame.settings import Settings, make_settings
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from headgate.core.budget import Budget, BudgetKeeper
 from headgate.core.errors import JournalError, StateError
 from headgate.core.objective import Objective
-from headgate.core.slo import DAY_S, By, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
-from headgate.core.slo_text import parse_slo
+from headgate.core.slo import DAY_S, By, LatencySlo, Slo, SlowShareSlo, ThroughputSlo, parse_slo
 from headgate.core.spending import Spending, SpendingKeeper
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Instant, Observation

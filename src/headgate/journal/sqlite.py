@@ -23,15 +23,14 @@ from pathlib import Path
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from headgate.core.types import Event, Run
-from headgate.journal import database, tables
+from headgate.journal import database
 from headgate.journal.reader import JournalReader
 from headgate.journal.retention import Retention, retention_from
-from headgate.journal.writer import JournalWriter
-from headgate.journal.writing import FileWriter
+from headgate.journal.writer import FileWriter, JournalWriter
 
 __all__ = ["Event", "Run", "SqliteJournal", "SqliteReader"]
 
-_SAVE_STATE = upsert(tables.states)
+_SAVE_STATE = upsert(database.states)
 _SAVE_STATE = _SAVE_STATE.on_conflict_do_update(
     index_elements=["key"], set_={name: _SAVE_STATE.excluded[name] for name in ("written_s", "body")}
 )

@@ -33,7 +33,7 @@ from sqlalchemy.orm import aliased
 from sqlalchemy.sql.dml import ReturningDelete
 
 from headgate.core.types import Instant
-from headgate.journal import tables
+from headgate.journal import database
 from headgate.journal.retention import HOUR_S, MINUTE_S, Detail, Retention
 
 AT_MOST = 250
@@ -75,7 +75,7 @@ class Thinning:
         ]
         if retention.hours_s is not None:
             steps.append((Detail.HOUR, None, retention.hours_s))
-        self._chores = [_Chore(table, *step) for step in steps for table in tables.ENTRIES]
+        self._chores = [_Chore(table, *step) for step in steps for table in database.ENTRIES]
 
     def is_due(self, now_s: float) -> bool:
         """Whether there may be something to do by now."""
@@ -113,7 +113,7 @@ def _make_room(connection: Connection) -> None:
     """Give up more entries than come until the next look, of the detail that there is too much of."""
     counts = {
         (table, Detail(detail)): count
-        for table in tables.ENTRIES
+        for table in database.ENTRIES
         for detail, count in connection.execute(select(table.c.detail, func.count()).group_by(table.c.detail))
     }
     total = sum(counts.values())
@@ -124,7 +124,7 @@ def _make_room(connection: Connection) -> None:
         too_many = {Detail.MINUTE}
     else:
         too_many = {Detail.HOUR, Detail.LASTING}
-    table = max(tables.ENTRIES, key=lambda one: sum(counts.get((one, detail), 0) for detail in too_many))
+    table = max(database.ENTRIES, key=lambda one: sum(counts.get((one, detail), 0) for detail in too_many))
     left = total
     while left > max(FEWEST, total - 2 * LOOK_EVERY):
         removed = _give_up(connection, table, min(too_many))
@@ -169,9 +169,9 @@ def _remove(connection: Connection, table: Table, before_s: float = math.inf) ->
 
 def _remove_empty(connection: Connection, numbers: Iterable[int]) -> None:
     """Remove those of some runs that have no entries left; the newest run of each job stays."""
-    runs = tables.runs
+    runs = database.runs
     later = aliased(runs)
-    is_empty = and_(*(~exists().where(table.c.run == runs.c.number) for table in tables.ENTRIES))
+    is_empty = and_(*(~exists().where(table.c.run == runs.c.number) for table in database.ENTRIES))
     is_followed = exists().where(later.c.job == runs.c.job, later.c.number > runs.c.number)
     connection.execute(delete(runs).where(runs.c.number.in_(sorted(numbers)), is_empty, is_followed))
 

@@ -3,23 +3,102 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Self
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol, Self
 
 from sqlalchemy import Connection, Engine, Insert, Table, insert
 
 from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Decision, Event, Observation, Receipt, Run
-from headgate.journal import codec, tables
-from headgate.journal.packing import packed
+from headgate.journal import codec, database
+from headgate.journal.codec import packed
 from headgate.journal.reader import JournalReader
 from headgate.journal.repeats import Entry, gist_of
-from headgate.journal.retention import Detail
-from headgate.journal.writing import Fence, Writing
+from headgate.journal.retention import Detail, Retention
+from headgate.journal.thinning import LOOK_EVERY, Thinning
 
-_BEGIN = insert(tables.runs).returning(tables.runs.c.number)
-_INSERT = {table: insert(table) for table in tables.ENTRIES}
+SPARE_BYTES = 2_000_000
+"""Room for what comes between two looks at the size of the file."""
+
+
+Fence = Callable[[Connection], None]
+"""Raises, in the transaction of a write, where its writer may not write any more."""
+
+
+class Writing(Protocol):
+    """Writes to a database, one transaction after the other; closed when nobody uses it any more."""
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """Seconds since the epoch, for the age of entries."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[Connection]:
+        """One transaction, committed at its end: what was acknowledged outlives the process."""
+        ...
+
+    def upkeep(self, connection: Connection, now_s: float) -> None:
+        """Thin a little of what is old, in the transaction of an append."""
+        ...
+
+    def share(self) -> None:
+        """One user more, who has to close it as well."""
+        ...
+
+    def close(self, let_go: Callable[[], None]) -> None:
+        """One user less; the last one also lets go of what is read by."""
+        ...
+
+
+class FileWriter:
+    """The one connection that writes a journal's file, one transaction at a time, and keeps it small."""
+
+    def __init__(self, path: Path, retention: Retention, now: Callable[[], float]) -> None:
+        self.path = path
+        self.now = now
+        limit_bytes = 1e6 * retention.max_file_mb - database.LOG_LIMIT_BYTES - SPARE_BYTES
+        self._thinning = Thinning(retention, lambda connection: database.used_bytes(connection) > limit_bytes)
+        self._lock = threading.Lock()
+        self._users = 1
+        self._appended = 0
+        self._engine = database.open_writer(path)
+        self.connection = self._engine.connect()
+
+    def share(self) -> None:
+        """One user more, who has to close it as well."""
+        with self._lock:
+            self._users += 1
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """One transaction, committed at its end: what was acknowledged outlives the process."""
+        with self._lock, database.translated(self.path, "written"):
+            if self._users == 0:
+                raise JournalError(f"journal {self.path} is closed.")
+            with self.connection.begin():
+                yield self.connection
+            self._appended += 1
+            if self._appended % LOOK_EVERY == 0:
+                database.cut_log_back(self.path, self._engine)
+
+    def upkeep(self, connection: Connection, now_s: float) -> None:
+        self._thinning.step(connection, now_s)
+
+    def close(self, let_go: Callable[[], None]) -> None:
+        """One user less. With the last one the file is let go of: by its readers first, so that no log is left."""
+        with self._lock, database.translated(self.path, "closed"):
+            self._users -= 1
+            if self._users == 0:
+                let_go()
+                self.connection.close()
+                self._engine.dispose()
+
+
+_BEGIN = insert(database.runs).returning(database.runs.c.number)
+_INSERT = {table: insert(table) for table in database.ENTRIES}
 
 
 class JournalWriter(JournalReader):
@@ -68,16 +147,16 @@ class JournalWriter(JournalReader):
         return number
 
     def observed(self, observation: Observation) -> None:
-        self._append(tables.observations, observation, codec.observation_to_dict(observation))
+        self._append(database.observations, observation, codec.observation_to_dict(observation))
 
     def decided(self, decision: Decision) -> None:
-        self._append(tables.decisions, decision, codec.decision_to_dict(decision))
+        self._append(database.decisions, decision, codec.decision_to_dict(decision))
 
     def received(self, receipt: Receipt) -> None:
-        self._append(tables.receipts, receipt, codec.receipt_to_dict(receipt))
+        self._append(database.receipts, receipt, codec.receipt_to_dict(receipt))
 
     def noted(self, event: Event) -> None:
-        self._append(tables.events, event, codec.event_to_dict(event))
+        self._append(database.events, event, codec.event_to_dict(event))
 
     def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
         values = {"key": key, "written_s": self._writing.now(), "body": _body(state)}

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate._version import __version__
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import EngineError, InputError
 from headgate.core.objective import Objective, parse_objective
+from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.types import JSON
 from headgate.lab.batch_times import BatchTimes, fit_batch_times
 from headgate.runtime.autoscaler import autoscale, preview_policy

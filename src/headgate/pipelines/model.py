@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from headgate.core.division import divided, equal_shares
-from headgate.core.objective import LatencySlo, Objective, Slo
+from headgate.core.objective import LatencySlo, Objective, Slo, divided, equal_shares
 from headgate.core.topology import Sizing, Topology
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
 from headgate.workloads.load import Load
@@ -80,7 +79,7 @@ class Pipeline:
 
     @cached_property
     def objective(self) -> Objective:
-        """What is asked, with the jobs' own objectives; see ``core/division.py``."""
+        """What is asked, with the jobs' own objectives; see ``core/objective.py``."""
         own = {job.name: job.slo for job in self.jobs if job.slo is not None}
         return divided(self.asked, self.topology, own, sees_graph=self.sees_graph)
 

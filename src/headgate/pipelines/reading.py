@@ -6,11 +6,10 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError, UnknownNameError, cause_of
 from headgate.core.objective import parse_objective
-from headgate.core.slo import Slo
-from headgate.core.slo_text import parse_slo
+from headgate.core.plugins import DEFAULT_POLICY
+from headgate.core.slo import Slo, parse_slo
 from headgate.pipelines.functions import find_build
 from headgate.pipelines.keys import FILE_KEYS, JOB_KEYS, LOAD_KEYS, MEANT, VERSION
 from headgate.pipelines.model import DEFAULT_INTERVAL_S, DEFAULT_PARTITIONS, DEFAULT_TRIGGER_S, Build, Job, Pipeline

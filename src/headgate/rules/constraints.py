@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from headgate.core.contracts import Guard
-from headgate.core.guarded import EachOperator
 from headgate.core.guards import (
     GuardTimes,
     HoldWhilePending,
@@ -20,6 +19,7 @@ from headgate.core.guards import (
     NeverInBlind,
 )
 from headgate.core.objective import Objective
+from headgate.core.step import EachOperator
 from headgate.core.types import Instant, Verdict
 from headgate.core.window import Window
 from headgate.rules.model import Constraint, Forbidden

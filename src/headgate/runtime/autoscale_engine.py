@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from headgate.core.contracts import Engine, ReportsEvents
-from headgate.core.defaults import DEFAULT_POLICY
-from headgate.core.division import divided
 from headgate.core.errors import InputError
 from headgate.core.metrics import MetricSource
-from headgate.core.objective import Objective
+from headgate.core.objective import Objective, divided
+from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.extras import needing
 from headgate.core.metrics import MetricSource, Observed
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.objective_form import objective_from
+from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s

@@ -16,10 +16,9 @@ from functools import partial
 
 from headgate.core.contracts import Engine, Guard, Policy
 from headgate.core.errors import EngineGoneError, HeadgateError, StateError
-from headgate.core.guarded import Guards, guarded
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
-from headgate.core.step import hold, step
+from headgate.core.step import Guards, guarded, hold, step
 from headgate.core.types import (
     JSON,
     NO_NUMBERS,

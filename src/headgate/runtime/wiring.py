@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headgate.core.contracts import Engine
-from headgate.core.guarded import Guards
 from headgate.core.metrics import MetricSource
+from headgate.core.step import Guards
 from headgate.core.types import Run
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy, guards_for

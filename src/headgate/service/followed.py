@@ -8,7 +8,7 @@ from functools import partial
 from headgate.core.types import JSON, Decision, Instant, Observation, Receipt, Role
 from headgate.core.window import History
 from headgate.journal.contract import ReadableJournal
-from headgate.journal.following import News
+from headgate.journal.reader import News
 from headgate.journal.sizes import CLOCKS_AGREE_S, size_after
 from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.recalling import LONGEST_BREAK_S, Past, history_for, recall, remember

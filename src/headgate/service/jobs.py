@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from headgate.core.contracts import Engine, Guard
 from headgate.core.errors import UnknownNameError
-from headgate.core.guarded import Guards
+from headgate.core.step import Guards
 from headgate.core.types import JSON, Decision, Event, Observation
 from headgate.engines.agents import AgentsEngine, Reply, Report
 from headgate.engines.agents.mailbox import LOST_AFTER_S

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from headgate.core.arbiter import Arbiter, Limits
-from headgate.core.guarded import EachOperator, guarded
 from headgate.core.quota_ledger import Need
 from headgate.core.quotas import Demand, Grant, Group, Key, Quota
+from headgate.core.step import EachOperator, guarded
 from headgate.core.types import Decision, Instant, Observation, Role, Verdict
 from headgate.core.window import Window
 from headgate.runtime.arbitration import Arbitrated

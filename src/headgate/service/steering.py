@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from headgate.core.guarded import EachOperator
+from headgate.core.step import EachOperator
 from headgate.core.types import Instant, Verdict
 from headgate.core.units import format_duration
 from headgate.core.window import Window

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headgate.core.types import JSON, Instant
-from headgate.journal.following import AT_ONCE, Following
+from headgate.journal.reader import AT_ONCE, Following
 from headgate.runtime.recalling import Past, in_order
 from headgate.service.config.model import JobSpec
 from headgate.service.followed import FollowedJob

@@ -12,8 +12,7 @@ from enum import StrEnum
 
 from headgate.core.errors import UnknownNameError
 from headgate.core.objective import excused_wait_s
-from headgate.core.quick import quickly
-from headgate.core.types import Batch, Instant, Sample
+from headgate.core.types import Batch, Instant, Sample, quickly
 from headgate.simulation.contract import READING_DIGITS
 from headgate.simulation.known_arrivals import KnownArrivals
 from headgate.simulation.search import arrival_time_s

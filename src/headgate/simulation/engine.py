@@ -14,9 +14,18 @@ import numpy as np
 
 from headgate.core.course import Rows
 from headgate.core.errors import EngineError, InputError
-from headgate.core.quick import quickly
 from headgate.core.topology import Topology
-from headgate.core.types import NO_STARTUPS, Answer, Decision, Instances, Instant, Observation, Outcome, Receipt
+from headgate.core.types import (
+    NO_STARTUPS,
+    Answer,
+    Decision,
+    Instances,
+    Instant,
+    Observation,
+    Outcome,
+    Receipt,
+    quickly,
+)
 from headgate.simulation.contract import Kernel
 from headgate.simulation.fleet import Fleet
 

@@ -15,9 +15,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from headgate.core.course import Course
-from headgate.core.quick import quickly
 from headgate.core.topology import Topology
-from headgate.core.types import Instant, Sample
+from headgate.core.types import Instant, Sample, quickly
 from headgate.simulation.contract import READING_DIGITS, Warmed, require_service_rate
 from headgate.simulation.station import MOST_KEPT, Station
 from headgate.simulation.stream import Piece, merged

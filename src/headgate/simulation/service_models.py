@@ -22,8 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.key_texts import key_texts
-from headgate.core.units import exact_duration, exact_number, exact_share, parse_duration_s, parse_share
+from headgate.core.units import exact_duration, exact_number, exact_share, key_texts, parse_duration_s, parse_share
 from headgate.simulation.contract import require_service_rate
 from headgate.simulation.micro_batch import MicroBatch
 

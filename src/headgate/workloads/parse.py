@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.key_texts import key_texts
-from headgate.core.units import parse_duration_s
+from headgate.core.units import key_texts, parse_duration_s
 from headgate.workloads.contract import Workload
 from headgate.workloads.csv_file import read_csv
 from headgate.workloads.day_load import DayLoad

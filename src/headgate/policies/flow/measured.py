@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from headgate.core.differences import busy_span_s
 from headgate.core.types import Batch, Instances, Instant, Sample
-from headgate.core.window import Window
+from headgate.core.window import Window, busy_span_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from headgate.core.arbiter import Arbiter, Arbitration
-from headgate.core.pacing import Pace
+from headgate.core.arbiter import Arbiter, Arbitration, Pace
 from headgate.core.quotas import Quota
 from headgate.core.types import JSON
 from headgate.lab.scenario import Outcome, Progress, scenario

@@ -19,10 +19,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError
 from headgate.core.extras import needing
 from headgate.core.objective import Objective
+from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.query_plan import Plan
 from headgate.core.types import JSON, Event
 from headgate.core.units import parse_duration_s

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from headgate.core.defaults import DEFAULT_POLICY
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES, parse_objective
-from headgate.core.slo_text import parse_slo
+from headgate.core.plugins import DEFAULT_POLICY
+from headgate.core.slo import parse_slo
 from headgate.engines.agents.mailbox import PER_INSTANCE_METRICS
 from headgate.policies.frame.base import AnyPolicy, guards_for, policy_class
 from headgate.rules.fields import FieldReader, Fields, number_not_negative, whole_number

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from headgate.core.defaults import DEFAULT_POLICY
-from headgate.core.division import divided
-from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective
-from headgate.core.pacing import Pace
+from headgate.core.arbiter import Pace
+from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective, divided
+from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.quota_ledger import NO_LIMIT
 from headgate.core.quota_ledger import Quota as ClusterQuota
 from headgate.core.slo import Slo

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from headgate.core.arbiter import Pace
 from headgate.core.errors import InputError, cause_of
-from headgate.core.pacing import Pace
 from headgate.core.quota_ledger import NO_LIMIT
 from headgate.core.quota_ledger import Quota as ClusterQuota
 from headgate.core.units import parse_duration_s

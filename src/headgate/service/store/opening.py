@@ -13,7 +13,7 @@ from sqlalchemy.pool import StaticPool
 
 from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError, cause_of, is_of_the_disk
 from headgate.journal.memory import MemoryJournal
-from headgate.journal.postgres_engine import is_postgres
+from headgate.journal.postgres import is_postgres
 from headgate.journal.sqlite import SqliteJournal
 from headgate.journal.writable import problem_with_writing
 from headgate.service.store.postgres import open_in_postgres

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import Connection, func, insert, inspect, select
 
 from headgate.core.errors import InputError, UnwritableJournalError
-from headgate.journal.postgres import PostgresJournal
-from headgate.journal.postgres_database import SCHEMA, PostgresDatabase
-from headgate.journal.postgres_engine import first_line
+from headgate.journal.postgres import SCHEMA, PostgresDatabase, PostgresJournal, first_line
 from headgate.service.lease import make_lease_table
 from headgate.service.store.store import Store
 from headgate.service.store.tables import SCHEMA_VERSION, VERSION_KEY, about, metadata

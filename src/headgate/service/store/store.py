@@ -10,10 +10,9 @@ from sqlalchemy import Connection, Engine, exc
 
 from headgate.core.errors import UnwritableJournalError
 from headgate.journal.contract import Journal
-from headgate.journal.following import Following
-from headgate.journal.postgres_engine import first_line
-from headgate.journal.reader import JournalReader
-from headgate.journal.writing import Fence
+from headgate.journal.postgres import first_line
+from headgate.journal.reader import Following, JournalReader
+from headgate.journal.writer import Fence
 from headgate.service.lease import Lease, database_now
 from headgate.service.store.audit import AuditLog
 from headgate.service.store.changes import Changes
