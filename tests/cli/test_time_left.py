@@ -13,7 +13,7 @@ from headgate.cli import common
 from headgate.cli.common import progress_bar
 from headgate.cli.time_left import TimeLeft
 from headgate.lab.experiments.running import SPARK_START_S, expected_s
-from headgate.lab.scenario import scenarios, tell_begun
+from headgate.lab.scenario import mark_begin, scenarios
 from headgate.lab.tuning.on_spark import expected_s as expected_of_tuning
 from tests.cli.commands import REACTIVE, SIMULATE, headgate
 from tests.lab.experiments.matrices import SMALL
@@ -39,7 +39,7 @@ def test_a_bar_tells_what_is_expected_before_anything_is_done(
     console = Console(file=out, width=100, force_terminal=True, no_color=True)
     monkeypatch.setattr(common, "make_console", lambda **_: console)
     with progress_bar("working", after_s=0.0, expected_s=expected_s) as progress:
-        tell_begun(progress, done_before)
+        mark_begin(progress, done_before)
         give_up_s = time.monotonic() + 10
         while said not in out.getvalue():  # It is drawn by a thread of its own, some times a second.
             assert time.monotonic() < give_up_s, out.getvalue()

@@ -13,6 +13,7 @@ from headgate.cli.common import (
     check_target,
     make_console,
     progress_bar,
+    say,
     write_json,
 )
 from headgate.cli.interrupts import told_when_stopped
@@ -37,11 +38,12 @@ lab = typer.Typer(
 def list_scenarios(json_file: JsonOption = None) -> None:
     """List the experiments."""
     from headgate.cli.tables import print_described
-    from headgate.lab.experiments.named_experiments import NAMED
-    from headgate.lab.scenario import scenarios
+    from headgate.lab.scenario import broken_packages, named_experiments, scenarios
 
-    known = [(one.name, one.summary) for one in scenarios()] + [(one.name, one.summary) for one in NAMED]
-    known.sort()
+    known = [(found.name, found.summary) for found in scenarios()]
+    known = sorted(known + [(found.name, found.summary) for found in named_experiments()])
+    for sentence in broken_packages():
+        say(f"headgate: {sentence}", stderr=True)
     if json_file is not None:
         check_target(json_file)
         write_json([{"name": name, "summary": summary} for name, summary in known], json_file)
@@ -81,14 +83,13 @@ def run(
       [cyan]headgate lab run my.yaml --out lab/my[/cyan]
       [cyan]headgate lab run league --quick --report league.html[/cyan]
     """
-    from headgate.lab.experiments.named_experiments import find_named
-    from headgate.lab.scenario import find_scenario
+    from headgate.lab.scenario import find_named_experiment, find_scenario
     from headgate.lab.scenario_report import write_scenario_report
     from headgate.render.page import require_plotly
 
     check_target(json_file)
     check_target(report)
-    if (named := find_named(name)) is not None:
+    if (named := find_named_experiment(name)) is not None:
         run_named(named, out, master or "local[*]", report, json_file, is_quick=quick)
         return
     if quick:
@@ -101,7 +102,7 @@ def run(
     found = find_scenario(name)
     if report is not None:
         require_plotly()
-    kept = "the same command goes on where it was" if found.is_kept else "nothing is kept"
+    kept = "the same command goes on where it was" if found.resumes else "nothing is kept"
     with told_when_stopped(kept), progress_bar(name, expected_s=found.takes_s) as progress:
         outcome = found.run(progress)
     with Outputs() as outputs:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headgate.lab.experiments.model import Experiment
-    from headgate.lab.experiments.named_experiments import NamedExperiment
     from headgate.lab.experiments.results import Results
+    from headgate.lab.scenario import NamedExperiment
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -46,12 +46,12 @@ def run_named(
     named: NamedExperiment, out: Path | None, master: str, report: Path | None, json_file: str | None, *, is_quick: bool
 ) -> None:
     """Run an experiment that comes with Headgate, and rank who took part in it."""
-    from headgate.lab.experiments.named_experiments import left_out
+    from headgate.lab.scenario import missing_traces_note
 
     _require_installed(report, "river")  # Every policy takes part.
     experiment, absent = named.read(is_quick=is_quick)
     if absent:
-        say(left_out(absent), stderr=True)
+        say(missing_traces_note(absent), stderr=True)
     _run(Asked(named.file.parent, experiment, show_ranks), out, master, report, json_file)
 
 

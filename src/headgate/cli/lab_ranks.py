@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def show_ranks(found: Results, report: Path | None, json_file: str | None) -> None:
     """Write what is asked for, and print the ranks unless the JSON goes where they would."""
-    from headgate.lab.experiments.league_report import league_outcome
     from headgate.lab.scenario import Scenario
     from headgate.lab.scenario_report import write_scenario_report
+    from headgate.research.league.report import league_outcome
 
     outcome = league_outcome(found)
     summary = f"{found.done:,} simulated runs: policies ranked by cost at a kept objective."

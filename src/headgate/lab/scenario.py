@@ -1,10 +1,22 @@
-"""Named experiments: each is one file in ``headgate.research.scenarios`` with a function that runs it.
+"""Named experiments, and how packages register them.
+
+A scenario is a seeded function that returns the rows of a table, notes on how to read them, and plots; running it again
+gives the same rows:
 
     @scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.")
     def run(progress: Progress) -> Outcome: ...
 
-A scenario gives rows of a table, the figures its source document prints beside them, and plots. It is seeded: running
-it again gives the same rows.
+A named experiment is an experiment file that ships with a package, registered by :func:`experiment_file`.
+
+A package contributes both through the entry point group ``headgate.scenarios``, as Headgate's own ``research`` does:
+
+    [project.entry-points."headgate.scenarios"]
+    my-lab = "my_package.scenarios"
+
+The value is a module, or a package whose direct modules are imported as well; importing them registers their scenarios.
+They are imported whenever scenarios are listed, so imports that take long belong inside the functions. The entry's own
+name is only used in messages. Names of scenarios must be unique; Headgate's packages load first. A package that cannot
+be loaded is reported in one sentence by :func:`broken_packages` and does not hide the others.
 """
 
 from __future__ import annotations
@@ -14,25 +26,29 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from headgate._version import __version__
-from headgate.core.errors import UnknownNameError
-from headgate.core.plugins import plugins
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.plugins import package_of
 from headgate.core.types import JSON
 from headgate.render.plots import Plot
 
+if TYPE_CHECKING:
+    from headgate.lab.experiments.model import Experiment
+
 Progress: TypeAlias = Callable[[float], None]
-"""Is told now and then what share of the work is done, from 0 to 1."""
+"""Called now and then with the share of the work that is done, from 0 to 1."""
 FORMAT_VERSION = 1
 ENTRY_POINTS = "headgate.scenarios"
-"""Each names a package whose modules register scenarios."""
 
 
-def tell_begun(progress: Progress, share: float) -> None:
-    """Tell that work begins only now, after what it needed first, and that a share of it was done before.
+def mark_begin(progress: Progress, share: float) -> None:
+    """Report that the work starts only now, after its preparation, with a share of it done by an earlier run.
 
-    Whoever reckons how long it will take has a ``begin`` of its own for that.
+    A progress display that estimates the time left has a ``begin`` method for this.
     """
     begin: Progress = getattr(progress, "begin", progress)
     begin(share)
@@ -40,7 +56,7 @@ def tell_begun(progress: Progress, share: float) -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a scenario came to."""
+    """The result of a scenario."""
 
     rows: Sequence[Mapping[str, JSON]]
     """One object per line of the table."""
@@ -48,18 +64,20 @@ class Outcome:
     """How the source document was read, what is ours, what the numbers mean."""
     plots: Sequence[Plot] = ()
     details: Sequence[Mapping[str, JSON]] = ()
-    """What the rows were made from; only in the JSON."""
+    """What the rows were computed from; only in the JSON."""
 
 
 @dataclass(frozen=True)
 class Scenario:
+    """A registered function."""
+
     name: str
     summary: str
     run: Callable[[Progress], Outcome]
-    is_kept: bool = False
-    """Whether runs that were done before an interruption are not done again."""
+    resumes: bool = False
+    """Whether a second run continues where an interrupted one stopped."""
     takes_s: float | None = None
-    """About how long it takes on two cores; ``None`` where the first part of it is done within a second."""
+    """About how long it takes on two cores; ``None`` where progress shows within a second."""
 
     def to_json(self, outcome: Outcome) -> dict[str, JSON]:
         return {
@@ -69,43 +87,132 @@ class Scenario:
             "summary": self.summary,
             "rows": [dict(row) for row in outcome.rows],
             "notes": list(outcome.notes),
-            "details": [dict(one) for one in outcome.details],
+            "details": [dict(detail) for detail in outcome.details],
         }
 
 
-_REGISTRY: dict[str, Scenario] = {}
+@dataclass(frozen=True)
+class NamedExperiment:
+    """An experiment file that ships with a package; it runs as a user's own file does, and its policies are ranked."""
+
+    name: str
+    summary: str
+    file: Path
+    quick: Path | None = None
+    """The same on a smaller scale, where there is such a file."""
+
+    def read(self, *, is_quick: bool = False) -> tuple[Experiment, list[str]]:
+        """Read the experiment without workloads whose traces are not installed; also return the names of those."""
+        from headgate.lab.experiments.reading import read_experiment
+        from headgate.workloads.day_load import named_day
+        from headgate.workloads.traces import read_trace, trace_names
+
+        absent: list[str] = []
+
+        def is_absent(workload: str) -> bool:
+            name = named_day(workload)
+            if name is None or name not in trace_names():
+                return False
+            try:
+                read_trace(name)
+            except InputError:
+                absent.append(name)
+                return True
+            return False
+
+        return read_experiment(self.file_of(is_quick=is_quick), is_absent), absent
+
+    def file_of(self, *, is_quick: bool) -> Path:
+        if not is_quick:
+            return self.file
+        if self.quick is None:
+            raise InputError(f"--quick does not apply to {self.name}; it has only one size.")
+        return self.quick
+
+
+def missing_traces_note(absent: Sequence[str]) -> str:
+    """The sentence on workloads that do not run because their traces are not installed."""
+    return (
+        f"{len(absent)} workloads are left out, as their traces are not at hand: {', '.join(absent)}. "
+        "headgate lab traces says where they can be had."
+    )
+
+
+_SCENARIOS: dict[str, Scenario] = {}
+_EXPERIMENTS: dict[str, NamedExperiment] = {}
+
+
+def _check_unique(name: str) -> None:
+    if name in _SCENARIOS or name in _EXPERIMENTS:
+        raise InputError(f"two scenarios are called {name!r}; names must be unique")
 
 
 def scenario(
-    name: str, summary: str, *, is_kept: bool = False, takes_s: float | None = None
+    name: str, summary: str, *, resumes: bool = False, takes_s: float | None = None
 ) -> Callable[[Callable[[Progress], Outcome]], Callable[[Progress], Outcome]]:
-    """Decorator: makes a scenario known by its name."""
+    """Register the decorated function as a scenario."""
 
     def register(run: Callable[[Progress], Outcome]) -> Callable[[Progress], Outcome]:
-        if name in _REGISTRY:
-            raise ValueError(f"two scenarios are called {name!r}")
-        _REGISTRY[name] = Scenario(name, summary, run, is_kept, takes_s)
+        _check_unique(name)
+        _SCENARIOS[name] = Scenario(name, summary, run, resumes, takes_s)
         return run
 
     return register
 
 
+def experiment_file(name: str, summary: str, file: Path, quick: Path | None = None) -> None:
+    """Register an experiment file; ``quick`` is a smaller one for ``--quick``."""
+    _check_unique(name)
+    _EXPERIMENTS[name] = NamedExperiment(name, summary, file, quick)
+
+
 @cache
-def _discover() -> None:
-    for entry in plugins(ENTRY_POINTS).values():
-        package = entry.load()
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
+def _discover() -> tuple[str, ...]:
+    """Import all registered packages; return a sentence for each that cannot be loaded."""
+    broken = []
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=_headgate_first):
+        try:
+            package = entry.load()
+            for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
+                importlib.import_module(f"{package.__name__}.{module.name}")
+        except Exception as error:  # noqa: BLE001 - code of other packages may raise anything
+            reason = str(error).rstrip(".")
+            broken.append(
+                f"scenarios {entry.name!r} of {package_of(entry)} cannot be loaded: {type(error).__name__}: {reason}."
+            )
+    return tuple(broken)
+
+
+def _headgate_first(entry: EntryPoint) -> tuple[bool, str]:
+    return entry.dist is None or entry.dist.name != "headgate", entry.name
+
+
+def broken_packages() -> Sequence[str]:
+    """A sentence for each registered package that cannot be loaded."""
+    return _discover()
 
 
 def scenarios() -> list[Scenario]:
     """Every scenario, by name."""
     _discover()
-    return [_REGISTRY[name] for name in sorted(_REGISTRY)]
+    return [_SCENARIOS[name] for name in sorted(_SCENARIOS)]
+
+
+def named_experiments() -> list[NamedExperiment]:
+    """Every experiment file that ships with a package, by name."""
+    _discover()
+    return [_EXPERIMENTS[name] for name in sorted(_EXPERIMENTS)]
 
 
 def find_scenario(name: str) -> Scenario:
+    """The scenario of this name; an unknown name is an error that also reports packages that cannot be loaded."""
+    broken = _discover()
+    if name in _SCENARIOS:
+        return _SCENARIOS[name]
+    unknown = UnknownNameError("scenario", name, {*_SCENARIOS, *_EXPERIMENTS})
+    raise InputError(" ".join([str(unknown), *broken])) if broken else unknown
+
+
+def find_named_experiment(name: str) -> NamedExperiment | None:
     _discover()
-    if name not in _REGISTRY:
-        raise UnknownNameError("scenario", name, _REGISTRY)
-    return _REGISTRY[name]
+    return _EXPERIMENTS.get(name)

@@ -14,7 +14,7 @@ from headgate.lab.experiments.model import Experiment
 from headgate.lab.experiments.parts import count_rows, packed, read_parts, work_in
 from headgate.lab.experiments.summary import Group
 from headgate.lab.experiments.underway import forget_underway, runs_underway
-from headgate.lab.scenario import Progress, tell_begun
+from headgate.lab.scenario import Progress, mark_begin
 from headgate.local.machine import java, spark_home
 
 SPARK_START_S = 8.0
@@ -66,7 +66,7 @@ def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] =
         told(f"{before:,} of {total:,} runs are there already; {len(waiting):,} are to be done.")
     if not waiting and out.summary.is_file():
         return read_summary(out.summary)
-    tell_begun(progress, before / total)
+    mark_begin(progress, before / total)
     forget_underway(out.runs)
 
     furthest = float(before)
@@ -76,13 +76,13 @@ def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] =
         # Between two looks a run may count as under way and as written.
         seen = min(float(total), max(furthest, count_rows(out.runs) + runs_underway(out.runs)))
         if seen > furthest == before:
-            tell_begun(progress, seen / total)  # The workers took their time to start.
+            mark_begin(progress, seen / total)  # The workers took their time to start.
         elif seen > furthest:
             progress(seen / total)
         furthest = seen
 
     with batch_session(plan.master, f"headgate lab {plan.experiment.name}", out.log) as session:
-        tell_begun(progress, before / total)
+        mark_begin(progress, before / total)
         if waiting:
             spread(
                 session,

@@ -10,7 +10,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import HOUR_S
 from headgate.lab.experiments.carry import Row
 from headgate.lab.experiments.case import Case
-from headgate.lab.scenario import Progress, tell_begun
+from headgate.lab.scenario import Progress, mark_begin
 from headgate.lab.tuning.plan import TunePlan
 from headgate.lab.tuning.pruning import Prune, Terms, lost, worse_half
 from headgate.lab.tuning.searching import Search, Values, make_search
@@ -74,7 +74,7 @@ def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None
         scores=2 if plan.minimise is Minimise.BOTH else 1,
     )
     trials = [Trial(0, plan.space.defaults(), default, Status.DONE)]
-    tell_begun(progress, 0.0)
+    mark_begin(progress, 0.0)
     _searched(plan, evaluate, search, trials, progress)
     found = chosen(trials, plan.allowed_pct)
     verdict, held_back = NOTHING_FOUND, {_DEFAULT: Seen()}

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON
 from headgate.lab.processes import in_processes
-from headgate.lab.scenario import Progress, tell_begun
+from headgate.lab.scenario import Progress, mark_begin
 from headgate.research.promises.cells import BOUNDS, Run, clairvoyant_seconds, run
 from headgate.research.promises.kept import KeptRuns
 from headgate.research.promises.loads import SERVICE_RATE_PER_S, make_load
@@ -113,7 +113,7 @@ def run_matrix(matrix: Matrix, progress: Progress, kept: KeptRuns | None = None)
     fixed = [_Task(FIXED, load, seed, bound_s, 0.0, percentile) for load, seed in days for bound_s in bounds_s]
     tasks = [*ours, *theirs, *(fixed if matrix.with_fixed else ())]
     done = {task: runs for task in tasks if (runs := kept.get(asdict(task))) is not None}
-    tell_begun(progress, len(done) / len(tasks))
+    mark_begin(progress, len(done) / len(tasks))
     missing = [task for task in tasks if task not in done]
     for number, runs in in_processes(_carry_out, missing):
         done[missing[number]] = runs

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.lab.averaged_capacity import AveragedCapacity
 from headgate.lab.scenario import Outcome, Progress, scenario
 from headgate.render.plots import Plot
-from headgate.research.conttune import ASKED, KNOWN, Capacities, left_out, read_capacities, rows_of
+from headgate.research.conttune import ASKED, KNOWN, AveragedCapacity, Capacities, left_out, read_capacities, rows_of
 
 NOTES = (
     "measured_per_s is what a map operator of Nexmark query 1 got through on Flink (ContTune, VLDB 2023). Every model "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.lab.processes import in_processes
-from headgate.lab.scenario import Outcome, Progress, scenario, tell_begun
+from headgate.lab.scenario import Outcome, Progress, mark_begin, scenario
 from headgate.research.demeter.kept import KeptRuns
 from headgate.research.demeter.matrix import carry_out, model_of, tasks_of
 from headgate.research.demeter.reading import APPS, MeasuredRun, read_runs
@@ -28,7 +28,7 @@ NOTES = (
 @scenario(
     "demeter",
     "Published runs of autoscalers on Flink: how well they are reproduced, and policies beside them.",
-    is_kept=True,
+    resumes=True,
     takes_s=120.0,
 )
 def run(progress: Progress) -> Outcome:
@@ -36,7 +36,7 @@ def run(progress: Progress) -> Outcome:
     tasks = tasks_of(runs)
     kept = KeptRuns(runs)
     done = {task: ran for task in tasks if (ran := kept.get(task)) is not None}
-    tell_begun(progress, len(done) / len(tasks))
+    mark_begin(progress, len(done) / len(tasks))
     missing = [task for task in tasks if task not in done]
     for number, ran in in_processes(carry_out, missing):
         done[missing[number]] = ran

@@ -48,7 +48,7 @@ GOAL_NOTES = (
 @scenario(
     "promises",
     "A day of every load: what was asked, what was delivered, and at what cost (takes hours).",
-    is_kept=True,
+    resumes=True,
     takes_s=ALL_S,
 )
 def run(progress: Progress) -> Outcome:
@@ -58,7 +58,7 @@ def run(progress: Progress) -> Outcome:
 @scenario(
     "promises-goals",
     "The runs of promises against the goals that were set for autopilot (takes hours).",
-    is_kept=True,
+    resumes=True,
     takes_s=ALL_S,
 )
 def run_goals(progress: Progress) -> Outcome:
@@ -68,7 +68,7 @@ def run_goals(progress: Progress) -> Outcome:
 @scenario(
     "promises-loads",
     "Two days of every load at two levels: asked, delivered, and at what cost (takes long).",
-    is_kept=True,
+    resumes=True,
     takes_s=3600.0,
 )
 def run_loads(progress: Progress) -> Outcome:
@@ -78,7 +78,7 @@ def run_loads(progress: Progress) -> Outcome:
 @scenario(
     "promises-short",
     "A day of seven loads on which no constant was chosen: asked, delivered, and at what cost.",
-    is_kept=True,
+    resumes=True,
     takes_s=400.0,
 )
 def run_short(progress: Progress) -> Outcome:

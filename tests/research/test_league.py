@@ -15,21 +15,21 @@ from ruamel.yaml import YAML
 from headgate.core.types import JSON
 from headgate.lab.experiments.carry import FIGURES, carry_out
 from headgate.lab.experiments.folder import LabFolder
-from headgate.lab.experiments.league import BEST_FIXED, League
-from headgate.lab.experiments.league_report import league_outcome
 from headgate.lab.experiments.model import Experiment
-from headgate.lab.experiments.named_experiments import find_named, left_out
 from headgate.lab.experiments.parts import write_part
 from headgate.lab.experiments.results import Results, read_results
 from headgate.lab.experiments.schema import json_schema
 from headgate.lab.experiments.summary import Group, verdicts
 from headgate.lab.measures.repeats import Estimate
+from headgate.lab.scenario import find_named_experiment, missing_traces_note
 from headgate.policies import policy_names
+from headgate.research.league.report import league_outcome
+from headgate.research.league.standings import BEST_FIXED, League
 from headgate.workloads.day_load import day_names, named_day
 from headgate.workloads.day_shapes import DAY_SHAPES
 from tests.cli.commands import headgate, refused
 
-LEAGUE = find_named("league")
+LEAGUE = find_named_experiment("league")
 assert LEAGUE is not None
 FILES = [LEAGUE.file, LEAGUE.file_of(is_quick=True)]
 ASKED = {"slo": "latency p95 < 10s", "per": "1d", "by": "records", "price": 0.5, "instances": [1, 40]}
@@ -116,7 +116,7 @@ def test_without_traces_only_the_shapes_are_played(tmp_path: Path, monkeypatch: 
     assert {one.seconds for one in experiment.workloads} == {4 * 3600.0}
     assert len(experiment) == 5 * 2 * 40 * 2 == sum(1 for _ in experiment.cases())
     assert [*DAY_SHAPES, *absent] == day_names()
-    assert left_out(["nasa", "wc98"]) == (
+    assert missing_traces_note(["nasa", "wc98"]) == (
         "2 workloads are left out, as their traces are not at hand: nasa, wc98. "
         "headgate lab traces says where they can be had."
     )

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
-from headgate.lab.averaged_capacity import FORMS, AveragedCapacity
-from headgate.research.conttune import ASKED, least_squares, read_capacities, rows_of
+from headgate.research.conttune import ASKED, FORMS, AveragedCapacity, least_squares, read_capacities, rows_of
 from headgate.research.conttune import Capacities as Measured
 from tests.traces import needs_traces
 

@@ -8,12 +8,12 @@ from statistics import mean, median
 
 from headgate.core.types import JSON
 from headgate.core.units import plain
-from headgate.lab.experiments.league import BEST_FIXED, CLOSE, FORGIVEN, Contest, League, hours
 from headgate.lab.experiments.report import COLOURS, SYMBOLS
 from headgate.lab.experiments.results import Results
 from headgate.lab.experiments.summary import failures_of
 from headgate.lab.scenario import Outcome
 from headgate.render.plots import Plot
+from headgate.research.league.standings import BEST_FIXED, CLOSE, FORGIVEN, Contest, League, hours
 
 OURS = "autopilot"
 GOOD_KEPT, GOOD_COST = 0.9, 1.1
