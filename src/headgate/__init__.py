@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         ThroughputSlo,
         parse_objective,
     )
-    from headgate.core.query_plan import Plan
+    from headgate.engines.spark.query_plan import Plan
     from headgate.local.cluster import LocalCluster
     from headgate.local.kafka import LocalKafka
     from headgate.runtime.autoscale_engine import autoscale_engine
@@ -70,7 +70,7 @@ _HOMES = {
     "LocalKafka": "headgate.local.kafka",
     "ManagedRun": "headgate.runtime.managed.managed_run",
     "Objective": "headgate.core.objective",
-    "Plan": "headgate.core.query_plan",
+    "Plan": "headgate.engines.spark.query_plan",
     "Prometheus": "headgate.runtime.prometheus",
     "Restarts": "headgate.runtime.managed.backoff",
     "SlowShareSlo": "headgate.core.objective",

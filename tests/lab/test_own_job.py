@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.core.errors import EngineError, InputError
-from headgate.core.query_plan import Plan
+from headgate.engines.spark.query_plan import Plan
 from headgate.lab.own_job import OwnJob, find_own_job
 
 JOBS = """

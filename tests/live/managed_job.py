@@ -22,7 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import headgate
 from headgate.apps.load_source import LoadSource
 from headgate.core.types import Event
-from headgate.engines.spark.checkpoint import Checkpoint
+from headgate.engines.spark.managed_query import Checkpoint
 
 KEYS = 50
 
@@ -109,7 +109,7 @@ def _working(cost_s: float) -> Callable[..., Column]:
         return number >= 0
 
     # Spark would do what is deterministic before the records are spread by key.
-    return cast(Callable[..., Column], f.udf(work, "boolean").asNondeterministic())
+    return cast("Callable[..., Column]", f.udf(work, "boolean").asNondeterministic())
 
 
 def main(file: str) -> None:

@@ -22,7 +22,7 @@ from headgate.agent import join
 from headgate.apps.pipeline_plan import BuildFunction, PipelinePlan
 from headgate.apps.registry import find_application
 from headgate.core.errors import QueryFailedError
-from headgate.core.query_plan import Plan
+from headgate.engines.spark.query_plan import Plan
 from headgate.local.cluster import graceful_removal, local_settings, open_session, starting_size
 from headgate.local.ending import ended_by_parent
 from headgate.runtime.managed.run import ManagedRun

@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headgate.core.errors import InputError
-from headgate.core.query_plan import Plan
+from headgate.engines.spark.query_plan import Plan
 
 
 @dataclass(frozen=True)

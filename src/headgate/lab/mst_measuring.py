@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from headgate.core.errors import EngineError, HeadgateError
-from headgate.core.query_plan import Plan
 from headgate.core.types import Batch, Decision, Verdict
+from headgate.engines.spark.query_plan import Plan
 from headgate.lab.mst import STEADY_JOB, Measurement, MstPlan, MstResult, fitted
 from headgate.policies.capacity.convergence import converged, middling
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.core.errors import EngineError, InputError, UnknownNameError
-from headgate.core.query_plan import Plan
+from headgate.engines.spark.query_plan import Plan
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession

@@ -1,4 +1,4 @@
-"""What is known of arrivals between the moments at which a source was asked, as in ``engines/spark/arrivals.py``.
+"""What is known of arrivals between the moments at which a source was asked, as in ``engines/spark/source_state.py``.
 
 >>> known = KnownArrivals()
 >>> known.see(10.0, 100.0)

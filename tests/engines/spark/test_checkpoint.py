@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import StateError
-from headgate.engines.spark.checkpoint import PARTITIONS_KEY, Checkpoint, local_path
+from headgate.engines.spark.managed_query import PARTITIONS_KEY, Checkpoint, local_path
 
 
 def checkpoint(folder: Path, planned: list[int], committed: int) -> Checkpoint:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.types import Sample
-from headgate.engines.spark.dstream_readings import Completed, DStreamReadings, Started, Submitted
+from headgate.engines.spark.dstream import Completed, DStreamReadings, Started, Submitted
 from headgate.engines.spark.executors import ExecutorHistory
 
 

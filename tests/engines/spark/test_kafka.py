@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from headgate.engines.spark.kafka import KafkaOffsets
+from headgate.engines.spark.sources import KafkaOffsets
 
 
 class GoneAdmin:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.types import Sample
-from headgate.engines.spark.query import QueryReadings
+from headgate.engines.spark.query_readings import QueryReadings
 from headgate.engines.spark.snapshots import Asked, Inside, Source
 from tests.engines.spark.played import Arrivals, Played, even
 

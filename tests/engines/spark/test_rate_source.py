@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from headgate.core.types import Batch, Sample
-from headgate.engines.spark.query import QueryReadings
+from headgate.engines.spark.query_readings import QueryReadings
 from headgate.engines.spark.snapshots import Progress, Query, Source
 
 REPORTED: dict[str, list[dict[str, Any]]] = json.loads(

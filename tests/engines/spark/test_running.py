@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.engines.spark.running import RunningBatch
+from headgate.engines.spark.query_readings import RunningBatch
 from headgate.engines.spark.snapshots import Job
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from headgate.core.objective import parse_objective
-from headgate.core.query_plan import Plan
-from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Instances, Observation, Sample
+from headgate.engines.spark.query_plan import Plan, StageWork
 from headgate.runtime.managed.advisor import CAP_REST_S, PENDING_FOR_S, Advisor, Wishes
 from headgate.runtime.managed.batch_cap import BatchTimes
 from headgate.runtime.managed.contracts import PlanChange

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.core.query_plan import Plan
+from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.managed.learned_file import LearnedFile
 from headgate.runtime.managed.pauses import GUESSED_REPARTITION_S, Pauses
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import EngineError, StateError
-from headgate.engines.spark.checkpoint import PARTITIONS_KEY, Checkpoint
+from headgate.engines.spark.managed_query import PARTITIONS_KEY, Checkpoint
 from headgate.runtime.managed.aside import Aside
 from headgate.runtime.managed.marker import Marker, MarkerFile, Phase
 from headgate.runtime.managed.recovery import Repartitioning

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from headgate.core.errors import EngineError, EngineGoneError
-from headgate.core.query_plan import Plan
 from headgate.core.types import NO_NUMBERS, Number
+from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.managed.backoff import Backoff, Restarts
 from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import GUESSED_REPARTITION_S, Pauses

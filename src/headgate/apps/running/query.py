@@ -14,7 +14,7 @@ from headgate.apps.running.folder import RunFolder
 from headgate.apps.running.results import Results
 from headgate.apps.running.sources import RunSource
 from headgate.apps.steady_job import working
-from headgate.core.query_plan import Plan
+from headgate.engines.spark.query_plan import Plan
 
 
 @dataclass(frozen=True)

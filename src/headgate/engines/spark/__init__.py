@@ -1,11 +1,18 @@
-"""A Spark application as an engine: structured streaming queries or DStreams, scaled by their executors."""
+"""A Spark application as an engine: structured streaming queries or DStreams, scaled by their executors.
 
-from pyspark.sql import SparkSession
-from pyspark.streaming import StreamingContext
+Names are resolved on first use, so that importing a module of this package that needs no Spark does not load it.
+"""
 
-from headgate.engines.spark.dstream import DStreamEngine, open_engine
-from headgate.engines.spark.engine import SparkEngine, application_id, application_name
-from headgate.engines.spark.metrics import SPARK_METRICS
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.streaming import StreamingContext
+
+    from headgate.engines.spark.dstream import DStreamEngine, open_engine
+    from headgate.engines.spark.engine import SparkEngine, application_id, application_name
+    from headgate.engines.spark.readings import SPARK_METRICS
 
 __all__ = [
     "SPARK_METRICS",
@@ -17,3 +24,20 @@ __all__ = [
     "application_name",
     "open_engine",
 ]
+
+_MODULES = {
+    "SPARK_METRICS": "headgate.engines.spark.readings",
+    "DStreamEngine": "headgate.engines.spark.dstream",
+    "SparkEngine": "headgate.engines.spark.engine",
+    "SparkSession": "pyspark.sql",
+    "StreamingContext": "pyspark.streaming",
+    "application_id": "headgate.engines.spark.engine",
+    "application_name": "headgate.engines.spark.engine",
+    "open_engine": "headgate.engines.spark.dstream",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -17,10 +18,162 @@ from pyspark.streaming.listener import StreamingListener
 
 from headgate.core.errors import EngineGoneError, UnsupportedEngineError
 from headgate.core.metrics import Observed
-from headgate.core.types import Instant
+from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.backend import spark_errors
-from headgate.engines.spark.dstream_readings import Completed, DStreamReadings, Started, Submitted
 from headgate.engines.spark.engine import ReadingSource, SparkEngine
+from headgate.engines.spark.executors import ExecutorHistory
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A batch was formed."""
+
+    batch_ms: int
+    """The time that the batch is called by."""
+    at_s: Instant
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A batch's turn has come."""
+
+    batch_ms: int
+    at_s: Instant
+    scheduling_delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A batch is done."""
+
+    batch_ms: int
+    at_s: Instant
+    records: int
+    scheduling_delay_s: float
+    processing_time_s: float
+
+    @property
+    def started_s(self) -> Instant:
+        return self.at_s - self.processing_time_s
+
+
+class DStreamReadings:
+    """Follows the batches of one streaming context, whose batch interval is in seconds."""
+
+    def __init__(self, batch_interval_s: float, late_after_s: float | None = None) -> None:
+        self._interval_s = batch_interval_s
+        self._late_after_s = late_after_s
+        # As for queries: waiting for a trigger that is itself too long says nothing of the size.
+        self._excused_s = batch_interval_s if late_after_s is not None and batch_interval_s >= late_after_s else 0.0
+        self._waiting: dict[int, Submitted] = {}
+        self._running: Started | None = None
+        self._newest_records: int | None = None
+        """Of the batch that was formed last."""
+        self._counts_records = False
+        self._arrived = self._done = self._late = 0.0
+        self._ended: list[Completed] = []
+        self._batches: tuple[Batch, ...] = ()
+        self._boundary = (0.0, 0.0)
+        self._ended_s: Instant | None = None
+        self._warming = True
+        self._is_new = True
+        self._warm_for_s: Instant | None = None
+        """The joining of executors for which a full batch has been seen since."""
+
+    def observed(self, now: Instant) -> Mapping[tuple[str, str], float]:
+        """Nothing: observations are of data frames."""
+        return {}
+
+    def on_event(self, event: Submitted | Started | Completed) -> None:
+        match event:
+            case Submitted():
+                self._waiting[event.batch_ms] = event
+                self._newest_records = event.records
+                self._arrived += event.records
+                self._counts_records |= event.records > 0
+            case Started():
+                self._running = event
+            case Completed():
+                if self._waiting.pop(event.batch_ms, None) is None:
+                    self._arrived += event.records  # It was formed before anybody looked.
+                self._running = None
+                self._counts_records |= event.records > 0
+                self._done += event.records
+                self._ended.append(event)
+
+    def update(self, executors: ExecutorHistory, ready: int) -> None:
+        """Take in the executors there were while batches ended."""
+        batches = []
+        for event in self._ended:
+            batch = self._batch(event)
+            self._warming = self._is_warming(batch, executors)
+            there = max(1, ready - executors.joined_after(batch.ended_s))
+            batches.append(replace(batch, warming=self._warming, instances=there))
+            self._late += batch.late or 0.0
+            self._ended_s = batch.ended_s
+        self._ended = []
+        self._batches = tuple(batches)
+        executors.on_batches(batches)
+        if batches or not self._waiting:
+            self._boundary = (executors.busy_s, executors.available_s)
+
+    def sample(self, operator: str, now: Instant, slots_per_instance: int) -> Sample | None:
+        """The state now; ``None`` before anything is known."""
+        if self._ended_s is None and not self._waiting:
+            return None
+        formed_s = min((batch.at_s for batch in self._waiting.values()), default=None)
+        waited_s = 0.0 if formed_s is None else now - formed_s + self._interval_s - self._excused_s
+        waiting = sum(batch.records for batch in self._waiting.values())
+        known = self._counts_records
+        return Sample(
+            operator=operator,
+            at_s=now,
+            arrived=self._arrived if known else None,
+            done=self._done if known else None,
+            late=self._late if known and self._late_after_s is not None else None,
+            busy_s=self._boundary[0],
+            available_s=self._boundary[1],
+            batches=self._batches,
+            backlog=float(waiting) if known else None,
+            latency_s=waited_s,
+            running_s=None if self._running is None else now - self._running.at_s,
+            batch_ended_s=self._ended_s,
+            input_rate_per_s=self._rate_per_s(),
+            trigger_interval_s=self._interval_s,
+            warming=self._warming,
+        )
+
+    def _rate_per_s(self) -> float | None:
+        """Records that arrive per second, which is known interval by interval."""
+        known = self._counts_records and self._newest_records is not None
+        return (self._newest_records or 0) / self._interval_s if known else None
+
+    def _batch(self, event: Completed) -> Batch:
+        oldest_s = event.started_s - event.scheduling_delay_s - self._interval_s
+        late: float | None = None
+        if self._late_after_s is not None:
+            overdue_s = event.at_s - self._late_after_s - self._excused_s - oldest_s
+            late = event.records * min(1.0, max(0.0, overdue_s / self._interval_s))
+        return Batch(
+            started_s=event.started_s,
+            ended_s=event.at_s,
+            records=float(event.records),
+            oldest_s=min(oldest_s + self._excused_s, event.started_s),
+            late=late,
+            trigger_interval_s=self._interval_s,
+        )
+
+    def _is_warming(self, batch: Batch, executors: ExecutorHistory) -> bool:
+        joined_s, is_first = executors.last_joined_s, self._is_new
+        cold = is_first or self._warm_for_s != joined_s
+        # The first batches may find nothing to do, and warm up nothing.
+        worked = bool(batch.records) or not self._counts_records
+        if cold and worked and (joined_s is None or batch.started_s >= joined_s):
+            self._warm_for_s, self._is_new = joined_s, False
+        left = any(batch.started_s < left_s <= batch.ended_s for left_s in executors.left_s.values())
+        return is_first or (cold and batch.ended_s >= (joined_s or 0.0)) or left
+
 
 __all__ = ["DStreamEngine", "StreamingContext", "open_engine"]
 

@@ -22,11 +22,9 @@ from headgate.core.metrics import Observed
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
 from headgate.engines.spark.backend import SparkBackend
-from headgate.engines.spark.executors import ExecutorHistory, least_useful
-from headgate.engines.spark.metrics import SparkMetrics
+from headgate.engines.spark.executors import ExecutorHistory, Kills, Requests, least_useful
 from headgate.engines.spark.queries import SparkQueries
-from headgate.engines.spark.readings import Readings
-from headgate.engines.spark.requests import Kills, Requests
+from headgate.engines.spark.readings import Readings, SparkMetrics
 from headgate.engines.spark.snapshots import Executor
 from headgate.engines.spark.sources import SourceOffsets
 

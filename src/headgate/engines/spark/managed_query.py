@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.base import PySparkException
@@ -14,13 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headgate.core.errors import EngineError, EngineGoneError, InputError
-from headgate.core.query_plan import Plan
-from headgate.core.stage_work import StageWork
+from headgate.core.errors import EngineError, EngineGoneError, InputError, StateError
 from headgate.engines.spark.backend import spark_errors
-from headgate.engines.spark.checkpoint import PARTITIONS_KEY, Checkpoint, local_path
-from headgate.engines.spark.read_limit import set_read_limit
-from headgate.engines.spark.stage_work import stage_work
+from headgate.engines.spark.query_plan import Plan, StageWork
 
 __all__ = ["Build", "ManagedQuery", "StreamingQuery"]
 
@@ -201,3 +200,132 @@ def _waits(thread: Any) -> bool:
     """Whether the thread of a query is in the wait for its next trigger: a few calls below the top of its stack."""
     stack = thread.getStackTrace()
     return any(stack[index].getMethodName() == WAITING for index in range(min(len(stack), FRAMES)))
+
+
+PARTITIONS_KEY = "spark.sql.shuffle.partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The checkpoint folder of one query; it need not exist yet."""
+
+    path: Path
+
+    @property
+    def last_planned(self) -> int | None:
+        """The number of the newest batch that was planned."""
+        return _newest(self.path / "offsets")
+
+    @property
+    def last_committed(self) -> int | None:
+        return _newest(self.path / "commits")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no batch is left half done."""
+        return self.last_planned == self.last_committed
+
+    @property
+    def state_partitions(self) -> int | None:
+        """Over how many partitions the newest batch that was planned spreads state; ``None`` before there is one."""
+        newest = self.last_planned
+        return None if newest is None else self._partitions_of(newest)
+
+    @property
+    def half_repartitioned(self) -> int | None:
+        """How many partitions there were to be, if a change of their number was left half done."""
+        planned, committed = self.last_planned, self.last_committed
+        if planned is None or committed is None or planned != committed + 1:
+            return None
+        wanted = self._partitions_of(planned)
+        return wanted if wanted != self._partitions_of(committed) else None
+
+    def _partitions_of(self, batch: int) -> int | None:
+        """The number of state partitions by the plan of a batch; its second line is the metadata."""
+        file = self.path / "offsets" / str(batch)
+        try:
+            _, metadata, *_ = file.read_text(encoding="utf-8").splitlines()
+            found = json.loads(metadata)["conf"].get(PARTITIONS_KEY)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StateError(f"{file} is no plan of a batch as Spark writes it: {error}.") from error
+        return None if found is None else int(found)
+
+
+def local_path(checkpoint: str | Path) -> Path | None:
+    """The folder of a checkpoint on this machine; ``None`` where it lies elsewhere, as ``s3a://…``."""
+    parts = urlparse(str(checkpoint))
+    if parts.scheme in ("", "file"):
+        return Path(unquote(parts.path) if parts.scheme else str(checkpoint))
+    return None
+
+
+def _newest(folder: Path) -> int | None:
+    """The highest number that a file of a log has for a name."""
+    if not folder.is_dir():
+        return None
+    return max((int(file.name) for file in folder.iterdir() if file.name.isdigit()), default=None)
+
+
+_OF_PYTHON = "PythonStreamingSourceReadLimit"
+_ROWS, _ALL = "ReadMaxRows", "ReadAllAvailable"
+
+
+def set_read_limit(jvm: Any, execution: Any, records: int) -> bool:
+    """Let the next batch take so many records from each source; whether that was possible, for all of them."""
+    try:
+        limits = execution.uniqueSources()
+        sources = execution.sources()
+        changed = limits
+        for index in range(sources.size()):
+            source = sources.apply(index)
+            limit = _limit_like(jvm, limits.apply(source), records)
+            if limit is None:
+                return False
+            changed = changed.updated(source, limit)
+        getattr(execution, "uniqueSources_$eq")(changed)
+    except (Py4JError, TypeError):
+        return False  # This version of Spark keeps them elsewhere, or the query has ended.
+    return True
+
+
+def _limit_like(jvm: Any, current: Any, records: int) -> Any:
+    """A limit of the same kind as the source has; ``None`` for a source that is not limited by records."""
+    kind = str(current.getClass().getSimpleName())
+    if kind == _OF_PYTHON:
+        if json.loads(current.json())["_type"] not in (_ROWS, _ALL):
+            return None
+        wanted = json.dumps({"max_rows": records, "_type": _ROWS})
+        return getattr(jvm, str(current.getClass().getName()))(wanted)
+    if kind in (_ROWS, _ALL):
+        return jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.maxRows(records)
+    return None
+
+
+JOBS = 10
+"""Newest jobs that count; a batch is one job or a few."""
+
+
+def stage_work(context: Any, run_id: str, state_partitions: int) -> StageWork | None:
+    """What the newest finished jobs of a query's run did; ``None`` where Spark does not know any more.
+
+    Stages with as many tasks as there are state partitions keep the state, or stand behind the same shuffle. The stage
+    that reads the source is no such one, though it may be as wide: it is the first of its job.
+    """
+    jobs = context.statusTracker().getJobIdsForGroup(run_id)
+    newest = sorted((jobs[index] for index in range(len(jobs))), reverse=True)[:JOBS]
+    store = context.statusStore()
+    state_s, other_s, widest = 0.0, 0.0, 1
+    for job in newest:
+        try:
+            ids = store.job(job).stageIds()
+            stages = [store.lastStageAttempt(stage) for stage in sorted(ids.apply(one) for one in range(ids.size()))]
+            told = [(int(stage.numTasks()), int(stage.executorRunTime()) / 1000) for stage in stages]
+        except Py4JError:
+            continue  # Only so many jobs and stages are kept.
+        for index, (tasks, seconds) in enumerate(told):
+            if index > 0 and tasks == state_partitions:
+                state_s += seconds
+            else:
+                other_s += seconds
+                widest = max(widest, tasks)
+    return StageWork(state_partitions, state_s, widest, other_s) if state_s + other_s > 0 else None

@@ -16,6 +16,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from headgate.core.errors import InputError
+from headgate.core.units import parse_duration_s
+
 Partition: TypeAlias = tuple[str, ...]
 Offsets: TypeAlias = Mapping[Partition, float]
 """How far a source has come, in each of its partitions."""
@@ -83,3 +86,20 @@ class RecordsPerOffset:
         """Take in the rows that a batch has read, and the steps that its offset has moved on."""
         if rows > 0 and steps > 0:
             self._ratios.append(rows / steps)
+
+
+def records_by(second: float, options: Mapping[str, str]) -> float:
+    """Records that the source has given by an offset of so many seconds."""
+    given = {key.lower(): value for key, value in options.items()}
+    rate_per_s = _whole(given.get("rowspersecond", "1"))
+    ramp_s = _whole(given.get("rampuptime", "0"))
+    ramped_s = min(second, ramp_s)
+    return rate_per_s // (ramp_s + 1) * ramped_s * (ramped_s + 1) / 2 + (second - ramped_s) * rate_per_s
+
+
+def _whole(text: str) -> int:
+    # Spark has refused by now what it does not understand; what it does and we do not, such as 100us, is next to none.
+    try:
+        return int(parse_duration_s(text))
+    except InputError:
+        return 0

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.core.types import Instant
-from headgate.engines.spark.offsets import Offsets, Partition, numbers_in, partitions_of
-from headgate.engines.spark.rate_source import records_by
+from headgate.engines.spark.offsets import Offsets, Partition, numbers_in, partitions_of, records_by
 
 
 @dataclass(frozen=True, slots=True)

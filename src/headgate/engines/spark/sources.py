@@ -10,14 +10,180 @@ Where nothing is offered, what Spark reports when it plans a batch is all that i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError
 
 from headgate.core.types import Instant
-from headgate.engines.spark.kafka import KafkaOffsets, told
+from headgate.engines.spark.offsets import Offsets, Partition
 from headgate.engines.spark.snapshots import Asked, Query, Source
+
+ANSWER_WITHIN_S = 0.05
+"""How long one look waits for an answer; brokers near by need a few milliseconds."""
+FIRST_WITHIN_S = 1.0
+"""How long the very first look waits: the client has to be made and connected."""
+REQUEST_TIMEOUT_S = 10.0
+PAST_WITHIN_S = 0.3
+"""How long the first look at a source may take to find out since when its records have been waiting."""
+YOUNGEST_S, OLDEST_S = 5.0, 14 * 86_400.0
+"""How far back is asked at first, and at most; each time it is three times as far."""
+HALVINGS = 5
+"""How often the span in which the oldest waiting record arrived is halved: its age is right to about two per cent."""
+_ENTRY = re.compile(r"([^\s{]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
+_OWN_OPTIONS = ("key.deserializer", "value.deserializer", "group.id", "auto.offset.reset", "enable.auto.commit")
+"""Options of consumers that an admin client does not know."""
+
+
+@dataclass(slots=True)
+class _Question:
+    future: Any
+    asked_s: Instant
+
+
+class KafkaOffsets:
+    """The offsets of the topics that one source reads."""
+
+    def __init__(self, jvm: Any, source: Source, now: Callable[[], Instant]) -> None:
+        # Looking a class up in the JVM is as dear as calling it, and takes a call for each part of its name.
+        kafka = jvm.org.apache.kafka
+        self._spec = kafka.clients.admin.OffsetSpec
+        self._make_partition = kafka.common.TopicPartition
+        self._make_map = jvm.java.util.HashMap
+        self._milliseconds = jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        self._a_moment = jvm.java.time.Duration.ofMillis(100)
+        isolation = source.options.get("kafka.isolation.level", "read_uncommitted").upper()
+        self._options = kafka.clients.admin.ListOffsetsOptions(getattr(kafka.common.IsolationLevel, isolation))
+        self._now = now
+        self._admin = kafka.clients.admin.Admin.create(self._properties(source))
+        self._partitions: dict[Partition, Any] = {}
+        self._latest: Any = None
+        self._question: _Question | None = None
+        self._within_s = FIRST_WITHIN_S
+        self._failing = False
+
+    def _properties(self, source: Source) -> Any:
+        properties = self._make_map()
+        for name, value in source.options.items():
+            if name.startswith("kafka.") and name.removeprefix("kafka.") not in _OWN_OPTIONS:
+                properties.put(name.removeprefix("kafka."), value)
+        timeout_ms = str(int(1000 * REQUEST_TIMEOUT_S))
+        properties.put("request.timeout.ms", timeout_ms)
+        properties.put("default.api.timeout.ms", timeout_ms)
+        properties.put("client.id", "headgate-offsets")
+        return properties
+
+    def newest(self, partitions: Sequence[Partition]) -> Offsets | None:
+        """How far the partitions, named as ``(topic, number)``, have come; ``None`` when no answer is there yet."""
+        try:
+            if self._question is None:
+                if self._partitions.keys() != set(partitions):
+                    self._choose(partitions)
+                self._question = _Question(self._asked(self._latest), self._now())
+            return self._answer(self._question)
+        except Py4JError as error:
+            self._question = None
+            if not self._failing:
+                logger.warning("Kafka does not say how far its topics have come: %s", told(error))
+            self._failing = True
+            return None
+
+    def past(self, newest: Offsets, done: Offsets) -> list[tuple[Instant, Offsets]]:
+        """How far the partitions had come at moments of the past, oldest first, by the times their records carry.
+
+        It goes back until nothing had come that is not done by now, and finds out when the first of it came.
+        """
+        points: list[tuple[Instant, Offsets]] = []
+        until_s = time.monotonic() + PAST_WITHIN_S
+
+        def waited(age_s: float) -> bool:
+            reached = self._reached_by(time.time() - age_s, newest, until_s - time.monotonic())
+            points.append((self._now() - age_s, reached))
+            return any(offset > done.get(name, 0.0) for name, offset in reached.items())
+
+        try:
+            younger_s, older_s = 0.0, YOUNGEST_S
+            while waited(older_s) and older_s < OLDEST_S:
+                younger_s, older_s = older_s, 3 * older_s
+            for _ in range(HALVINGS):
+                middle_s = (younger_s + older_s) / 2
+                younger_s, older_s = (middle_s, older_s) if waited(middle_s) else (younger_s, middle_s)
+        except Py4JError as error:
+            logger.info("Kafka does not say when its records came: %s", told(error))
+        return sorted(points, key=lambda point: point[0])
+
+    def _choose(self, partitions: Sequence[Partition]) -> None:
+        self._partitions = {
+            (topic, number): self._make_partition(topic, int(number)) for topic, number in sorted(partitions)
+        }
+        self._latest = self._specified(self._spec.latest())
+
+    def _specified(self, spec: Any) -> Any:
+        found = self._make_map()
+        for partition in self._partitions.values():
+            found.put(partition, spec)
+        return found
+
+    def _asked(self, question: Any) -> Any:
+        return self._admin.listOffsets(question, self._options).all()
+
+    def _answer(self, question: _Question) -> Offsets | None:
+        within_s, self._within_s = self._within_s, ANSWER_WITHIN_S
+        try:
+            found = self._taken(question.future, within_s)
+        except Py4JError as error:
+            if "java.util.concurrent.TimeoutException" in told(error):
+                return None  # It is looked for again at the next look.
+            raise
+        late = self._now() - question.asked_s > within_s + ANSWER_WITHIN_S
+        self._question, self._failing = None, False
+        if late:
+            return self.newest(tuple(self._partitions))  # That one is old by now; the broker is there again.
+        return {name: offset for name, offset in found.items() if offset >= 0}
+
+    def _taken(self, future: Any, within_s: float) -> dict[Partition, float]:
+        text = str(future.get(max(1, int(1000 * within_s)), self._milliseconds).toString())
+        return {(topic, number): float(offset) for topic, number, offset in _ENTRY.findall(text)}
+
+    def _reached_by(self, wall_s: float, newest: Offsets, within_s: float) -> Offsets:
+        """How far the partitions had come by a time of the wall clock: where the first record from then on lies."""
+        question = self._specified(self._spec.forTimestamp(int(1000 * wall_s)))
+        found = self._taken(self._asked(question), within_s)
+        # Where there is no record from then on, all that there is came before.
+        return {name: offset if found.get(name, -1.0) < 0 else found[name] for name, offset in newest.items()}
+
+    def close(self) -> None:
+        with suppress(Py4JError, OSError):  # A driver that is gone has taken it along.
+            self._admin.close(self._a_moment)
+
+
+def first_offsets(jvm: Any, session: Any, sources: str, index: int) -> str | None:
+    """Where the first batch of a query begins, as the source has noted it in the query's checkpoint.
+
+    Spark does not tell it, and asking the source itself is for the query's own thread only.
+    """
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(f"{sources}/{index}/0")
+        stream = path.getFileSystem(session.sessionState().newHadoopConf()).open(path)
+        try:
+            text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+    except Py4JError as error:
+        logger.info("where the first batch begins is not known: %s", told(error))
+        return None
+    _, _, offsets = text.partition("\n")
+    return offsets or None
+
+
+def told(error: Exception) -> str:
+    """What Java says of an error, in one line."""
+    return str(getattr(error, "java_exception", None) or error).splitlines()[0]
+
 
 logger = logging.getLogger("headgate")
 

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headgate.core.objective import LatencySlo, Objective
-from headgate.core.query_plan import Plan
-from headgate.core.stage_work import StageWork
 from headgate.core.types import Batch, Decision, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration, instances_in_words
+from headgate.engines.spark.query_plan import Plan, StageWork
 from headgate.runtime.managed.batch_cap import cap_for, cautious_cap, learn_times
 from headgate.runtime.managed.contracts import PlanChange
 from headgate.runtime.managed.pauses import Pauses

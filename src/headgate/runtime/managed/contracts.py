@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from headgate.core.query_plan import Plan
 from headgate.core.types import NO_NUMBERS, Instant, Number
+from headgate.engines.spark.query_plan import Plan
 
 
 class Teller(Protocol):

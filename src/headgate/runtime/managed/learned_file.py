@@ -6,7 +6,7 @@ import json
 import logging
 from pathlib import Path
 
-from headgate.core.query_plan import Plan
+from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.managed.marker import write_whole
 from headgate.runtime.managed.pauses import Pauses
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from headgate.core.query_plan import Plan
 from headgate.core.types import Decision, Observation
+from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.autoscaler import Autoscaler
 from headgate.runtime.clock import Clock
 from headgate.runtime.managed.supervisor import Supervisor

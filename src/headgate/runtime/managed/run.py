@@ -23,9 +23,9 @@ from headgate.core.errors import InputError
 from headgate.core.extras import needing
 from headgate.core.objective import Objective
 from headgate.core.plugins import DEFAULT_POLICY
-from headgate.core.query_plan import Plan
 from headgate.core.types import JSON, Event
 from headgate.core.units import parse_duration_s
+from headgate.engines.spark.query_plan import Plan
 from headgate.policies.frame.base import PolicyMaker
 from headgate.runtime.autoscaler import autoscale, goal_of
 from headgate.runtime.clock import SystemClock

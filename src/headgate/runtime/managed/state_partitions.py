@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headgate.core.stage_work import StageWork
+from headgate.engines.spark.query_plan import StageWork
 
 PAYS_WITHIN_S = 600.0
 """What batches are faster by must save the pause within this time …"""

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError, QueryFailedError
-from headgate.core.query_plan import Plan
 from headgate.core.types import Instant
 from headgate.core.units import format_duration
+from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.clock import Clock
 from headgate.runtime.managed.backoff import Backoff
 from headgate.runtime.managed.contracts import Advises, Host, PlanChange, Repartitions, Teller
