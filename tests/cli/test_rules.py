@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.rules.json_form import from_json
-from headgate.rules.schema import json_schema
-from headgate.rules.yaml_form import from_yaml
+from headgate.rules.document import from_json, from_yaml, json_schema
 from tests.cli.commands import headgate, refused
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rules.yaml"

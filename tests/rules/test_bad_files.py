@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.rules import RuleErrors, Rules
-from headgate.rules.json_form import from_json
-from headgate.rules.reading import Known
-from headgate.rules.yaml_form import from_yaml
+from headgate.rules import DocumentError, Rules
+from headgate.rules.document import Known, from_json, from_yaml
 
 GOOD = """\
 version: 1
@@ -163,7 +161,7 @@ def test_the_good_file_is_good() -> None:
 def test_a_mistake_is_told_with_its_place_and_what_to_write(mistake: Mistake) -> None:
     assert GOOD.count(mistake.old) >= 1, "the mistake is not made"
     text = GOOD.replace(mistake.old, mistake.new, 1)
-    with pytest.raises(RuleErrors) as caught:
+    with pytest.raises(DocumentError) as caught:
         from_yaml(text, "rules.yaml", KNOWN)
     messages = [str(problem) for problem in caught.value.problems]
     hits = [message for message in messages if message.startswith(f"rules.yaml:{mistake.at}: ")]
@@ -189,7 +187,7 @@ WHOLE_FILES = [
 
 @pytest.mark.parametrize(("text", "at", "told"), WHOLE_FILES)
 def test_a_file_that_is_no_rule_file_is_told_so(text: str, at: str, told: str) -> None:
-    with pytest.raises(RuleErrors, match=re.escape(told)) as caught:
+    with pytest.raises(DocumentError, match=re.escape(told)) as caught:
         from_yaml(text, "rules.yaml")
     assert str(caught.value.problems[0]).startswith(f"rules.yaml:{at}: ")
 
@@ -198,7 +196,7 @@ def test_all_errors_of_a_file_are_told_at_once_in_their_order() -> None:
     text = (
         GOOD.replace("by: 2\n", "by: two\n").replace("backlog", "backlgo").replace("  at_least: 2", "  at_least: none")
     )
-    with pytest.raises(RuleErrors) as caught:
+    with pytest.raises(DocumentError) as caught:
         from_yaml(text, "rules.yaml", KNOWN)
     assert [problem.position for problem in caught.value.problems] == [(6, 9), (9, 17), (25, 15)]
     assert str(caught.value).startswith("rules.yaml has 3 errors:\nrules.yaml:6:9: by: ")
@@ -216,7 +214,7 @@ def test_all_errors_of_a_file_are_told_at_once_in_their_order() -> None:
     ],
 )
 def test_json_has_the_same_errors_with_positions(text: str, at: str, told: str) -> None:
-    with pytest.raises(RuleErrors, match=re.escape(told)) as caught:
+    with pytest.raises(DocumentError, match=re.escape(told)) as caught:
         from_json(text, "rules.json")
     assert str(caught.value.problems[0]).startswith(f"rules.json:{at}: ")
 

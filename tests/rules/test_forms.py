@@ -13,15 +13,20 @@ from jsonschema import Draft202012Validator
 
 from headgate.core.errors import InputError
 from headgate.core.metrics import METRICS
+from headgate.documents import DocumentError
 from headgate.rules import RulePolicy, Rules, constraint, policy, rule
-from headgate.rules.json_form import from_json, to_json
-from headgate.rules.keys import CONSTRAINT_KEYS, FILE_KEYS, RULE_KEYS, TRIGGER_KEYS
-from headgate.rules.metrics import metric_named
-from headgate.rules.model import make_trigger
-from headgate.rules.nodes import RuleErrors
-from headgate.rules.plain import to_plain
-from headgate.rules.schema import json_schema
-from headgate.rules.yaml_form import from_yaml
+from headgate.rules.document import (
+    ConstraintForm,
+    RuleFileForm,
+    RuleForm,
+    TriggerForm,
+    from_json,
+    from_yaml,
+    json_schema,
+    to_json,
+    to_plain,
+)
+from headgate.rules.model import make_trigger, metric_named
 from tests.rules.generated import POLICIES
 from tests.rules.test_bad_files import GOOD, MISTAKES
 
@@ -206,7 +211,7 @@ def test_units_are_understood(metric: str, value: str | float, number: float) ->
 
 # ------------------------------------------------------------------------------------------------------------- fuzzing
 
-PIECES = sorted({*FILE_KEYS, *RULE_KEYS, *TRIGGER_KEYS, *CONSTRAINT_KEYS})
+PIECES = sorted({*RuleFileForm.keys(), *RuleForm.keys(), *TriggerForm.keys(), *ConstraintForm.keys()})
 WORDS = st.sampled_from(
     [*PIECES, "backlog", "enrich", "*", "x2", "30 %", "5m", "&a", "*a", "!!int 3", "<<", "on", "~", "1e999", "---"]
 )
@@ -234,7 +239,7 @@ def _accepts_or_tells(text: str) -> None:
     for read in (from_yaml, from_json):
         try:
             made = read(text, "fuzzed")
-        except RuleErrors as errors:
+        except DocumentError as errors:
             told = errors.problems
         else:
             assert from_yaml(str(made)) == made
@@ -267,7 +272,7 @@ def test_a_rule_file_that_is_damaged_anywhere_never_gives_a_traceback(data: st.D
 def test_many_aliases_do_not_make_a_file_grow() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
-    with pytest.raises(RuleErrors, match="unknown key 'a0'"):
+    with pytest.raises(DocumentError, match="unknown key 'a0'"):
         from_yaml("\n".join(lines))
 
 
@@ -282,7 +287,7 @@ def test_the_schema_is_one_and_knows_the_example() -> None:
     validator = Draft202012Validator(schema)
     for text in (EXAMPLE.read_text(encoding="utf-8"), GOOD, ISSUED):
         validator.validate(YAML(typ="safe", pure=True).load(text))
-    assert set(schema["properties"]) == set(FILE_KEYS)
+    assert set(schema["properties"]) == set(RuleFileForm.keys())
 
 
 def test_the_schema_refuses_most_mistakes_that_the_reader_refuses() -> None:

@@ -41,12 +41,12 @@ def check(file: FileArgument, json_file: JsonOption = None) -> None:
     [bold]Example[/bold]
       [cyan]headgate pipeline check examples/pipeline-chain.yaml[/cyan]
     """
-    from headgate.rules import RuleErrors
+    from headgate.documents import DocumentError
 
     check_target(json_file)
     try:
         found = _read(file)
-    except RuleErrors as errors:
+    except DocumentError as errors:
         if json_file is None:
             raise
         problems = [

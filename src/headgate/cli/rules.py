@@ -37,13 +37,13 @@ def check(file: FileArgument, operator: OperatorOption = None, json_file: JsonOp
       [cyan]headgate rules check rules.yaml[/cyan]
       [cyan]headgate rules check rules.yaml --operator parse --operator enrich[/cyan]
     """
-    from headgate.rules import RuleErrors
+    from headgate.documents import DocumentError
     from headgate.rules.conflicts import overlaps
 
     _check_target(json_file, file)
     try:
         policy = _read(file, operator)
-    except RuleErrors as errors:
+    except DocumentError as errors:
         if json_file is None:
             raise
         write_json({"file": str(file), "valid": False, "errors": _problems(errors)}, json_file)
@@ -70,8 +70,8 @@ def show(
       [cyan]headgate rules show rules.yaml[/cyan]
       [cyan]headgate rules show rules.yaml --json rules.json[/cyan]
     """
+    from headgate.rules.document import to_plain
     from headgate.rules.explain import constraint_in_words, rule_in_words
-    from headgate.rules.plain import to_plain
 
     _check_target(json_file, file)
     policy = _read(file, operator)
@@ -92,7 +92,7 @@ def schema(json_file: JsonOption = None) -> None:
     [bold]Example[/bold]
       [cyan]headgate rules schema --json rules.schema.json[/cyan]
     """
-    from headgate.rules.schema import json_schema
+    from headgate.rules.document import json_schema
 
     check_target(json_file)
     write_json(json_schema(), json_file or STANDARD_OUTPUT)
@@ -105,7 +105,7 @@ def _check_target(target: str | None, file: Path) -> None:
 
 
 def _read(file: Path, operators: list[str] | None) -> RulePolicy:
-    from headgate.rules.reading import Known
+    from headgate.rules.document import Known
     from headgate.rules.rules_policy import read_rules
 
     return read_rules(file, Known(operators=operators or None))

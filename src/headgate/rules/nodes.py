@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-from headgate.core.errors import InputError
+from headgate.documents import DocumentError as RuleErrors
+from headgate.documents import Position, Problem
 
+__all__ = ["Position", "Problem", "RuleErrors"]
 LONGEST_TEXT = 2_000_000
 """Characters of a rule file; far more than thousands of rules take."""
-MOST_PROBLEMS = 100
-
-
-class Position(NamedTuple):
-    """Both count from 1, as editors do."""
-
-    line: int
-    column: int
 
 
 class ScalarKind(StrEnum):
@@ -49,31 +42,6 @@ class Sequence:
 
 
 Node: TypeAlias = Scalar | Mapping | Sequence
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong, and where."""
-
-    source: str
-    position: Position
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.source}:{self.position.line}:{self.position.column}: {self.message}"
-
-
-class RuleErrors(InputError):
-    """Everything that is wrong with a rule file."""
-
-    def __init__(self, source: str, problems: SequenceOf[Problem]) -> None:
-        self.source = source
-        self.problems = tuple(sorted(problems, key=lambda problem: problem.position))
-        shown = [str(problem) for problem in self.problems[:MOST_PROBLEMS]]
-        if len(self.problems) > MOST_PROBLEMS:
-            shown.append(f"{source}: and {len(self.problems) - MOST_PROBLEMS} more.")
-        head = [] if len(shown) == 1 else [f"{source} has {len(self.problems)} errors:"]
-        super().__init__("\n".join([*head, *shown]))
 
 
 def described(node: Node) -> str:

@@ -10,23 +10,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headgate import documents
 from headgate.core.contracts import Guard
-from headgate.core.errors import InputError, UnknownNameError, cause_of
+from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.metrics import MetricSource
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Instances, Instant, Proposal, Sample, Target
 from headgate.core.window import DEFAULT_RETENTION_S, Window
+from headgate.documents import Document
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyBase, hold
 from headgate.policies.frame.settings import Settings
 from headgate.rules import explain
 from headgate.rules.conflicts import resolve, wish
 from headgate.rules.constraints import constrained
+from headgate.rules.document import Known, read_policy
 from headgate.rules.evaluate import FRESH_FOR_S, Evaluator, Holding
-from headgate.rules.json_form import json_nodes
 from headgate.rules.model import ALL_OPERATORS, Constraint, Named, Rule, RulePolicy
-from headgate.rules.nodes import Node
-from headgate.rules.reading import Known, read_policy
-from headgate.rules.yaml_form import yaml_nodes
 
 
 class RulesSettings(Settings):
@@ -179,22 +178,16 @@ class _Written:
     source: str
 
     @cached_property
-    def _root(self) -> Node:
-        read = json_nodes if self.source.lower().endswith(".json") else yaml_nodes
-        return read(self.text, self.source)
+    def _document(self) -> Document:
+        return documents.parse(self.text, self.source)
 
     def policy(self, known: Known) -> RulePolicy:
-        return read_policy(self._root, self.source, known)
+        return read_policy(self._document, known)
 
 
 def read_text(path: Path) -> str:
     """The text of a rule file; the one place where rules touch the disk, and never while deciding."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"rule file {path} is not text in UTF-8: {error.reason} at byte {error.start}.") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"rule file {path} cannot be read: {cause_of(error)}.") from error
+    return documents.read_text(path, "rule file")
 
 
 def read_rules(path: Path, known: Known) -> RulePolicy:

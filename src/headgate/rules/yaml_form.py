@@ -1,21 +1,4 @@
-"""Rules as YAML: from text with exact positions, and back to text.
-
->>> policy = from_yaml('''
-... rules:
-...   - name: queue too long
-...     scale_out: enrich
-...     by: 2
-...     never_above: 8
-...     when:
-...       - metric: backlog
-...         above: 300
-...         for_at_least: 30s
-... ''')
->>> policy.rules[0].limit
-ScaleLimit(amount=8.0, relative=False)
->>> from_yaml(str(policy)) == policy
-True
-"""
+"""YAML nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +10,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, MarkedYAMLWarning, YAMLError, YAMLWarning
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from headgate.rules.model import RulePolicy
 from headgate.rules.nodes import (
     LONGEST_TEXT,
     Mapping,
@@ -39,8 +21,6 @@ from headgate.rules.nodes import (
     ScalarKind,
     Sequence,
 )
-from headgate.rules.plain import to_plain
-from headgate.rules.reading import Known, read_policy
 
 _KINDS = {
     "tag:yaml.org,2002:int": ScalarKind.NUMBER,
@@ -50,24 +30,6 @@ _KINDS = {
 }
 _DEEPEST = 50
 """Levels of nesting; a rule file has five."""
-
-
-def from_yaml(text: str, source: str = "rules", known: Known | None = None) -> RulePolicy:
-    """The policy in a text; ``source`` is what errors call it, such as the file's name."""
-    return read_policy(yaml_nodes(text, source), source, known)
-
-
-def to_yaml(policy: RulePolicy) -> str:
-    """Text that reads back as the same policy."""
-    writer = YAML(typ="safe", pure=True)
-    writer.default_flow_style = False
-    writer.allow_unicode = True
-    writer.width = 10_000
-    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    writer.indent(mapping=2, sequence=4, offset=2)
-    out = io.StringIO()
-    writer.dump(to_plain(policy), out)
-    return out.getvalue()
 
 
 def yaml_nodes(text: str, source: str) -> Node:

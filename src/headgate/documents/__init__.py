@@ -1,0 +1,21 @@
+"""The one reader of YAML and JSON documents: forms declare the keys, and every mistake has its line and column."""
+
+from headgate.documents.errors import DocumentError, Problem
+from headgate.documents.form import Form, Mistake, key
+from headgate.documents.nodes import Position
+from headgate.documents.reader import Document, parse, read, read_text
+from headgate.documents.schema import json_schema
+
+__all__ = [
+    "Document",
+    "DocumentError",
+    "Form",
+    "Mistake",
+    "Position",
+    "Problem",
+    "json_schema",
+    "key",
+    "parse",
+    "read",
+    "read_text",
+]
