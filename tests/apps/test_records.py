@@ -14,7 +14,7 @@ from headgate.apps.payloads import MADE_BY
 from headgate.apps.records.nexmark import FIRST_ID, NexmarkEvents
 from headgate.apps.registry import application_names, find_application
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.workloads.keys import Keys
+from headgate.workloads.draws import Keys
 from headgate.workloads.payloads import Payloads, make_payloads
 
 START_MS = 1_700_000_000_000

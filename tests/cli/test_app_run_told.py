@@ -14,7 +14,7 @@ from headgate.apps.running.accounts import Totals
 from headgate.apps.running.folder import RunFolder
 from headgate.apps.running.plan import RunPlan
 from headgate.apps.running.run import RunResult
-from headgate.cli.app_run import problems, sentences
+from headgate.cli.application import problems, sentences
 from headgate.core.objective import parse_objective
 from headgate.runtime.summary import RunRecord
 from headgate.workloads.load import Load

@@ -8,8 +8,7 @@ import numpy as np
 from rich.console import Console
 
 from headgate.cli.load_view import LoadView, load_view
-from headgate.workloads.lateness import Lateness
-from headgate.workloads.replay import Answers, Standing
+from headgate.workloads.replay import Answers, Lateness, Standing
 
 
 def standing(elapsed_s: float, *, failed: int = 0, paced: bool = True) -> Standing:

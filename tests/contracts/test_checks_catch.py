@@ -40,13 +40,12 @@ from headgate.testing import (
     ContractViolation,
     check_policy,
     engines,
-    journal_retention,
-    journal_writers,
+    journal_features,
     journals,
     policies,
 )
-from headgate.testing.journal_entries import RUN
-from headgate.testing.readings import every_batch_is_told_once
+from headgate.testing.engines import every_batch_is_told_once
+from headgate.testing.journal_features import RUN
 from headgate.workloads import parse_workload
 
 
@@ -562,15 +561,15 @@ def apart(journal: Journal) -> Journal:
 @pytest.mark.parametrize(
     ("open_writer", "check"),
     [
-        (same_writer, journal_writers.writers_keep_to_their_runs),
-        (same_writer, journal_writers.a_second_writer_needs_its_own_run),
-        (apart, journal_writers.state_is_shared),
-        (apart, journal_writers.writers_wait_for_each_other),
+        (same_writer, journal_features.writers_keep_to_their_runs),
+        (same_writer, journal_features.a_second_writer_needs_its_own_run),
+        (apart, journal_features.state_is_shared),
+        (apart, journal_features.writers_wait_for_each_other),
     ],
 )
 def test_writers_that_break_the_contract_are_caught(
-    open_writer: journal_writers.OpenWriter,
-    check: Callable[[Callable[[], Journal], journal_writers.OpenWriter], None],
+    open_writer: journal_features.OpenWriter,
+    check: Callable[[Callable[[], Journal], journal_features.OpenWriter], None],
 ) -> None:
     with pytest.raises(ContractViolation):
         check(MemoryJournal, open_writer)
@@ -602,17 +601,17 @@ class Dropping(MemoryJournal):
 @pytest.mark.parametrize(
     ("journal", "check"),
     [
-        (Amnesic, journal_retention.keeps_young_entries_whole),
-        (MemoryJournal, journal_retention.leaves_one_a_minute_then_one_an_hour),
-        (Averaging, journal_retention.differences_stay_right),
-        (Dropping, journal_retention.keeps_what_is_new),
-        (MemoryJournal, journal_retention.tells_where_it_was_thinned),
-        (MemoryJournal, journal_retention.removes_what_is_too_old),
+        (Amnesic, journal_features.keeps_young_entries_whole),
+        (MemoryJournal, journal_features.leaves_one_a_minute_then_one_an_hour),
+        (Averaging, journal_features.differences_stay_right),
+        (Dropping, journal_features.keeps_what_is_new),
+        (MemoryJournal, journal_features.tells_where_it_was_thinned),
+        (MemoryJournal, journal_features.removes_what_is_too_old),
     ],
     ids=lambda value: value.__name__,
 )
 def test_a_retention_that_breaks_the_contract_is_caught(
-    journal: Callable[[], Journal], check: Callable[[journal_retention.RetentionFactory], None]
+    journal: Callable[[], Journal], check: Callable[[journal_features.RetentionFactory], None]
 ) -> None:
     with pytest.raises(ContractViolation):
         check(lambda retention, now: journal())

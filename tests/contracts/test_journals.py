@@ -14,8 +14,7 @@ from headgate.journal.memory import MemoryJournal
 from headgate.journal.postgres import PostgresJournal
 from headgate.journal.retention import Retention
 from headgate.journal.sqlite import SqliteJournal
-from headgate.testing.journal_retention import RETENTION_CHECKS, RetentionFactory
-from headgate.testing.journal_writers import WRITER_CHECKS, OpenWriter
+from headgate.testing.journal_features import RETENTION_CHECKS, WRITER_CHECKS, OpenWriter, RetentionFactory
 from headgate.testing.journals import JOURNAL_CHECKS, JournalFactory, OpenReader, check_journal, itself
 from tests.postgres import PostgresServer
 

@@ -10,7 +10,7 @@ from headgate.core.objective import parse_objective
 from headgate.lab.observed_run import Executors, course_of_files
 from headgate.runtime.summary import summarise
 from headgate.workloads import parse_workload
-from headgate.workloads.placed import Placed
+from headgate.workloads.composed import Placed
 from tests.apps.test_sink_files import commit, write
 
 START_S = 1000.0

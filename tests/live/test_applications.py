@@ -26,7 +26,7 @@ from headgate.apps.records.tasks import COLUMNS, FOLDER, PARTS
 from headgate.apps.registry import APPLICATIONS, find_application
 from headgate.apps.smart_plugs import results as smart_plugs
 from headgate.core.errors import InputError
-from headgate.workloads.keys import Keys
+from headgate.workloads.draws import Keys
 from headgate.workloads.payloads import make_payloads
 from headgate.workloads.traces import trace_folder
 from tests.apps import references

@@ -25,8 +25,7 @@ from headgate.lab.scenario import find_named_experiment, missing_traces_note
 from headgate.policies import policy_names
 from headgate.research.league.report import league_outcome
 from headgate.research.league.standings import BEST_FIXED, League
-from headgate.workloads.day_load import day_names, named_day
-from headgate.workloads.day_shapes import DAY_SHAPES
+from headgate.workloads.day_load import DAY_SHAPES, day_names, named_day
 from tests.cli.commands import headgate, refused
 
 LEAGUE = find_named_experiment("league")

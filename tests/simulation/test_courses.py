@@ -12,7 +12,7 @@ from headgate.core.topology import Topology
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
-from headgate.simulation.station_course import BusyPhase, _Came
+from headgate.simulation.station import BusyPhase, _Came
 from headgate.workloads import Workload, parse_workload
 
 BOUND_S = 8.0

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
 from headgate.simulation.batch_job import MicroBatchJob
-from headgate.simulation.micro_batch import MicroBatch
-from headgate.simulation.service_models import SERVICE_MODEL_EXAMPLES, ServiceModel, parse_service_model
+from headgate.simulation.micro_batch import SERVICE_MODEL_EXAMPLES, MicroBatch, ServiceModel, parse_service_model
 from headgate.workloads import parse_workload
 
 RETROGRADE = "retrograde:rate=10,contention=0.03,coherency=0.02"

@@ -15,8 +15,7 @@ from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.fleet import Fleet
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
-from headgate.simulation.settled import Settled
-from headgate.simulation.spread import LEAST, RELATIVE_ERROR
+from headgate.simulation.settled import LEAST, RELATIVE_ERROR, Settled
 from headgate.workloads import Workload, parse_workload
 
 BOUND_S = 8.0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.course import Course, Rows, rows
-from headgate.simulation.spread import LEAST, RELATIVE_ERROR, compact
+from headgate.simulation.settled import LEAST, RELATIVE_ERROR, compact
 
 BOUND = 8.0
 VALUES = st.one_of(st.floats(-5, 100), st.sampled_from([0.0, 0.001, 1.0, BOUND, 1e6]))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from headgate.workloads import Workload
-from headgate.workloads.composed import Clipped, Noisy, Scaled, Shifted, Sum
-from headgate.workloads.placed import Placed
+from headgate.workloads.composed import Clipped, Noisy, Placed, Scaled, Shifted, Sum
 from headgate.workloads.shapes import Constant, Gaussian, Periodic, Ramp, Sine, Spike
 from headgate.workloads.steps import Steps
 

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.core.errors import InputError
 from headgate.workloads import parse_workload
-from headgate.workloads.csv_file import read_csv
+from headgate.workloads.load_files import read_csv
 
 ROOT = Path(__file__).parents[2]
 TRACES = Path(os.environ.get("HEADGATE_TRACES", ROOT / "../shared/data"))

@@ -11,8 +11,7 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.workloads import parse_workload
 from headgate.workloads.composed import Scaled, end_of, reseeded
-from headgate.workloads.day_load import DayLoad, day_names, make_day
-from headgate.workloads.day_shapes import DAY_S, STEP_S
+from headgate.workloads.day_load import DAY_S, STEP_S, DayLoad, day_names, make_day
 
 PROMISED = {
     "waves": (60.00272047355845, "31bdf945f46b652d"),

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
-from headgate.workloads.draws import draws
-from headgate.workloads.keys import Keys
+from headgate.workloads.draws import Keys, draws
 
 RECORDS = 200_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headgate.workloads.lateness import Lateness
+from headgate.workloads.replay import Lateness
 
 
 def test_percentiles_are_those_of_the_records() -> None:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.workloads import parse_workload
-from headgate.workloads.composed import end_of
+from headgate.workloads.composed import end_of, notes_of
 from headgate.workloads.contract import Workload
-from headgate.workloads.notes import notes_of
 from headgate.workloads.recorded_rows import Row, steps_of
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headgate.core.errors import UnknownNameError
-from headgate.workloads.keys import Keys
+from headgate.workloads.draws import Keys
 from headgate.workloads.payloads import make_payloads, payload_names
 
 AT_MS = 1_700_000_000_000 + np.arange(100) * 7

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.common import say
-from headgate.cli.service_options import CertificateOption, TokenFileOption, read_token
+from headgate.cli.options import CertificateOption, TokenFileOption, read_token
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,32 +10,29 @@ from headgate import __version__
 from headgate.cli.agent import agent
 from headgate.cli.application import application
 from headgate.cli.autoscale_flink import autoscale_flink
-from headgate.cli.brought import engines, forecasters
 from headgate.cli.cluster import cluster
+from headgate.cli.common import JsonOption, check_target, write_json
 from headgate.cli.completion import completion
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
 from headgate.cli.flink import flink
-from headgate.cli.history import history
 from headgate.cli.interrupts import interrupts_kept
 from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
 from headgate.cli.load import load
 from headgate.cli.mst import mst
 from headgate.cli.pipeline import pipeline
-from headgate.cli.policies import policies
+from headgate.cli.policies import engines, forecasters, policies
 from headgate.cli.replay import replay
 from headgate.cli.report import report
 from headgate.cli.rules import rules
 from headgate.cli.serve import serve
-from headgate.cli.set_job import set_job
 from headgate.cli.simulate import simulate
-from headgate.cli.status import status
-from headgate.cli.steer import pause, resume
+from headgate.cli.status import history, status
+from headgate.cli.steering import pause, resume, set_job
 from headgate.cli.telling import HeadgateGroup, StandardOutput
 from headgate.cli.token import token
-from headgate.cli.version import version as print_version
 
 app = typer.Typer(
     name="headgate",
@@ -67,6 +64,15 @@ def _root(
     """
 
 
+def _print_version(json_file: JsonOption = None) -> None:
+    """Print the version."""
+    check_target(json_file)
+    if json_file is None:
+        typer.echo(__version__)
+    else:
+        write_json({"version": __version__}, json_file)
+
+
 app.command()(demo)
 app.command()(simulate)
 app.add_typer(policies, name="policies")
@@ -95,7 +101,7 @@ app.command()(history)
 app.add_typer(lab, name="lab")
 app.command()(doctor)
 app.command()(completion)
-app.command("version")(print_version)
+app.command("version")(_print_version)
 
 
 def main() -> None:

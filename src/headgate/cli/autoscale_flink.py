@@ -16,8 +16,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.outputs import Outputs
-from headgate.cli.policy_options import (
+from headgate.cli.options import (
     ConstraintsOption,
     GuardOption,
     PolicyOption,
@@ -26,6 +25,7 @@ from headgate.cli.policy_options import (
     SettingsFileOption,
     ShadowOption,
 )
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES
 from headgate.core.plugins import DEFAULT_POLICY

@@ -17,8 +17,8 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.options import SetOption
 from headgate.cli.outputs import Outputs
-from headgate.cli.policy_options import SetOption
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY
 

@@ -2,17 +2,236 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
+from headgate.cli.common import JsonOption, check_target, duration_s, make_console, prepare_folder, say, write_json
 from headgate.cli.detached_view import tell_down, tell_status
-from headgate.cli.flink_run import run
+from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.kafka import BootstrapOption, own_broker
+from headgate.core.errors import InputError
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
+    from headgate.apps.comparison import Differences
+    from headgate.apps.flink.sources import FlinkSource
     from headgate.local.flink import FlinkState
+
+
+SOURCES = ("kafka", "built-in")
+RECORDS, RESULTS = "records.json", "results"
+
+
+def run(  # noqa: PLR0913 - one parameter per option
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="click-fraud, nexmark-1, nexmark-3, nexmark-5 or slow-middle.", show_default=False
+        ),
+    ],
+    *,
+    source: Annotated[str, typer.Option(metavar="kafka|built-in", help="Where its records come from.")] = "kafka",
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="The topic to read, from its beginning.", show_default=False)
+    ] = None,
+    bootstrap: BootstrapOption = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORKLOAD", help="Built in: which records, as for headgate load.", show_default="constant:1000"
+        ),
+    ] = None,
+    seconds: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Built in: how much of the workload.", show_default="1m"),
+    ] = None,
+    keys: Annotated[int, typer.Option(metavar="N", min=1, help="Built in: how many different keys.")] = 1000,
+    seed: Annotated[int, typer.Option(metavar="K", min=0, help="Built in: makes the records repeatable.")] = 0,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Gets the results; without one they are let go, on Kafka.", show_default=False
+        ),
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What the job is called.", show_default="as the application")
+    ] = None,
+    parallelism: Annotated[int, typer.Option(metavar="N", help="How many instances each step begins with.")] = 1,
+    cost: Annotated[
+        str, typer.Option(metavar="DURATION", help="What a record takes in the middle of slow-middle.")
+    ] = "1ms",
+    savepoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Go on where a job of this application was stopped, as Flink says.", show_default=False
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Read what there is now, wait for the end, and compare the results with a batch of Spark."
+        ),
+    ] = False,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="A Flink cluster of your own instead of the one that is up here.", show_default=False
+        ),
+    ] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Run an application in Flink SQL.
+
+    It goes on until it is cancelled, on the web page of the cluster or by whoever has its id; with
+    --check until it has worked off what there is. Records that are built in are written to the folder
+    first, and Flink reads them as fast as it can. The exit code is 1 if the results are not what a batch computes.
+
+    [bold]Examples[/bold]
+      [cyan]headgate flink run nexmark-5 --source built-in --folder five --check[/cyan]
+      [cyan]headgate flink run click-fraud --topic clicks --parallelism 2[/cyan]
+      [cyan]headgate flink run slow-middle --topic numbers --cost 5ms --job middle[/cyan]
+    """
+    from headgate.apps.flink.programs import PROGRAMS, FlinkJob
+    from headgate.apps.flink.submission import submit
+    from headgate.core.errors import UnknownNameError
+
+    check_target(json_file)
+    if name not in PROGRAMS:
+        raise UnknownNameError("Flink application", name, PROGRAMS)
+    address = (url or own_cluster()).rstrip("/")
+    cost_ms = 1000 * duration_s("--cost", cost)
+    results = _results(folder, check)
+    if source == "kafka":
+        _refuse_given(workload, seconds)
+        records = _topic(topic, bootstrap, parallelism, check)
+    elif source == "built-in":
+        load = (workload or "constant:1000", duration_s("--seconds", seconds or "1m"), keys, seed)
+        records = _file(name, load, folder, check)
+    else:
+        raise InputError(f"--source {source!r} is not known; {' and '.join(SOURCES)} are.")
+    wanted = FlinkJob(name, records, job or name, results, parallelism, cost_ms=cost_ms, savepoint=savepoint)
+    console = make_console(stderr=True)
+    kept = f"a {wanted.name} that Flink had taken already runs at {address}, where it can be cancelled"
+    with told_when_stopped(kept), console.status(f"handing {wanted.name} to {address}"):
+        job_id = submit(wanted, address)
+    if not check:
+        if json_file is not None:
+            write_json({"job": job_id, "name": wanted.name, "url": address}, json_file)
+            return
+        say(f"{wanted.name} runs at {address} as {job_id}")
+        return
+    assert results is not None
+    kept = f"{wanted.name} goes on at {address} as {job_id}, and its results are in {results}"
+    with told_when_stopped(kept), console.status("waiting for its end, and comparing"):
+        found = _checked(name, records, results, address, job_id)
+    exact = found.is_exact
+    if json_file is not None:
+        write_json({"job": job_id, "name": wanted.name, "url": address, "is_exact": exact, **vars(found)}, json_file)
+    elif exact:
+        say(f"{found.expected} results, all as a batch computes them")
+    else:
+        say(
+            f"of {found.expected} results {found.missing} are missing and {found.wrong} wrong; {found.unexpected} are "
+            f"not expected, {found.doubled} doubled"
+        )
+    if not exact:
+        raise typer.Exit(1)
+
+
+def own_cluster() -> str:
+    """The address of the cluster that is up here."""
+    from headgate.local import flink as local
+
+    found = local.status()
+    if found is None or found.gone:
+        raise InputError("no Flink cluster is up; start one with: headgate flink up, or name yours with --url.")
+    return found.state.url
+
+
+# -------------------------------------------------------------------------------------------------------------- input
+
+
+def _refuse_given(workload: str | None, seconds: str | None) -> None:
+    for option, value in (("--workload", workload), ("--seconds", seconds)):
+        if value is not None:
+            raise InputError(
+                f"{option} {value!r} does not go with --source kafka; send records with headgate load, or take "
+                "--source built-in."
+            )
+
+
+def _topic(topic: str | None, bootstrap: str | None, parallelism: int, check: bool) -> FlinkSource:
+    from headgate.apps.flink.sources import TopicRecords
+    from headgate.local.topics import require_topic, topics
+
+    if topic is None:
+        raise InputError("which topic is to be read is not said; write --topic NAME, or take --source built-in.")
+    broker = bootstrap or own_broker()
+    require_topic(broker, topic)
+    if parallelism > (partitions := topics(broker)[topic]):
+        # Instances without a partition would hold up event time, and no window would ever close.
+        raise InputError(f"topic {topic!r} has {partitions} partitions; --parallelism {parallelism} is more than that.")
+    return TopicRecords(broker, topic, is_bounded=check)
+
+
+def _file(name: str, load: tuple[str, float, int, int], folder: Path | None, check: bool) -> FlinkSource:
+    import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
+    from headgate.apps.flink.programs import SLOW_MIDDLE
+    from headgate.apps.flink.sources import FileRecords, write_records
+    from headgate.workloads.load import Load
+    from headgate.workloads.payloads import DEFAULT
+
+    if folder is None:
+        raise InputError("where records that are built in are to lie is not said; write --folder FOLDER.")
+    workload, lasting_s, keys, seed = load
+    prepare_folder("--folder", folder)
+    records = folder / RECORDS
+    asked = Load(workload, DEFAULT if name == SLOW_MIDDLE else name, lasting_s, keys=keys, seed=seed)
+    write_records(asked, records, round(time.time() * 1000))
+    return FileRecords(records, is_bounded=check)
+
+
+def _results(folder: Path | None, check: bool) -> Path | None:
+    if folder is None:
+        if check:
+            raise InputError("--check compares what was written; write --folder FOLDER.")
+        return None
+    results = folder / RESULTS
+    if results.exists() and any(results.iterdir()):
+        raise InputError(f"{results} holds results of another run; name another folder, or delete it.")
+    prepare_folder("--folder", results)
+    return results
+
+
+# ------------------------------------------------------------------------------------------------------------ checking
+
+
+def _checked(name: str, source: FlinkSource, results: Path, url: str, job_id: str) -> Differences:
+    from headgate.apps.flink.checking import check_results
+    from headgate.apps.flink.sources import FileRecords, TopicRecords
+    from headgate.local.cluster import plain_session
+    from headgate.local.consumer import values
+    from headgate.local.flink_asking import await_end
+
+    await_end(url, job_id)
+    with TemporaryDirectory(prefix="headgate-check-") as folder:
+        records = Path(folder, RECORDS)
+        if isinstance(source, FileRecords):
+            records = source.path
+        elif isinstance(source, TopicRecords):
+            with records.open("wb") as file:
+                file.writelines(b"%b\n" % value for value in values(source.bootstrap, source.topic))
+        settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+        spark = plain_session("local[1]", "check", settings, Path(folder, "driver.log"))
+        try:
+            return check_results(spark, name, records, results)
+        finally:
+            spark.stop()
+
 
 flink = typer.Typer(
     no_args_is_help=True,

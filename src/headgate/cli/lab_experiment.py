@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from headgate.cli.common import prepare_folder, progress_bar, say
 from headgate.cli.interrupts import told_when_stopped
-from headgate.cli.lab_ranks import show_ranks
-from headgate.cli.lab_results import show_results
+from headgate.cli.lab_results import show_ranks, show_results
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 

@@ -20,6 +20,37 @@ if TYPE_CHECKING:
     from headgate.core.types import JSON
     from headgate.lab.experiments.results import Compared, Results
     from headgate.lab.experiments.summary import Group
+    from headgate.lab.scenario import Outcome
+
+
+def show_ranks(found: Results, report: Path | None, json_file: str | None) -> None:
+    """Write what is asked for, and print the ranks unless the JSON goes where they would."""
+    from headgate.lab.scenario import Scenario
+    from headgate.lab.scenario_report import write_scenario_report
+    from headgate.research.league.report import league_outcome
+
+    outcome = league_outcome(found)
+    summary = f"{found.done:,} simulated runs: policies ranked by cost at a kept objective."
+    page = Scenario(found.name, summary, lambda _: outcome)
+    with Outputs() as outputs:
+        if report is not None:
+            outputs.write(write_scenario_report, report, page, outcome)
+        if json_file is not None:
+            outputs.write(write_json, page.to_json(outcome), json_file)
+        if json_file != "-":
+            _print(outcome)
+
+
+def _print(outcome: Outcome) -> None:
+    from rich.text import Text
+
+    from headgate.cli.tables import print_table
+
+    console = make_console()
+    print_table(outcome.rows, console)
+    for note in outcome.notes:
+        console.print(Text(f"\n{note}", style="dim"))
+
 
 _HOURS = {"instance-hours": "instance_hours"}
 _PRICED = {"cost": "cost"}
@@ -61,7 +92,6 @@ def results(
       [cyan]headgate lab results lab/first-look --where policy=hpa* --sort late_records_pct[/cyan]
       [cyan]headgate lab results lab/after --against lab/before --csv both.csv[/cyan]
     """
-    from headgate.cli.lab_ranks import show_ranks
     from headgate.lab.experiments.results import compare, compared_to_json, read_results
     from headgate.render.files import write_file
     from headgate.render.page import require_plotly

@@ -21,8 +21,8 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.options import asked_of
 from headgate.cli.outputs import Outputs
-from headgate.cli.simulate_options import asked_of
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY

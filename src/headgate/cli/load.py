@@ -72,8 +72,8 @@ def load(  # noqa: PLR0913 - one parameter per option
     import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
     from headgate.cli.load_view import load_view
     from headgate.runtime.clock import SystemClock
+    from headgate.workloads.composed import notes_of
     from headgate.workloads.load import Load, parse_speed
-    from headgate.workloads.notes import notes_of
     from headgate.workloads.replay import Replay
 
     check_target(json_file)

@@ -12,8 +12,7 @@ from rich.table import Table
 
 from headgate.cli.sparklines import sparkline
 from headgate.core.units import format_duration
-from headgate.workloads.lateness import Lateness
-from headgate.workloads.replay import Standing
+from headgate.workloads.replay import Lateness, Standing
 
 PLAIN_EVERY_S = 10.0
 """Where there is no terminal to redraw, a line is printed this often."""

@@ -20,8 +20,7 @@ from headgate.cli.common import (
     write_json,
 )
 from headgate.cli.interrupts import told_when_stopped
-from headgate.cli.outputs import Outputs
-from headgate.cli.policy_options import (
+from headgate.cli.options import (
     ConstraintsOption,
     GuardOption,
     PolicyOption,
@@ -29,8 +28,13 @@ from headgate.cli.policy_options import (
     SetOption,
     SettingsFileOption,
     ShadowOption,
+    asked_of,
+    kept_in,
+    seconds_of,
+    service_of,
+    told_with_file,
 )
-from headgate.cli.simulate_options import asked_of, kept_in, seconds_of, service_of, told_with_file
+from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.plugins import DEFAULT_POLICY
@@ -173,7 +177,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.runtime.objective_file import text_or_file
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
-    from headgate.workloads.notes import ends_early, notes_of
+    from headgate.workloads.composed import ends_early, notes_of
 
     check_target(json_file, journal=journal)
     check_target(report, journal=journal)

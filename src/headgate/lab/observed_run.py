@@ -26,7 +26,7 @@ from headgate.lab.fidelity import Recording
 from headgate.runtime.autoscaler import autoscale
 from headgate.runtime.summary import RunRecord, Summary, summarise
 from headgate.workloads import parse_workload
-from headgate.workloads.placed import Placed
+from headgate.workloads.composed import Placed
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 LEAD_S = 6.0

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.runtime.model_file import measured_job
-from headgate.simulation.micro_batch import MicroBatch
-from headgate.simulation.service_models import SERVICE_MODELS, ServiceModel, parse_service_model
+from headgate.simulation.micro_batch import SERVICE_MODELS, MicroBatch, ServiceModel, parse_service_model
 
 Service: TypeAlias = ServiceModel | tuple[float, MicroBatch]
 """How several instances add up by a model; or records per second of one and how several add up, as it was measured."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from headgate.core.course import Course, Rows
 from headgate.core.types import Instant
-from headgate.simulation.search import bends_s
 from headgate.simulation.settled import Settled
+from headgate.simulation.stream import bends_s
 from headgate.workloads.contract import Workload
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ from headgate.simulation.batch_readings import LEAST_RECORDS, BatchReadings, Pro
 from headgate.simulation.batch_work import Work, make_work
 from headgate.simulation.contract import Warmed, require_service_rate
 from headgate.simulation.micro_batch import MicroBatch
-from headgate.simulation.search import arrival_time_s
+from headgate.simulation.stream import arrival_time_s
 from headgate.workloads.contract import Workload
 
 OPERATOR = "job"

@@ -5,8 +5,7 @@ from headgate.testing.clock import FakeClock
 from headgate.testing.contract import ContractViolation
 from headgate.testing.engines import ENGINE_CHECKS, check_engine
 from headgate.testing.forecasters import FORECASTER_CHECKS, check_forecaster, named_forecaster
-from headgate.testing.journal_retention import RETENTION_CHECKS
-from headgate.testing.journal_writers import WRITER_CHECKS
+from headgate.testing.journal_features import RETENTION_CHECKS, WRITER_CHECKS
 from headgate.testing.journals import JOURNAL_CHECKS, check_journal
 from headgate.testing.policies import POLICY_CHECKS, check_policy, named_policy
 

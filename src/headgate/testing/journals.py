@@ -30,18 +30,20 @@ from headgate.core.types import (
 )
 from headgate.journal.contract import Journal, ReadableJournal
 from headgate.testing.contract import ContractViolation, ensure
-from headgate.testing.journal_entries import (
+from headgate.testing.journal_features import (
     DECISION,
     EVENT,
     OBSERVATION,
     RECEIPT,
+    RETENTION_CHECKS,
     RUN,
+    WRITER_CHECKS,
+    OpenWriter,
+    RetentionFactory,
     ensure_equal,
     opened,
     write_one_of_each,
 )
-from headgate.testing.journal_retention import RETENTION_CHECKS, RetentionFactory
-from headgate.testing.journal_writers import WRITER_CHECKS, OpenWriter
 
 JournalFactory: TypeAlias = Callable[[], Journal]
 OpenReader: TypeAlias = Callable[[Journal], ReadableJournal]

@@ -11,10 +11,11 @@ from itertools import pairwise
 from statistics import NormalDist
 
 from headgate.core.errors import InputError
+from headgate.core.units import format_duration
 from headgate.workloads.contract import Workload
 from headgate.workloads.day_load import DayLoad
 from headgate.workloads.draws import draws
-from headgate.workloads.numbers import MOST_PER_S, plain, require_length, require_rate
+from headgate.workloads.numbers import MOST_PER_S, plain, require_length, require_rate, require_time
 from headgate.workloads.steps import Steps
 
 PIECE_S = 1.0
@@ -294,3 +295,68 @@ def _way(part: Workload, from_s: float, to_s: float) -> int:
 
 def _grouped(part: Workload, kinds: type | tuple[type, ...]) -> str:
     return f"({part.describe()})" if isinstance(part, kinds) else part.describe()
+
+
+def ends_early(workload: Workload, seconds: float) -> list[str]:
+    """That nothing more comes before a run is over, in a sentence; nothing where that is not so."""
+    end_s = end_of(workload)
+    if end_s is None or end_s >= seconds:
+        return []
+    told = f"{workload.describe()} ends after {format_duration(end_s)}, and the run lasts {format_duration(seconds)}"
+    return [f"{told}: nothing arrives from then on."]
+
+
+def notes_of(workload: Workload) -> list[str]:
+    """What was done to recordings to make this load, and by which numbers they are multiplied: a sentence each."""
+    match workload:
+        case Steps():
+            return [f"{workload.describe()}: {note}." for note in workload.notes]
+        case Sum():
+            return [note for part in workload.parts for note in notes_of(part)]
+        case Scaled():
+            own = f"{workload.load.describe()}: multiplied by {plain(workload.factor)}."
+            return [*notes_of(workload.load), *([own] if end_of(workload.load) is not None else [])]
+        case Shifted() | Clipped() | Noisy():
+            return notes_of(workload.load)
+        case _:
+            return []
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A load that begins at a time of the run and lasts for a while.
+
+    >>> from headgate.workloads.shapes import Ramp
+    >>> late = Placed(Ramp(start=0.0, end=20.0, over_s=10.0), begins_s=5.0, lasting_s=10.0)
+    >>> late.rate_per_s(4.0), late.rate_per_s(10.0), late.arrivals(0.0, 60.0), late.next_turn_s(0.0)
+    (0.0, 10.0, 100.0, 5.0)
+    """
+
+    load: Workload
+    begins_s: float
+    lasting_s: float
+
+    def __post_init__(self) -> None:
+        require_time("begins", self.begins_s)
+        require_length("lasting", self.lasting_s)
+
+    @property
+    def ends_s(self) -> float:
+        return self.begins_s + self.lasting_s
+
+    def rate_per_s(self, at_s: float) -> float:
+        return self.load.rate_per_s(at_s - self.begins_s) if self.begins_s <= at_s < self.ends_s else 0.0
+
+    def arrivals(self, from_s: float, to_s: float) -> float:
+        first_s, last_s = max(from_s, self.begins_s), min(to_s, self.ends_s)
+        return self.load.arrivals(first_s - self.begins_s, last_s - self.begins_s) if last_s > first_s else 0.0
+
+    def next_turn_s(self, at_s: float) -> float:
+        if at_s < self.begins_s:
+            return self.begins_s
+        if at_s >= self.ends_s:
+            return float("inf")
+        return min(self.ends_s, self.begins_s + self.load.next_turn_s(at_s - self.begins_s))
+
+    def describe(self) -> str:
+        return f"{self.load.describe()} from {plain(self.begins_s)} s on for {plain(self.lasting_s)} s"

@@ -12,7 +12,7 @@ from headgate.core.types import JSON
 from headgate.core.units import exact_number, parse_duration_s
 from headgate.workloads.composed import end_of
 from headgate.workloads.contract import Workload
-from headgate.workloads.keys import Keys
+from headgate.workloads.draws import Keys
 from headgate.workloads.parse import parse_workload
 from headgate.workloads.payloads import DEFAULT, Payloads, make_payloads, require_payloads
 from headgate.workloads.schedule import Schedule

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.errors import UnknownNameError
-from headgate.workloads.keys import Keys
+from headgate.workloads.draws import Keys
 
 DEFAULT = "numbered"
 

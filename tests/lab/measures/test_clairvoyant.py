@@ -13,11 +13,10 @@ from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
 from headgate.research.promises.cells import BOUNDS, JOB, clairvoyant_seconds
 from headgate.research.promises.loads import SERVICE_RATE_PER_S, make_load
 from headgate.simulation.batch_job import MicroBatchJob
-from headgate.simulation.micro_batch import MicroBatch
+from headgate.simulation.micro_batch import MicroBatch, parse_service_model
 from headgate.simulation.queue import QueueNetwork
-from headgate.simulation.service_models import parse_service_model
 from headgate.workloads import parse_workload
-from headgate.workloads.day_shapes import STEP_S
+from headgate.workloads.day_load import STEP_S
 from headgate.workloads.steps import Steps
 
 RATE_PER_S = 10.0

@@ -14,7 +14,7 @@ from headgate.research.promises.loads import make_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import Workload, parse_workload
-from headgate.workloads.day_shapes import STEP_S
+from headgate.workloads.day_load import STEP_S
 from headgate.workloads.steps import Steps
 from tests.traces import needs_traces
 

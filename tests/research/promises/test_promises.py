@@ -18,8 +18,7 @@ from headgate.research.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S,
 from headgate.research.promises.matrix import CONTENDERS, FIXED, OURS, Cell
 from headgate.research.promises.tables import is_kept, notes_of, plots_of, rows_of
 from headgate.simulation.micro_batch import MicroBatch
-from headgate.workloads.day_load import make_day
-from headgate.workloads.day_shapes import STEP_S
+from headgate.workloads.day_load import STEP_S, make_day
 
 
 def flat(instances: float, minutes: int = 60) -> Load:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.workloads.draws import draws
-from headgate.workloads.keys import Keys
+from headgate.workloads.draws import Keys, draws
 from headgate.workloads.payloads import Record
 
 SCHEMA = (

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.errors import InputError, cause_of
-from headgate.workloads.keys import Keys
+from headgate.workloads.draws import Keys
 from headgate.workloads.payloads import Record
 from headgate.workloads.traces import trace_folder
 

@@ -42,12 +42,10 @@ from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.model_file import measured_job, policy_with_files
 from headgate.runtime.service_rate import parse_service
 from headgate.simulation.batch_readings import Readings
-from headgate.simulation.micro_batch import MicroBatch
-from headgate.simulation.service_models import ServiceModel
+from headgate.simulation.micro_batch import MicroBatch, ServiceModel
 from headgate.workloads import Workload, parse_workload
-from headgate.workloads.composed import end_of
+from headgate.workloads.composed import end_of, ends_early, notes_of
 from headgate.workloads.day_load import DayLoad
-from headgate.workloads.notes import ends_early, notes_of
 from headgate.workloads.parse import workload_files
 
 MOST_CASES = 1_000_000

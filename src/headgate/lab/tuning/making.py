@@ -16,7 +16,7 @@ from headgate.lab.experiments.part_reader import content_hash
 from headgate.lab.tuning.splitting import LEAST_HELD_BACK, Sized, Stretch, cut, split_load
 from headgate.runtime.service_rate import parse_service_rate
 from headgate.simulation.batch_readings import Readings
-from headgate.simulation.service_models import ServiceModel
+from headgate.simulation.micro_batch import ServiceModel
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import end_of
 from headgate.workloads.parse import workload_files

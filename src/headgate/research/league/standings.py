@@ -19,9 +19,8 @@ from headgate.core.slo import By
 from headgate.core.types import JSON
 from headgate.lab.experiments.results import Results
 from headgate.lab.experiments.summary import COST, Group
-from headgate.simulation.service_models import parse_service_model
-from headgate.workloads.day_load import named_day
-from headgate.workloads.day_shapes import DAY_SHAPES
+from headgate.simulation.micro_batch import parse_service_model
+from headgate.workloads.day_load import DAY_SHAPES, named_day
 
 FIXED = "static"
 BEST_FIXED = "(best fixed afterwards)"

@@ -13,7 +13,7 @@ from headgate.research.promises.clairvoyant import clairvoyant_sizes
 from headgate.research.promises.loads import SERVICE_RATE_PER_S, Load
 from headgate.runtime.simulate import simulate
 from headgate.simulation.micro_batch import MicroBatch
-from headgate.workloads.day_shapes import STEP_S
+from headgate.workloads.day_load import STEP_S
 
 JOB = MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5)
 """A job as people run them: a batch every two seconds, if it can."""

@@ -6,7 +6,7 @@ from headgate.forecast.contract import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
 from headgate.research.promises.loads import SERVICE_RATE_PER_S, Load
 from headgate.simulation.micro_batch import MicroBatch
-from headgate.workloads.day_shapes import STEP_S
+from headgate.workloads.day_load import STEP_S
 
 
 def clairvoyant_sizes(

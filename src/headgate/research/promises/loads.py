@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from headgate.forecast.contract import FloatArray
-from headgate.workloads.day_load import day_names, make_day
-from headgate.workloads.day_shapes import STEP_S
+from headgate.workloads.day_load import STEP_S, day_names, make_day
 from headgate.workloads.steps import Steps
 
 SERVICE_RATE_PER_S = 50.0

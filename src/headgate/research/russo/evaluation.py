@@ -21,7 +21,7 @@ from headgate.policies.planning.rates import RateGrid, Transitions
 from headgate.render.plots import Plot
 from headgate.research.russo.loads import GENERATED, TaxiLoad
 from headgate.research.russo.slotted_network import SlottedNetwork, Tally, levels_like
-from headgate.workloads.taxi import MINUTES_PER_YEAR
+from headgate.research.russo.taxi import MINUTES_PER_YEAR
 
 SERVICE_RATES_PER_S = (3.7, 3.3, 2.7, 3.3)
 """μ of the document's four operators; further ones repeat them."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.errors import InputError
-from headgate.workloads.taxi import MEAN_PER_MINUTE, taxi_counts
+from headgate.research.russo.taxi import MEAN_PER_MINUTE, taxi_counts
 from headgate.workloads.traces import read_trace
 
 TRACE = "nyc-taxi"

@@ -12,9 +12,9 @@ from headgate.core.units import format_duration
 from headgate.lab.scenario import Outcome, Progress, scenario
 from headgate.render.candlesticks import Candlestick, candlestick_plot, line_plot
 from headgate.render.plots import Plot
+from headgate.research.plug_load import PlugLoad, plug_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
-from headgate.workloads.plugs import PlugLoad, plug_load
 
 FEWEST, MOST, START = 4, 24, 4
 TARGET_S = 30.0

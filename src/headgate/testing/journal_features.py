@@ -3,27 +3,167 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
 from headgate.core.types import (
     Answer,
     Decision,
     Event,
+    GuardNote,
     Instances,
     Instant,
     Observation,
     Outcome,
     Receipt,
     Role,
+    Run,
     Sample,
     Verdict,
 )
 from headgate.journal.contract import Journal
 from headgate.journal.retention import HOUR_S, MINUTE_S, Retention
 from headgate.testing.contract import ensure
-from headgate.testing.journal_entries import RUN, ensure_equal
+
+RUN = Run(5.0, "check", {"instances": None, "limits": [1, 2.5]}, "latency p95 < 10s", "check", ("job", "sink"), seed=7)
+OBSERVATION = Observation(
+    10.0,
+    {
+        "job": Sample("job", 9.5, input_rate_per_s=12.25, backlog=0.0, warming=True),
+        "sink": Sample("sink", 10.0, latency_s=0.1, metrics={"heap": 0.75, "files": None}),
+    },
+    {"job": Instances(3, 2, 1), "sink": Instances(1, 1, 1)},
+)
+DECISION = Decision(
+    10.0,
+    "check",
+    {
+        "job": Verdict(
+            "job",
+            3,
+            9,
+            8,
+            "slo-violated",
+            "latency 12 s is over the 10 s bound – ±½",
+            {"rate_per_s": 410.5, "needed": 9, "mode": "exploration", "latency_s": None},
+            (GuardNote("bounds", 9, 8, "at most 8 instances"), GuardNote("blind", 8, 8)),
+        ),
+        "sink": Verdict("sink", 1, 1, 1, "steady", "nothing to do"),
+    },
+)
+RECEIPT = Receipt(
+    10.5,
+    {
+        "job": Answer(Outcome.REFUSED, 3, "the cluster is full"),
+        "sink": Answer(Outcome.DELIVERED, 1),
+    },
+)
+EVENT = Event(11.0, "observe-failed", "no answer", {"seconds": 2.5, "attempt": 3, "host": None})
+
+
+@contextmanager
+def opened(factory: Callable[[], Journal]) -> Iterator[Journal]:
+    journal = factory()
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def write_one_of_each(journal: Journal) -> None:
+    """One entry of each kind."""
+    journal.observed(OBSERVATION)
+    journal.decided(DECISION)
+    journal.received(RECEIPT)
+    journal.noted(EVENT)
+
+
+def ensure_equal(what: str, found: object, expected: object) -> None:
+    ensure(found == expected, f"{what} should have been {expected!r}; they were {found!r}")
+
+
+OpenWriter: TypeAlias = Callable[[Journal], Journal]
+"""Gives a second writer to what a journal writes to."""
+
+_WRITERS = 4
+_ENTRIES = 25
+
+
+def writers_keep_to_their_runs(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
+    """What a writer writes belongs to the run it began itself, whoever began one since."""
+    with opened(factory) as one, closing(open_writer(one)) as other:
+        numbers = one.begin(replace(RUN, job="orders")), other.begin(replace(RUN, job="clicks"))
+        one.noted(Event(1.0, "check", "of the first"))
+        other.noted(Event(2.0, "check", "of the second"))
+        one.noted(Event(3.0, "check", "of the first again"))
+        for reader in (one, other):
+            told = [[event.at_s for event in reader.events(run=number)] for number in numbers]
+            ensure_equal("events of the two runs", told, [[1.0, 3.0], [2.0]])
+
+
+def a_second_writer_needs_its_own_run(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
+    """A writer that has begun no run does not fall into that of another."""
+    with opened(factory) as one, closing(open_writer(one)) as other:
+        one.begin(RUN)
+        try:
+            write_one_of_each(other)
+        except Exception:  # noqa: BLE001 - how it is refused is another check
+            told = one.events(), one.decisions()
+            ensure_equal("entries of the first writer", told, ([], []))
+            return
+        ensure(False, "a writer without a run wrote into that of another; it must raise JournalError")
+
+
+def state_is_shared(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
+    """What one writer has saved the other can load."""
+    with opened(factory) as one, closing(open_writer(one)) as other:
+        one.save_state("check", {"version": 1})
+        ensure_equal("state saved by another writer", other.load_state("check"), {"version": 1})
+
+
+def writers_wait_for_each_other(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
+    """Several that write at the same moment lose nothing and mix nothing up."""
+    failures: list[BaseException] = []
+
+    def write(journal: Journal, job: str) -> None:
+        try:
+            journal.begin(replace(RUN, job=job))
+            for at_s in range(_ENTRIES):
+                journal.noted(Event(at_s, "check", job))
+        except BaseException as error:  # noqa: BLE001 - told by the check, in its own thread
+            failures.append(error)
+
+    with ExitStack() as stack:
+        first = stack.enter_context(opened(factory))
+        others = [stack.enter_context(closing(open_writer(first))) for _ in range(_WRITERS - 1)]
+        writers = {f"job-{number}": journal for number, journal in enumerate([first, *others])}
+        threads = [threading.Thread(target=write, args=(journal, job)) for job, journal in writers.items()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        ensure(not failures, f"a writer failed while others wrote: {failures}")
+        expected = [(float(at_s), job) for job in sorted(writers) for at_s in range(_ENTRIES)]
+        found = [
+            (event.at_s, event.detail)
+            for job in sorted(first.jobs())
+            for number, _ in first.runs(job=job)
+            for event in first.events(run=number)
+        ]
+        ensure_equal("events of all writers", found, expected)
+
+
+WRITER_CHECKS: tuple[Callable[[Callable[[], Journal], OpenWriter], None], ...] = (
+    writers_keep_to_their_runs,
+    a_second_writer_needs_its_own_run,
+    state_is_shared,
+    writers_wait_for_each_other,
+)
+"""Every check of journals with several writers."""
+
 
 RetentionFactory: TypeAlias = Callable[[Retention, Callable[[], float]], Journal]
 """Gives a new and empty journal that keeps what it is told, by a clock of its own."""

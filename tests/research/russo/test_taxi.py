@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headgate.workloads.taxi import MEAN_PER_MINUTE, taxi_counts
+from headgate.research.russo.taxi import MEAN_PER_MINUTE, taxi_counts
 
 
 def test_the_mean_and_the_shape_of_a_day_are_those_of_taxis() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.workloads.plugs import plug_load, sort_work
+from headgate.research.plug_load import plug_load, sort_work
 
 
 def work_of_a_batch(messages: float, devices: float) -> float:
