@@ -84,6 +84,7 @@ def test_what_failed_again_and_again_is_told_as_one(tmp_path: Path) -> None:
         "count": 37,
         "detail": "observe-failed in a test",
         "numbers": {},
+        "severity": "info",
     }
 
 

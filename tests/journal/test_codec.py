@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from headgate.core.errors import JournalError
-from headgate.core.types import Decision, Event, Observation, Receipt, Run
+from headgate.core.types import Decision, Event, Observation, Receipt, Run, Severity
 from headgate.journal import codec
 from tests.journal import entries
 
@@ -97,3 +97,13 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 def test_text_that_is_not_json_is_a_journal_error() -> None:
     with pytest.raises(JournalError, match="not JSON"):
         codec.from_json("{")
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity"),
+    [("started", Severity.INFO), ("policy-refused", Severity.WARNING), ("query-given-up", Severity.ERROR)],
+)
+def test_an_event_of_an_old_journal_has_the_severity_of_its_kind(kind: str, severity: Severity) -> None:
+    old = {"at_s": 1.0, "kind": kind, "detail": "", "numbers": {}}
+    assert codec.event_from_dict(old).severity is severity
+    assert codec.event_from_dict({**old, "severity": "info"}).severity is Severity.INFO

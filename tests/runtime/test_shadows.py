@@ -129,7 +129,7 @@ def test_a_shadow_that_fails_harms_nobody_and_is_told_of_once(caplog: pytest.Log
     assert bench.planned == 5
     assert {decision.policy for decision in bench.decided(Role.SHADOW)} == {"fine"}
     (event,) = [event for event in bench.journal.events() if event.kind == "shadow-failed"]
-    assert event.detail == "shadow broken failed with ValueError: no model; the acting policy goes on"
+    assert event.detail == "shadow broken failed with ValueError: no model; the acting policy continues"
     failing.fails = None
     bench.run(10, 12)
     assert {decision.policy for decision in bench.decided(Role.SHADOW)} == {"broken", "fine"}

@@ -18,7 +18,7 @@ from headgate.cli.journal_run import (
     thinned_in_words,
 )
 from headgate.cli.run_view import comparison_table
-from headgate.core.types import Event, Instant, Receipt, Verdict
+from headgate.core.types import Event, Instant, Receipt, Severity, Verdict
 from headgate.core.units import format_duration
 from headgate.journal.budgets import standing_in_words
 from headgate.journal.expectations import coverage_in_words
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from headgate.cli.explain import Explanation
     from headgate.runtime.summary import Summary
 
+SEVERITY_STYLES = {Severity.INFO: "blue", Severity.WARNING: "bold yellow", Severity.ERROR: "bold red"}
 UNNAMED = "job"
 """The name of a job that was given none."""
 
@@ -177,8 +178,7 @@ def _cells(item: Item, *, is_thinned: bool) -> tuple[Text, list[Text]]:
 
 
 def _event_cells(event: Event, often: str = "") -> tuple[Text, list[Text]]:
-    is_bad = event.kind.endswith(("failed", "refused"))
-    return Text(event.kind, style="bold red" if is_bad else "blue"), [Text(event.detail + often)]
+    return Text(event.kind, style=SEVERITY_STYLES[event.severity]), [Text(event.detail + often)]
 
 
 def _often(row: Hold | Advice | Repeated, *, is_thinned: bool) -> str:

@@ -14,6 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from headgate.cli.explain_text import SEVERITY_STYLES
 from headgate.cli.sparklines import sparkline
 from headgate.core.budget import Budget
 from headgate.core.objective import Objective
@@ -172,7 +173,7 @@ class LiveView:
             change = (f"{verdict.current} → {verdict.target}", style)
             yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), change, f"  {verdict.reason}")
         if self._last_event is not None:
-            style = "bold red" if self._last_event.kind.endswith(("failed", "given-up", "no-room")) else "dim"
+            style = SEVERITY_STYLES[self._last_event.severity]
             yield Text.assemble(("query  ", "dim"), (self._last_event.kind, style), f"  {self._last_event.detail}")
         if self._newest is not None:
             stopped = [note.why for note in self._newest.notes if note.before != note.after]

@@ -16,6 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from headgate.cli.explain_text import SEVERITY_STYLES
 from headgate.cli.live_view import PLAIN_EVERY_S, Shown
 from headgate.cli.sparklines import sparkline
 from headgate.core.slo import LatencySlo
@@ -149,7 +150,8 @@ class OperatorsView:
             style = "bold green" if verdict.change > 0 else "bold yellow"
             yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), (change, style), f"  {_why(verdict)}")
         if self._last_event is not None:
-            yield Text.assemble(("  job  ", "dim"), self._last_event.kind, f"  {self._last_event.detail}")
+            style = SEVERITY_STYLES[self._last_event.severity]
+            yield Text.assemble(("  job  ", "dim"), (self._last_event.kind, style), f"  {self._last_event.detail}")
         if self._newest is not None:
             yield Text.assemble(("  now  ", "dim"), f"{self._newest.operator}: {self._newest.reason}")
 

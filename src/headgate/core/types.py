@@ -379,6 +379,16 @@ class Receipt:
         return "; ".join(f"{name}: {detail}" for name, detail in told.items())
 
 
+class Severity(StrEnum):
+    """How bad an event is, and with it how it is logged and shown."""
+
+    INFO = "info"
+    WARNING = "warning"
+    """Something was refused or is missing; the job runs on unchanged."""
+    ERROR = "error"
+    """Something failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened to the loop itself: a start, a stop, a failure, a switch of mode or policy."""
@@ -388,6 +398,7 @@ class Event:
     """Short and stable: ``started``, ``observe-failed``, ``policy-failed``, ``stopped``."""
     detail: str
     numbers: Mapping[str, Number] = field(default_factory=lambda: NO_NUMBERS)
+    severity: Severity = Severity.INFO
 
 
 @dataclass(frozen=True, slots=True)

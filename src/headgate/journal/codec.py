@@ -33,6 +33,7 @@ from headgate.core.types import (
     Role,
     Run,
     Sample,
+    Severity,
     Startup,
     Verdict,
 )
@@ -192,11 +193,23 @@ def receipt_from_dict(data: Mapping[str, JSON]) -> Receipt:
 
 
 def event_to_dict(event: Event) -> dict[str, JSON]:
-    return {**_fields(event), "numbers": dict(event.numbers)}
+    return {**_fields(event), "numbers": dict(event.numbers), "severity": str(event.severity)}
 
 
 def event_from_dict(data: Mapping[str, JSON]) -> Event:
-    return Event(**data)
+    severity = data.get("severity", severity_of_kind(str(data.get("kind"))))
+    return Event(**{**data, "severity": Severity(severity)})
+
+
+def severity_of_kind(kind: str) -> Severity:
+    """The severity of an event written before events had one.
+
+    >>> severity_of_kind("observe-failed"), severity_of_kind("started")
+    (<Severity.ERROR: 'error'>, <Severity.INFO: 'info'>)
+    """
+    if kind.endswith(("failed", "given-up")):
+        return Severity.ERROR
+    return Severity.WARNING if kind.endswith(("refused", "lost", "no-room")) else Severity.INFO
 
 
 def run_to_dict(run: Run) -> dict[str, JSON]:

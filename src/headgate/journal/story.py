@@ -24,11 +24,15 @@ from headgate.core.types import (
     Outcome,
     Receipt,
     Role,
+    Severity,
     Verdict,
 )
 from headgate.core.units import format_duration, plain
 from headgate.journal.expectations import AFTER, Expectation, expectations, expectations_in_words, without_expectations
 from headgate.journal.sizes import CLOCKS_AGREE_S
+
+SEVERITY_KINDS = {Severity.INFO: "event", Severity.WARNING: "warning", Severity.ERROR: "failed"}
+"""The kind of row in which an event is shown on a page."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from headgate.core.units import format_duration, plain
 from headgate.journal.budgets import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
 from headgate.journal.expectations import coverage, coverage_in_words
 from headgate.journal.story import (
+    SEVERITY_KINDS,
     Advice,
     Hold,
     Item,
@@ -297,8 +298,8 @@ def _cells(item: Item) -> tuple[str, str, list[str]]:
             return "failed", "silent", [_line("", f"{operator}: {silence_in_words(item)}")]
         case Receipt():
             return "event", f"engine {item.outcome}", [_line("", item.detail or "it acted to keep the size")]
-        case Event(kind=kind, detail=detail):
-            return ("failed" if kind.endswith("failed") else "event"), kind, [_line("", detail)]
+        case Event(kind=kind, detail=detail, severity=severity):
+            return SEVERITY_KINDS[severity], kind, [_line("", detail)]
         case Repeated(event=event, count=count):
             style, what, why = _cells(event)
             return style, f"{what} ×{count}", why

@@ -123,7 +123,7 @@ def _divided(goal: Objective, topology: Topology, policy: str | PolicyMaker) -> 
 
 def _note_events(loop: ControlLoop, engine: ReportsEvents) -> None:
     for event in engine.take_events():
-        loop.note(event.kind, event.detail, at_s=event.at_s, numbers=event.numbers)
+        loop.note(event.kind, event.detail, at_s=event.at_s, numbers=event.numbers, severity=event.severity)
 
 
 def _name(engine: Engine) -> str:

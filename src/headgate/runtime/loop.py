@@ -31,6 +31,7 @@ from headgate.core.types import (
     Outcome,
     Receipt,
     Role,
+    Severity,
 )
 from headgate.core.window import History
 from headgate.journal.contract import Journal
@@ -127,7 +128,9 @@ class ControlLoop:
         except StateError as error:
             self.policy.restore(before)
             logger.warning("policy %s starts without what was learned before: %s", self.policy.name, error)
-            self.note("state-refused", f"{error} Policy {self.policy.name} starts without it.")
+            self.note(
+                "state-refused", f"{error} Policy {self.policy.name} starts without it.", severity=Severity.WARNING
+            )
 
     def resume(self, sizes: Mapping[str, int]) -> None:
         """Give the job back the sizes it had when it was last seen, with the first decision."""
@@ -153,10 +156,16 @@ class ControlLoop:
             self.restore(learned)
 
     def note(
-        self, kind: str, detail: str, *, at_s: Instant | None = None, numbers: Mapping[str, Number] = NO_NUMBERS
+        self,
+        kind: str,
+        detail: str,
+        *,
+        at_s: Instant | None = None,
+        numbers: Mapping[str, Number] = NO_NUMBERS,
+        severity: Severity = Severity.INFO,
     ) -> None:
         """Journal something that happened to the loop."""
-        self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail, numbers))
+        self._note(Event(self.clock.now() if at_s is None else at_s, kind, detail, numbers, severity))
 
     def _note(self, event: Event) -> None:
         self._write(lambda journal: journal.noted(event))
@@ -172,7 +181,7 @@ class ControlLoop:
         except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
             raise_if_interrupted(error)
             logger.warning("the engine could not be observed: %s", error)
-            self.note("observe-failed", _told(error), at_s=now)
+            self.note("observe-failed", _told(error), at_s=now, severity=Severity.ERROR)
             return None
         observation = self.history.observations[-1]
         self.saw(observation)
@@ -194,7 +203,7 @@ class ControlLoop:
             raise_if_interrupted(error)
             logger.exception("policy %s failed; holding", self.policy.name)
             reason = f"{self.policy.name} failed with {_told(error)}"
-            self.note("policy-failed", reason, at_s=now)
+            self.note("policy-failed", reason, at_s=now, severity=Severity.ERROR)
             decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
         if self.mode is Mode.RECOMMEND:
             decision = replace(decision, role=Role.RECOMMENDED)

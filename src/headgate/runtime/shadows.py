@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from headgate.core.contracts import Guard
 from headgate.core.errors import InputError, StateError
 from headgate.core.step import step
-from headgate.core.types import JSON, Decision, Event, Instant, Role
+from headgate.core.types import JSON, Decision, Event, Instant, Role, Severity
 from headgate.core.window import Window
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.interrupts import raise_if_interrupted
@@ -75,7 +75,8 @@ class Shadows:
                 told = f"{type(error).__name__}: {error}"
                 if told != shadow.failure:
                     logger.warning("shadow %s failed: %s", name, told)
-                    note(Event(now, "shadow-failed", f"shadow {name} failed with {told}; the acting policy goes on"))
+                    detail = f"shadow {name} failed with {told}; the acting policy continues"
+                    note(Event(now, "shadow-failed", detail, severity=Severity.ERROR))
                 shadow.failure = told
                 continue
             shadow.failure = ""

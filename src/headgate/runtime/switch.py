@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headgate.core.errors import InputError
 from headgate.core.metrics import MetricSource
+from headgate.core.types import Severity
 from headgate.policies.frame.base import Context, PolicyMaker
 from headgate.rules.model import Constraint, Named
 from headgate.rules.rules_policy import Rules, RulesPolicy
@@ -42,7 +43,7 @@ class PolicySwitch:
             made = policy_with_files(policy, self._context, settings)
             self._loop.change(made, guards_around(made, self._guards, self._constraints), told)
         except InputError as error:
-            self._loop.note("policy-refused", f"{error} The policy in force stays.")
+            self._loop.note("policy-refused", f"{error} The policy in force stays.", severity=Severity.WARNING)
             raise
 
 
@@ -66,7 +67,7 @@ class RuleFileWatch:
         try:
             rules = Rules.from_file(self._path, self._metrics)
         except InputError as error:
-            self._loop.note("policy-refused", f"{error} The rules in force stay.")
+            self._loop.note("policy-refused", f"{error} The rules in force stay.", severity=Severity.WARNING)
             logger.warning("changed rules are refused: %s", error)
             return
         before = self._loop.policy.policy if isinstance(self._loop.policy, RulesPolicy) else None

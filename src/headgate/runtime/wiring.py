@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from headgate.core.contracts import Engine
 from headgate.core.metrics import MetricSource
 from headgate.core.step import Guards
-from headgate.core.types import Run
+from headgate.core.types import Run, Severity
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy, guards_for
 from headgate.rules.constraints import constrained
@@ -115,4 +115,6 @@ def _restore_shadows(loop: ControlLoop, past: Past) -> None:
     for shadow in loop.shadows:
         learned = past.state(state_key(loop.job, loop.history.operators, shadow.policy))
         if learned is not None and (why := shadow.restore(learned)):
-            loop.note("state-refused", f"{why} Shadow {shadow.policy.name} starts without it.")
+            loop.note(
+                "state-refused", f"{why} Shadow {shadow.policy.name} starts without it.", severity=Severity.WARNING
+            )

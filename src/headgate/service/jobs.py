@@ -171,7 +171,7 @@ class Job:
 
     def _note_agents(self) -> None:
         for event in self.engine.take_events():
-            self.loop.note(event.kind, event.detail, at_s=event.at_s)
+            self.loop.note(event.kind, event.detail, at_s=event.at_s, severity=event.severity)
 
     def _watch(self, observation: Observation | None, decision: Decision | None) -> None:
         before = self.observation

@@ -9,6 +9,7 @@ import logging
 from dataclasses import replace
 
 from headgate.core.errors import InputError
+from headgate.core.types import Severity
 from headgate.runtime.switch import signature
 from headgate.service.config import ServiceConfig, read_config
 from headgate.service.quotas import limits_of
@@ -44,15 +45,17 @@ class ConfigWatch:
         except InputError as error:
             self._service.config_problem = str(error)
             logger.warning("the changed file is refused, and what was in force stays: %s", error)
-            self._tell("config-refused", str(error))
+            self._tell("config-refused", str(error), Severity.WARNING)
             return
         self._service.config_problem = ""
         take_up(self._service, wanted)
         self._seen = self._found()
 
-    def _tell(self, kind: str, detail: str) -> None:
+    def _tell(self, kind: str, detail: str, severity: Severity = Severity.INFO) -> None:
         now = self._service.clock.now()
-        self._service.hub.publish(now, "event", "", {"at_s": now, "kind": kind, "detail": detail, "numbers": {}})
+        self._service.hub.publish(
+            now, "event", "", {"at_s": now, "kind": kind, "detail": detail, "numbers": {}, "severity": severity}
+        )
 
 
 def take_up(service: Service, wanted: ServiceConfig) -> None:

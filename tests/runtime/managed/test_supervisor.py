@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from headgate.core.errors import EngineError, EngineGoneError
-from headgate.core.types import NO_NUMBERS, Number
+from headgate.core.types import NO_NUMBERS, Number, Severity
 from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.managed.backoff import Backoff, Restarts
 from headgate.runtime.managed.contracts import PlanChange
@@ -124,7 +124,9 @@ class Bench:
             is_ending=lambda: self.is_ending,
         )
 
-    def tell(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None:
+    def tell(
+        self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS, severity: Severity = Severity.INFO
+    ) -> None:
         self.told.append((kind, detail, numbers))
 
     @property

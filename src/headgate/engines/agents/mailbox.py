@@ -25,6 +25,7 @@ from headgate.core.types import (
     Outcome,
     Receipt,
     Sample,
+    Severity,
     Startup,
     Verdict,
 )
@@ -327,10 +328,11 @@ class AgentsEngine:
             if member.heard_s is not None and name not in self._lost and self._is_silent(member, now):
                 self._lost.add(name)
                 silent = format_duration(round(now - member.heard_s))
-                self._note(now, "agent-lost", f"nothing was heard of {name} for {silent}; its size is left as it is")
+                detail = f"nothing was heard of {name} for {silent}; its size is left as it is"
+                self._note(now, "agent-lost", detail, Severity.WARNING)
 
-    def _note(self, now: Instant, kind: str, detail: str) -> None:
-        self._events.append(Event(now, kind, detail))
+    def _note(self, now: Instant, kind: str, detail: str, severity: Severity = Severity.INFO) -> None:
+        self._events.append(Event(now, kind, detail, severity=severity))
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

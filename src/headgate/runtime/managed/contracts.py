@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from headgate.core.types import NO_NUMBERS, Instant, Number
+from headgate.core.types import NO_NUMBERS, Instant, Number, Severity
 from headgate.engines.spark.query_plan import Plan
 
 
 class Teller(Protocol):
-    def __call__(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None: ...
+    def __call__(
+        self,
+        kind: str,
+        detail: str,
+        numbers: Mapping[str, Number] = NO_NUMBERS,
+        severity: Severity = Severity.INFO,
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

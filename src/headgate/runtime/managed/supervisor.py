@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError, QueryFailedError
-from headgate.core.types import Instant
+from headgate.core.types import Instant, Severity
 from headgate.core.units import format_duration
 from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.clock import Clock
@@ -110,7 +110,7 @@ class Supervisor:
             if self._is_ending():
                 return
             logger.exception("looking after the query failed; it goes on as it is")
-            self._tell("look-failed", f"{type(error).__name__}: {error}")
+            self._tell("look-failed", f"{type(error).__name__}: {error}", severity=Severity.ERROR)
 
     def _tend(self) -> None:
         if self._due_s is not None:
@@ -167,7 +167,11 @@ class Supervisor:
         wait_s = self._backoff.next_s()
         self._due_s = self._clock.now() + wait_s
         if self._no_room != lacks:
-            self._tell("no-room", f"{lacks}; the query waits until there is room, and nothing is lost")
+            self._tell(
+                "no-room",
+                f"{lacks}; the query waits until there is room, and nothing is lost",
+                severity=Severity.WARNING,
+            )
         self._no_room = lacks
 
     # --------------------------------------------------------------------------------------------------------- ending
@@ -204,7 +208,12 @@ class Supervisor:
         else:
             self._due_s = self._clock.now() + wait_s
             again = f"it is started again in {format_duration(wait_s)}"
-            self._tell("query-failed", f"{failure}; {again}", {"failures": self._backoff.failures, "wait_s": wait_s})
+            self._tell(
+                "query-failed",
+                f"{failure}; {again}",
+                {"failures": self._backoff.failures, "wait_s": wait_s},
+                severity=Severity.ERROR,
+            )
 
     def _give_up(self, failure: Failure) -> None:
         if self._is_ending():
@@ -212,7 +221,7 @@ class Supervisor:
             return
         self._ended, self._due_s = True, None
         self.failure = QueryFailedError(f"the query was stopped for good: {failure}.")
-        self._tell("query-given-up", str(self.failure))
+        self._tell("query-given-up", str(self.failure), severity=Severity.ERROR)
 
     # ------------------------------------------------------------------------------------------------------- changing
 
@@ -277,16 +286,24 @@ class Supervisor:
             self._tell("change-put-off", "the query was not stopped between two batches; it is tried again")
         else:
             self._tries = 0
-            self._tell("change-given-up", "the query cannot be stopped between two batches; it goes on as it was")
+            self._tell(
+                "change-given-up",
+                "the query cannot be stopped between two batches; it goes on as it was",
+                severity=Severity.ERROR,
+            )
 
     def _repartitioned(self, change: PlanChange, now: float) -> bool:
         if self._repartitioning is None or change.plan.state_partitions is None:
-            self._tell("change-failed", "state partitions cannot be changed here; the query goes on as it was")
+            self._tell(
+                "change-failed",
+                "state partitions cannot be changed here; the query goes on as it was",
+                severity=Severity.ERROR,
+            )
             return False
         try:
             self._repartitioning.change(change.plan.state_partitions, now)
         except (EngineError, OSError) as error:
-            self._tell("change-failed", f"{error} The query goes on as it was.")
+            self._tell("change-failed", f"{error} The query goes on as it was.", severity=Severity.ERROR)
             self._failed_changes += 1
             if self._failed_changes == FAILED_CHANGES and self._advisor is not None:
                 self._advisor.partitions_refused()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from headgate.core.types import NO_NUMBERS, Event, Number
+from headgate.core.types import NO_NUMBERS, Event, Number, Severity
 from headgate.runtime.clock import Clock
 from headgate.runtime.loop import ControlLoop
 
@@ -21,12 +21,17 @@ class Telling:
         self._clock = clock
         self._on_event = on_event
 
-    def __call__(self, kind: str, detail: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> None:
-        event = Event(self._clock.now(), kind, detail, numbers)
-        is_bad = kind.endswith(("failed", "given-up", "no-room"))
-        logger.log(logging.WARNING if is_bad else logging.INFO, "%s: %s", kind, detail)
+    def __call__(
+        self,
+        kind: str,
+        detail: str,
+        numbers: Mapping[str, Number] = NO_NUMBERS,
+        severity: Severity = Severity.INFO,
+    ) -> None:
+        event = Event(self._clock.now(), kind, detail, numbers, severity)
+        logger.log(logging.INFO if severity is Severity.INFO else logging.WARNING, "%s: %s", kind, detail)
         if self.loop is not None:
-            self.loop.note(kind, detail, at_s=event.at_s, numbers=numbers)
+            self.loop.note(kind, detail, at_s=event.at_s, numbers=numbers, severity=severity)
         if self._on_event is not None:
             try:
                 self._on_event(event)

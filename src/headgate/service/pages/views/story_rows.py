@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from headgate.core.types import Event, Receipt, Verdict
 from headgate.journal.story import (
+    SEVERITY_KINDS,
     Advice,
     Hold,
     Item,
@@ -25,7 +26,7 @@ from headgate.service.pages.plots.course import change_in_words, key_of, kind_of
 from headgate.service.pages.words import clock, iso
 
 MOST_ROWS = 60
-SIGNS = {"out": "▲", "in": "▼", "stopped": "⊘", "advice": "◇", "event": "·", "failed": "✕"}
+SIGNS = {"out": "▲", "in": "▼", "stopped": "⊘", "advice": "◇", "event": "·", "warning": "!", "failed": "✕"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,7 @@ def _parts(item: Item, *, named: bool) -> tuple[str, str, list[Told], str]:
         case Receipt():
             return "event", f"engine {item.outcome}", [Told(item.detail or "it acted to keep the size")], ""
         case Event():
-            kind = "failed" if item.kind.endswith(("failed", "lost")) else "event"
-            return kind, item.kind.replace("-", " "), [Told(item.detail)], ""
+            return SEVERITY_KINDS[item.severity], item.kind.replace("-", " "), [Told(item.detail)], ""
         case Repeated(event=event):
             kind, change, lines, _ = _parts(event, named=named)
             return kind, change, [*lines, _often(item)], ""
