@@ -24,8 +24,8 @@ from headgate.engines.spark.executors import ExecutorHistory
 from headgate.engines.spark.readings import Readings
 from headgate.engines.spark.snapshots import Asked, Executor, Job, Progress, Query, Source
 from headgate.journal.sqlite import SqliteJournal
-from headgate.runtime.autoscaler import DEFAULT_INTERVAL_S, preview_policy
-from headgate.runtime.wiring import wire
+from headgate.runtime.assembly import preview_policy, wire
+from headgate.runtime.autoscaler import DEFAULT_INTERVAL_S
 from headgate.testing import FakeClock
 
 DAY_S = 86_400.0

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.agent import Agent
 from headgate.agent.fallback import Fallback
-from headgate.agent.join import fallback_policy
+from headgate.agent.join import fallback_spec
 from headgate.core.errors import InputError
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Verdict
@@ -28,8 +28,8 @@ class Alone:
         self.mailbox = AgentsEngine(Topology.single("enrich"), now=self.clock.now)
         self.link = Link(self.mailbox, self.clock)
         self.job = SimulatedEngine(MicroBatchJob(parse_workload("constant:18"), 5.0))
-        policy = fallback_policy("reactive", "latency p95 < 10s", (1, 8))
-        own = Fallback(policy, self.job, after_s=AFTER_S) if falls_back else None
+        spec = fallback_spec("reactive", "latency p95 < 10s", (1, 8))
+        own = Fallback(spec, self.job, after_s=AFTER_S) if falls_back else None
         self.agent = Agent(self.job, "enrich", self.link, own)
         self.sizes: list[tuple[float, int]] = []
 
@@ -89,7 +89,7 @@ def test_a_fallback_decides_after_a_while_and_what_it_chose_is_where_the_service
 
 def test_a_fallback_by_name_needs_an_objective_to_decide_by() -> None:
     with pytest.raises(InputError, match="'reactive' needs an objective"):
-        fallback_policy("reactive", None, (1, 8))
+        fallback_spec("reactive", None, (1, 8))
 
 
 def test_leaving_is_told_and_the_size_is_stale_at_once() -> None:

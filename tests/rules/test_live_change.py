@@ -11,12 +11,10 @@ from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Event
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.frame.base import Context
 from headgate.rules import Rules, policy, rule
 from headgate.rules.rules_policy import RulesPolicy
+from headgate.runtime.assembly import LoopSpec, open_loop
 from headgate.runtime.autoscaler import Autoscaler
-from headgate.runtime.switch import PolicySwitch, RuleFileWatch
-from headgate.runtime.wiring import wire
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload
@@ -39,11 +37,10 @@ class Running:
         self.write(by=1, above=100_000, time="30s")
         self.engine = SimulatedEngine(QueueNetwork(parse_workload("constant:10"), 5.0))
         self.journal = MemoryJournal()
-        context = Context(parse_objective("latency p95 < 10s"), self.engine.topology())
-        made = Rules.from_file(path).make(context)
-        self.loop = wire(self.engine, made, self.engine, journal=self.journal, engine_name="simulated")
-        self.switch = PolicySwitch(self.loop, context)
-        self.loop.chores.append(RuleFileWatch(self.switch, self.loop, path, {}))
+        objective, rules = parse_objective("latency p95 < 10s"), Rules.from_file(path)
+        spec = LoopSpec(objective=objective, policy=rules, journal=self.journal)
+        self.assembled = open_loop(spec, self.engine, self.engine, engine_name="simulated")
+        self.loop = self.assembled.loop
 
     def write(self, **values: object) -> None:
         self.write_text(RULES.format(**values))
@@ -147,7 +144,7 @@ def test_constraints_change_with_their_file(running: Running) -> None:
 
 
 def test_a_policy_may_be_handed_over_by_a_call(running: Running) -> None:
-    autoscaler = Autoscaler(running.loop, 5.0, switch=running.switch)
+    autoscaler = Autoscaler(running.loop, 5.0, running.assembled)
     running.run(100.0)
     hungry = rule("hungry").scale_out("job").by(2).never_above(3).when("backlog").above(1).for_at_least(seconds=0)
     autoscaler.change_policy(Rules(policy(hungry)))
@@ -159,7 +156,7 @@ def test_a_policy_may_be_handed_over_by_a_call(running: Running) -> None:
 
 
 def test_a_policy_that_cannot_be_used_is_refused_by_the_call(running: Running) -> None:
-    autoscaler = Autoscaler(running.loop, 5.0, switch=running.switch)
+    autoscaler = Autoscaler(running.loop, 5.0, running.assembled)
     lost = rule("lost").scale_in("nowhere").by(1).when("backlog").below(1).for_at_least(seconds=0)
     unmeasured = rule("own").scale_in("job").by(1).when("fraud").below(1).for_at_least(seconds=0)
     for unusable, told in (
@@ -178,8 +175,8 @@ def test_a_policy_that_cannot_be_used_is_refused_by_the_call(running: Running) -
 def test_the_original_size_outlives_a_change(running: Running) -> None:
     running.run(20.0)
     hungry = rule("hungry").scale_out("job").by(9).never_above("x2").when("backlog").above(1).for_at_least(seconds=0)
-    running.switch.change(Rules(policy(hungry)))
+    running.assembled.change_policy(Rules(policy(hungry)))
     assert running.run(25.0) == [2]
     running.run(200.0)
-    running.switch.change(Rules(policy(hungry)))
+    running.assembled.change_policy(Rules(policy(hungry)))
     assert set(running.run(400.0)) == {2}

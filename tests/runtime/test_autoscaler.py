@@ -29,13 +29,12 @@ from headgate.core.types import (
 )
 from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
-from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import Context, PolicyBase
 from headgate.policies.frame.settings import Settings
-from headgate.runtime.autoscaler import Autoscaler, autoscale, preview_policy
+from headgate.runtime.assembly import LoopSpec, open_loop, preview_policy, wire
+from headgate.runtime.autoscaler import Autoscaler, autoscale
 from headgate.runtime.exposition.telling import tell_of
 from headgate.runtime.learned import state_key
-from headgate.runtime.wiring import wire
 from headgate.testing import FakeClock
 
 if TYPE_CHECKING:
@@ -105,10 +104,11 @@ def test_it_is_stopped_once_however_often_it_is_told_to() -> None:
 def test_what_is_told_after_its_end_is_no_fault_of_its_journal(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock, journal = FakeClock(), SqliteJournal(tmp_path / "run.sqlite")
-    policy = preview_policy("static", parse_objective("latency < 10s"))
-    loop = wire(CountedEngine(clock, 1, gone=True), policy, clock, journal=journal, engine_name="counted")
-    running = Autoscaler(loop, 5.0, journal=journal).start()
+    clock, objective = FakeClock(), parse_objective("latency < 10s")
+    spec = LoopSpec(objective=objective, policy="static", journal=tmp_path / "run.sqlite")
+    assembled = open_loop(spec, CountedEngine(clock, 1, gone=True), clock, engine_name="counted")
+    loop = assembled.loop
+    running = Autoscaler(loop, 5.0, assembled).start()
     running.thread.join(10)
     loop.note("query-interrupted", "its end was asked for")  # By who looks after the query, on a thread of its own.
     assert loop.journal_fault is None

@@ -10,9 +10,9 @@ from headgate.core.spending import Spending, SpendingKeeper
 from headgate.journal.contract import Journal
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context, make_policy
+from headgate.runtime.assembly import wire
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.simulate import simulate
-from headgate.runtime.wiring import wire
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch

@@ -14,10 +14,10 @@ from headgate.core.types import Decision
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import Context, make_policy
+from headgate.runtime.assembly import wire
 from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.simulate import SimulationResult, simulate
-from headgate.runtime.wiring import wire
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch

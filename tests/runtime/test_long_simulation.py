@@ -11,9 +11,9 @@ import pytest
 
 from headgate.core.objective import parse_objective
 from headgate.policies.frame.base import Context
+from headgate.runtime.assembly import wire
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.summary import RunRecord
-from headgate.runtime.wiring import wire
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.fleet import Fleet

@@ -15,11 +15,11 @@ from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import AnyPolicy, Context, OperatorPolicy, make_policy
 from headgate.policies.frame.settings import Settings
+from headgate.runtime.assembly import wire
 from headgate.runtime.autoscaler import autoscale
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.mode import Mode
 from headgate.runtime.simulate import SimulationResult, simulate
-from headgate.runtime.wiring import wire
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch

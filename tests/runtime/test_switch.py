@@ -10,10 +10,7 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.frame.base import Context, make_policy
-from headgate.runtime.loop import ControlLoop
-from headgate.runtime.switch import PolicySwitch
-from headgate.runtime.wiring import wire
+from headgate.runtime.assembly import LoopSpec, open_loop
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload
@@ -27,12 +24,9 @@ class Running:
     def __init__(self, policy: str, guards: Mapping[str, object] | None = None) -> None:
         self.engine = SimulatedEngine(QueueNetwork(parse_workload("constant:10"), 5.0))
         self.journal = MemoryJournal()
-        context = Context(OBJECTIVE, self.engine.topology())
-        made = make_policy(policy, context)
-        self.loop: ControlLoop = wire(
-            self.engine, made, self.engine, guards=guards, journal=self.journal, engine_name="simulated"
-        )
-        self.switch = PolicySwitch(self.loop, context, guards)
+        spec = LoopSpec(objective=OBJECTIVE, policy=policy, guards=guards, journal=self.journal)
+        self.assembled = open_loop(spec, self.engine, self.engine, engine_name="simulated")
+        self.loop = self.assembled.loop
 
     def tick(self) -> None:
         self.engine.advance(self.engine.now() + 5.0)
@@ -49,7 +43,7 @@ def test_a_changed_policy_has_the_guards_it_would_have_had_from_the_start(
 ) -> None:
     running, expected = Running(first, guards), Running(then, guards)
     assert running.loop.guards != expected.loop.guards
-    running.switch.change(then)
+    running.assembled.change_policy(then)
     running.tick()
     assert running.loop.guards == expected.loop.guards
 
@@ -58,7 +52,7 @@ def test_a_policy_that_cannot_be_made_is_refused_and_the_one_in_force_stays() ->
     running = Running("reactive")
     before = running.loop.policy
     with pytest.raises(InputError, match="headroom"):
-        running.switch.change("reactive", {"headroom": 7})
+        running.assembled.change_policy("reactive", {"headroom": 7})
     running.tick()
     assert running.loop.policy is before
     assert "The policy in force stays." in running.told("policy-refused")[0]
@@ -71,7 +65,7 @@ def test_what_was_learned_with_settings_that_no_longer_fit_is_refused_and_said(
     running = Running("q-learning")
     for _ in range(30):
         running.tick()
-    running.switch.change("q-learning", {"latency_granularity_s": 3})
+    running.assembled.change_policy("q-learning", {"latency_granularity_s": 3})
     running.tick()
     (told,) = running.told("state-refused")
     assert told.endswith("Policy q-learning starts without it.")

@@ -151,8 +151,11 @@ class Agent:
             self._batches.arrived(report.first_batch + len(report.sample.batches))
         self._startups.arrived(report.first_startup + len(report.startups))
         self._events.arrived(report.first_event + len(report.events))
-        if reply.subscriptions != self._reply.subscriptions and isinstance(self._engine, Subscribable):
-            self._engine.subscribe(reply.subscriptions)
+        if reply.subscriptions != self._reply.subscriptions:
+            if self._fallback is not None:
+                self._fallback.subscribe(reply.subscriptions)
+            elif isinstance(self._engine, Subscribable):
+                self._engine.subscribe(reply.subscriptions)
         self._reply = reply
 
     def _carry_out(self, now: Instant) -> None:

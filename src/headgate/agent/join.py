@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from headgate.agent.agent import Agent
@@ -11,9 +11,11 @@ from headgate.agent.http import HttpController
 from headgate.agent.running import RunningAgent
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
+from headgate.core.topology import Topology
 from headgate.core.types import Observation
 from headgate.core.units import parse_duration_s
-from headgate.policies.frame.base import AnyPolicy, PolicyMaker
+from headgate.policies.frame.base import PolicyMaker
+from headgate.runtime.assembly import LoopSpec, goal_of
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession
@@ -27,7 +29,7 @@ def join(  # noqa: PLR0913 - one keyword per thing that a user may say
     token: str,
     job: str | None = None,
     certificate: str | None = None,
-    fallback: str | PolicyMaker | None = None,
+    fallback: str | PolicyMaker | LoopSpec | None = None,
     objective: str | Objective | None = None,
     executors: tuple[int, int] | None = None,
     fallback_after: str | float = AFTER_S,
@@ -42,29 +44,42 @@ def join(  # noqa: PLR0913 - one keyword per thing that a user may say
     - ``job``: the name by which the service knows the job; the application's name where not given
     - ``certificate``: a file with the certificate of the service to trust, where it is not one that everybody does
     - ``fallback``: a policy that decides, by ``objective`` and within ``executors``, when nobody has answered for
-      ``fallback_after``; without one the application keeps its size while the service is away
+      ``fallback_after``; without one the application keeps its size while the service is away. A ``LoopSpec`` of
+      ``headgate.runtime.assembly`` says everything that ``autoscale`` can say, its objective and bounds included
     - ``late_after_s``: records whose result comes later than this are counted
     - ``watcher``: is shown every observation on its way
 
     ``stop()`` lets go of the application, which keeps its size.
     """
-    # Everything that can be wrong with the arguments is found out before the session is touched.
-    policy = None if fallback is None else fallback_policy(fallback, objective, executors)
-    after_s = parse_duration_s(fallback_after)
-    from headgate.engines.spark import SparkEngine, application_name
+    from headgate.engines.spark import SPARK_METRICS, SparkEngine, application_name
 
+    # Everything that can be wrong with the arguments is found before the session is touched.
+    spec = None if fallback is None else fallback_spec(fallback, objective, executors, SPARK_METRICS)
+    after_s = parse_duration_s(fallback_after)
     controller = HttpController(service, token, job or application_name(spark), certificate=certificate)
     engine = SparkEngine(spark, take_over=True, drain_timeout_s=drain_timeout_s, late_after_s=late_after_s)
-    own = None if policy is None else Fallback(policy, engine, after_s=after_s)
-    return RunningAgent(Agent(engine, operator, controller, own), engine, watcher, closes=controller.close).start()
+    own = None if spec is None else Fallback(spec, engine, after_s=after_s)
+
+    def close() -> None:
+        controller.close()
+        if own is not None:
+            own.close()
+
+    return RunningAgent(Agent(engine, operator, controller, own), engine, watcher, closes=close).start()
 
 
-def fallback_policy(
-    fallback: str | PolicyMaker, objective: str | Objective | None, executors: tuple[int, int] | None
-) -> AnyPolicy:
-    """The policy of an agent's own; ``InputError`` where it cannot be made."""
-    from headgate.runtime.autoscaler import goal_of, preview_policy
-
-    if objective is None:
+def fallback_spec(
+    fallback: str | PolicyMaker | LoopSpec,
+    objective: str | Objective | None,
+    executors: tuple[int, int] | None,
+    offered: Collection[str] | None = None,
+) -> LoopSpec:
+    """The loop of an agent's own; ``InputError`` if it cannot be made."""
+    if isinstance(fallback, LoopSpec):
+        spec = fallback
+    elif objective is None:
         raise InputError(f"fallback {fallback!r} needs an objective to decide by, such as 'latency p95 < 10s'.")
-    return preview_policy(fallback, goal_of(objective, executors, None))
+    else:
+        spec = LoopSpec(objective=goal_of(objective, executors, None), policy=fallback)
+    spec.parts(Topology.single(), offered)
+    return spec

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headgate.agent.http import HttpController
     from headgate.agent.running import Reporting
     from headgate.core.contracts import Engine
-    from headgate.policies.frame.base import AnyPolicy
+    from headgate.runtime.assembly import LoopSpec
 
 
 def agent(  # noqa: PLR0913 - one option per thing that a user may say
@@ -70,7 +70,7 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
       [cyan]headgate agent http://127.0.0.1:8081#sum --engine flink --service http://127.0.0.1:8420 --job sum[/cyan]
     """
     from headgate.agent.http import HttpController
-    from headgate.agent.join import fallback_policy
+    from headgate.agent.join import fallback_spec
     from headgate.agent.running import RunningAgent
     from headgate.cli.interrupts import stopped_by_signals
     from headgate.cli.telling import WRONG_INPUT
@@ -79,11 +79,11 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
         raise InputError("which operator the adaptor stands for is not said; write --operator NAME, or --engine NAME.")
     if engine is not None and (operator is not None or fallback is not None):
         raise InputError("--engine reports for all operators of the engine; leave --operator and --fallback out.")
-    policy = None if fallback is None else fallback_policy(fallback, objective, instances)
+    spec = None if fallback is None else fallback_spec(fallback, objective, instances)
     trusted = None if certificate is None else str(certificate)
     controller = HttpController(service, _token(token_file), job, certificate=trusted)
     reporting, opened, named = (
-        _of_adaptor(adaptor, str(operator), controller, policy)
+        _of_adaptor(adaptor, str(operator), controller, spec)
         if engine is None
         else _of_engine(engine, adaptor, controller)
     )
@@ -99,7 +99,7 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
 
 
 def _of_adaptor(
-    adaptor: str, operator: str, controller: HttpController, policy: AnyPolicy | None
+    adaptor: str, operator: str, controller: HttpController, spec: LoopSpec | None
 ) -> tuple[Reporting, Engine, tuple[str, ...]]:
     from headgate.agent.agent import Agent
     from headgate.agent.fallback import Fallback
@@ -107,7 +107,7 @@ def _of_adaptor(
 
     engine = AdaptorEngine(adaptor)
     engine.observe()  # What is wrong with the address is told now, and not again and again.
-    own = None if policy is None else Fallback(policy, engine)
+    own = None if spec is None else Fallback(spec, engine)
     return Agent(engine, operator, controller, own), engine, (operator,)
 
 

@@ -19,7 +19,8 @@ from headgate.core.objective import Objective, parse_objective
 from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.types import JSON
 from headgate.lab.batch_times import BatchTimes, fit_batch_times
-from headgate.runtime.autoscaler import autoscale, preview_policy
+from headgate.runtime.assembly import preview_policy
+from headgate.runtime.autoscaler import autoscale
 from headgate.runtime.loop import Watcher
 from headgate.runtime.simulate import fixed_size_comparison
 from headgate.runtime.summary import RunRecord, Summary

@@ -19,9 +19,9 @@ from headgate.core.quotas import Demand, Grant, Group, Key, Quota
 from headgate.core.types import Decision, Instant
 from headgate.policies.frame.base import Context
 from headgate.runtime.arbitration import Arbitrated
+from headgate.runtime.assembly import wire
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.model_file import policy_with_files
-from headgate.runtime.wiring import wire
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads.shapes import Gaussian

@@ -18,7 +18,7 @@ from headgate.render.candlesticks import line_plot
 from headgate.render.plots import Plot
 from headgate.rules import RulePolicy, Rules, policy, rule
 from headgate.rules.fluent import FinishedRule
-from headgate.runtime.wiring import wire
+from headgate.runtime.assembly import wire
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads.contract import Workload

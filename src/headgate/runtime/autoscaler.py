@@ -12,6 +12,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -20,29 +21,18 @@ from headgate.core.errors import EngineGoneError, InputError
 from headgate.core.extras import needing
 from headgate.core.metrics import MetricSource, Observed
 from headgate.core.objective import LatencySlo, Objective
-from headgate.core.objective_form import objective_from
-from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 from headgate.journal.contract import Journal
-from headgate.journal.sqlite import SqliteJournal
-from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards_for
+from headgate.policies.frame.base import PolicyMaker
 from headgate.rules.model import RulePolicy
-from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints, require_rules
+from headgate.runtime.assembly import AssembledLoop, LoopSpec, goal_of, open_loop
 from headgate.runtime.claim import Claim
 from headgate.runtime.clock import SystemClock
 from headgate.runtime.exposition.telling import Telling, tell_of
-from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop, Watcher
-from headgate.runtime.metrics import require_metrics
-from headgate.runtime.mode import Mode, mode_named
-from headgate.runtime.model_file import policy_with_files
-from headgate.runtime.objective_file import read_objective
-from headgate.runtime.settings_file import with_settings_file
-from headgate.runtime.shadows import refuse_alike
-from headgate.runtime.switch import PolicySwitch, RuleFileWatch
-from headgate.runtime.wiring import wire
+from headgate.runtime.mode import Mode
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession, StreamingContext
@@ -59,16 +49,14 @@ class Autoscaler:
         self,
         loop: ControlLoop,
         interval_s: float,
-        journal: Journal | None = None,
-        switch: PolicySwitch | None = None,
+        assembled: AssembledLoop | None = None,
         claim: Claim | None = None,
     ) -> None:
         if not interval_s > 0:
             raise InputError(f"interval {interval_s:g} s is not allowed; it must be above 0.")
         self.loop = loop
         self.interval_s = interval_s
-        self._journal = journal
-        self._switch = switch
+        self._assembled = assembled
         self._claim = claim
         if claim is not None:
             claim.holder = self
@@ -79,6 +67,24 @@ class Autoscaler:
         self._closing = threading.Lock()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="headgate-autoscaler", daemon=True)
+
+    @classmethod
+    def of(
+        cls,
+        assembled: AssembledLoop,
+        interval_s: float,
+        metrics_port: int | None = None,
+        claim: Claim | None = None,
+    ) -> Autoscaler:
+        """An autoscaler of an assembled loop, exposed to Prometheus and OpenTelemetry as far as that is wanted."""
+        telling = tell_of(assembled.loop, interval_s, assembled.parts.journal, metrics_port)
+        try:
+            running = cls(assembled.loop, interval_s, assembled, claim)
+        except InputError:
+            telling.close()
+            raise
+        running.tell(telling)
+        return running
 
     @property
     def is_alive(self) -> bool:
@@ -103,9 +109,9 @@ class Autoscaler:
 
         One that cannot be used is refused with an ``InputError``, and the policy in force stays.
         """
-        if self._switch is None:
+        if self._assembled is None:
             raise InputError("this autoscaler was made without a switch of policy; autoscale() makes one that has it.")
-        self._switch.change(policy, settings)
+        self._assembled.change_policy(policy, settings)
 
     def start(self) -> Autoscaler:
         only = ", recommending only" if self.loop.mode is Mode.RECOMMEND else ""
@@ -137,9 +143,8 @@ class Autoscaler:
                     telling.close()
                 if self._claim is not None:
                     self._claim.release()
-                if self._journal is not None:
-                    self.loop.forget_journal()
-                    self._journal.close()
+                if self._assembled is not None:
+                    self._assembled.close_journal()
 
     def __enter__(self) -> Autoscaler:
         return self
@@ -224,89 +229,41 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
     with needing("autoscale"):
         from headgate.engines.spark import SPARK_METRICS, application_id, application_name, open_engine
 
-    goal = goal_of(objective, executors, price)
-    clock = SystemClock()
-    # Everything that can be wrong with the arguments is found out before the session is touched.
-    named, settings, guards = with_settings_file(policy, settings, guards)
-    policy = DEFAULT_POLICY if named is None else named
-    chosen = preview_policy(policy, goal, settings, seed)
-    require_rules(chosen)
-    guards_for(chosen, guards)
-    chosen_mode = mode_named(mode)
-    beside = [preview_policy(shadow, goal, None, seed) for shadow in shadows]
-    refuse_alike(chosen.name, [shadow.name for shadow in beside])
-    limits = load_constraints(constraints, chosen.topology)
-    sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
-    for one in (chosen, *beside):
-        require_metrics(one.subscriptions, sources, SPARK_METRICS)
-    learned = None if state is None else read_state(state, chosen.name)
-    if learned is not None:
-        chosen.restore(learned)
+    spec = LoopSpec(
+        objective=goal_of(objective, executors, price),
+        policy=policy,
+        settings=settings,
+        guards=guards,
+        constraints=constraints,
+        metrics=metrics,
+        shadows=shadows,
+        mode=mode,
+        state=state,
+        journal=journal,
+        seed=seed,
+    )
+    # Everything that can be wrong with the arguments is found before the session is touched.
+    parts = spec.parts(Topology.single(), SPARK_METRICS)
     interval_s, drain_timeout_s = parse_duration_s(interval), parse_duration_s(drain_timeout)
+    clock, acts, slo = SystemClock(), parts.mode is Mode.ACT, spec.objective.slo
     with contextlib.ExitStack() as undone:
-        claim = Claim.of(application_id(spark), take_over=take_over) if chosen_mode is Mode.ACT else None
+        claim = Claim.of(application_id(spark), take_over=take_over) if acts else None
         if claim is not None:
             undone.callback(claim.release)
-        opened = SqliteJournal(journal) if isinstance(journal, str | Path) else journal
-        if opened is not None and opened is not journal:
-            undone.callback(opened.close)
+        spec = spec.with_open_journal()
+        undone.callback(spec.close_journal)
         engine = open_engine(
             spark,
-            take_over=take_over if chosen_mode is Mode.ACT else None,
+            take_over=take_over if acts else None,
             drain_timeout_s=drain_timeout_s,
             now=clock.now,
-            observed={name: source for name, source in sources.items() if isinstance(source, Observed)},
+            observed={name: source for name, source in parts.metrics.items() if isinstance(source, Observed)},
             queries=queries,
-            late_after_s=goal.slo.bound_s if isinstance(goal.slo, LatencySlo) else None,
+            late_after_s=slo.bound_s if isinstance(slo, LatencySlo) else None,
         )
         undone.callback(engine.close)
-        fitting = goal.fitting(engine.planned)
-        if fitting is not goal:
-            chosen = preview_policy(policy, fitting, settings, seed)
-            if learned is not None:
-                chosen.restore(learned)
-            beside = [preview_policy(shadow, fitting, None, seed) for shadow in shadows]
-        loop = wire(
-            engine,
-            chosen,
-            clock,
-            engine_name="spark",
-            job=job or application_name(spark),
-            guards=guards,
-            constraints=limits,
-            metrics=sources,
-            journal=opened,
-            mode=chosen_mode,
-            shadows=beside,
-        )
-        switch = PolicySwitch(loop, Context(fitting, chosen.topology, seed), guards, limits)
-        if isinstance(chosen, RulesPolicy) and chosen.settings.file is not None:
-            loop.chores.append(RuleFileWatch(switch, loop, Path(chosen.settings.file), sources))
-        telling = tell_of(loop, interval_s, opened, metrics_port)
-        undone.callback(telling.close)
-        running = Autoscaler(loop, interval_s, opened if opened is not journal else None, switch, claim)
-        running.tell(telling)
+        spec = replace(spec, objective=spec.objective.fitting(engine.planned), job=job or application_name(spark))
+        assembled = open_loop(spec, engine, clock, engine_name="spark")
+        running = Autoscaler.of(assembled, interval_s, metrics_port, claim)
         undone.pop_all()
     return running.start()
-
-
-def goal_of(
-    objective: str | Objective | Mapping[str, JSON] | Path, executors: tuple[int, int] | None, price: float | None
-) -> Objective:
-    """The objective that was asked for, in whichever form, with its bounds and its price."""
-    goal = (read_objective(objective) if isinstance(objective, Path) else objective_from(objective)).priced(price)
-    goal.prices(Topology.single())
-    if executors is None:
-        return goal
-    try:
-        fewest, most = executors
-    except (TypeError, ValueError):
-        raise InputError(f"executors {executors!r} is not allowed; give the fewest and the most, as (1, 8).") from None
-    return goal.within(fewest, most)
-
-
-def preview_policy(
-    policy: str | PolicyMaker, objective: Objective, settings: Mapping[str, object] | None = None, seed: int = 0
-) -> AnyPolicy:
-    """The policy for a job of one operator; also a way to find out, before anything is started, that it can be made."""
-    return policy_with_files(policy, Context(objective, Topology.single(), seed), settings)

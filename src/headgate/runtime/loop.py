@@ -114,7 +114,7 @@ class ControlLoop:
             _try(chore)
         if self._next is not None:
             _try(self._take_up_change)
-        observation = self._observe(now)
+        observation = self.observe()
         decision = None if observation is None else self._decide(now)
         for watcher in self.watchers:
             _tell(watcher, observation, decision)
@@ -172,7 +172,9 @@ class ControlLoop:
         for watcher in self.event_watchers:
             _tell(watcher, event)
 
-    def _observe(self, now: Instant) -> Observation | None:
+    def observe(self) -> Observation | None:
+        """Observe the engine and remember it, without a decision; ``None`` when it could not be observed."""
+        now = self.clock.now()
         try:
             seen = self._collector.completed(self.engine.observe())
             self.history.observe(seen if self.mode is Mode.ACT else as_it_is(seen))

@@ -85,7 +85,7 @@ class Shadows:
         return decided
 
 
-def refuse_alike(acting: str, shadows: Sequence[str]) -> None:
+def refuse_duplicates(acting: str, shadows: Sequence[str]) -> None:
     """Each policy decides once: one that acts, or is a shadow already, cannot be another shadow."""
     for index, name in enumerate(shadows):
         if name == acting:

@@ -28,15 +28,13 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.journal.contract import Journal
 from headgate.journal.shadows import Differences, ShadowStory
-from headgate.policies.frame.base import Context, PolicyMaker, guards_for
+from headgate.policies.frame.base import PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
-from headgate.rules.rules_policy import Rules, load_constraints
+from headgate.runtime.assembly import LoopSpec, open_loop
 from headgate.runtime.interrupts import interrupts_deferred
 from headgate.runtime.loop import ControlLoop
-from headgate.runtime.mode import Mode, mode_named
-from headgate.runtime.model_file import policy_with_files
+from headgate.runtime.mode import Mode
 from headgate.runtime.summary import RunRecord, Summary
-from headgate.runtime.wiring import wire
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.batch_readings import Readings
 from headgate.simulation.engine import SimulatedEngine
@@ -92,11 +90,11 @@ class SimulationResult:
 
 @interrupts_deferred()
 def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about a run
-    policy: str | PolicyMaker,
+    policy: str | PolicyMaker | None,
     workload: Workload,
     *,
     objective: Objective,
-    settings: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | str | Path | None = None,
     guards: Mapping[str, object] | None = None,
     constraints: str | Path | RulePolicy | None = None,
     metrics: Mapping[str, MetricSource] | None = None,
@@ -111,10 +109,11 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     interval_s: float = DEFAULT_INTERVAL_S,
     seconds: float,
     seed: int = 0,
-    state: Mapping[str, JSON] | None = None,
+    state: str | Path | Mapping[str, JSON] | None = None,
     shadows: Sequence[str | PolicyMaker] = (),
     mode: str = Mode.ACT,
-    journal: Journal | None = None,
+    journal: str | Path | Journal | None = None,
+    watch_files: bool = False,
     progress: Progress | None = None,
 ) -> SimulationResult:
     """Run a policy on a simulated job from time 0, with a decision at every multiple of the interval.
@@ -135,6 +134,8 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     - ``shadows``: policies that decide beside it, on what it sees, and never act
     - ``mode``: ``act``, or ``recommend``: everything is decided and told, and the job stays as it is
     - ``journal``: keeps everything that was seen, decided and learned
+    - ``watch_files``: pick up edits of a rule file during the run, as a live loop does; the same arguments may then
+      give another run
     """
     _require_positive("seconds", seconds)
     _require_positive("interval_s", interval_s)
@@ -143,38 +144,35 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
             f"start {start} is not allowed; it must lie between min {objective.min_instances} "
             f"and max {objective.max_instances}."
         )
-    late_after_s = objective.slo.bound_s if isinstance(objective.slo, LatencySlo) else None
-    kernel: QueueNetwork | MicroBatchJob
-    if model == "queue":
-        if work is not None:
-            raise InputError("work of its own is not possible in the queue model; use micro-batch.")
-        Readings.of(readings)  # Not needed, but a slip of the finger all the same.
-        kernel = QueueNetwork(workload, service_rate_per_s, ready=start, late_after_s=late_after_s)
-    else:
-        kernel = MicroBatchJob(
-            workload,
-            service_rate_per_s,
-            micro_batch(model),
-            ready=start,
-            seed=seed,
-            work=work,
-            readings=readings,
-            late_after_s=late_after_s,
-        )
+    kernel = _kernel(
+        workload, service_rate_per_s, model, objective, ready=start, work=work, readings=readings, seed=seed
+    )
     engine = SimulatedEngine(kernel, startup_s=startup_s, startup_spread=startup_spread, drain_s=drain_s, seed=seed)
-    context = Context(objective, engine.topology(), seed)
-    chosen = policy_with_files(policy, context, settings)
-    if state is not None:
-        chosen.restore(state)
-    limits = load_constraints(constraints, engine.topology())
-    sources = {**(policy.metrics if isinstance(policy, Rules) else {}), **(metrics or {})}
-    guard_settings = guards_for(chosen, guards)
+    # The same arguments must give the same run, so an earlier run in the journal does not count.
+    spec = LoopSpec(
+        objective=objective,
+        policy=policy,
+        settings=settings,
+        guards=guards,
+        constraints=constraints,
+        metrics=metrics,
+        shadows=shadows,
+        mode=mode,
+        state=state,
+        journal=journal,
+        seed=seed,
+        resumes=False,
+        requires_rules=False,
+        watches_files=watch_files,
+    )
+    assembled = open_loop(spec, engine, engine, engine_name=engine.name)
+    loop, chosen = assembled.loop, assembled.parts.policy
     run = {
         "engine": engine.name,
         "headgate": __version__,
         "policy": chosen.name,
         "settings": chosen.settings.model_dump(mode="json"),
-        "guards": guard_settings.model_dump(mode="json"),
+        "guards": guards_for(chosen, assembled.parts.spec.guards).model_dump(mode="json"),
         "objective": str(objective),
         "min_instances": objective.min_instances,
         "max_instances": objective.max_instances,
@@ -190,36 +188,25 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         "interval_s": interval_s,
         "seconds": seconds,
         "seed": seed,
-        "mode": str(mode_named(mode)),
+        "mode": str(loop.mode),
     }
-    # The same arguments must give the same run, so nothing is taken over from an earlier one in the same journal.
-    loop = wire(
-        engine,
-        chosen,
-        engine,
-        engine_name=engine.name,
-        guards=guards,
-        constraints=limits,
-        metrics=sources,
-        journal=journal,
-        resumes=False,
-        mode=mode_named(mode),
-        shadows=[policy_with_files(shadow, context) for shadow in shadows],
-    )
     record, differences = RunRecord(objective, most=MOST_OBSERVATIONS), Differences()
     if shadows:
         loop.shadow_watchers.append(differences)
     loop.watchers.append(record)
-    loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
-    _run(loop, engine, interval_s, seconds, progress)
-    # The end is seen, but nothing is decided there: it could have no effect.
-    loop.history.observe(engine.observe())
-    final = loop.history.observations[-1]
-    record(final, None)
-    record.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
-    loop.saw(final)
-    loop.save_state()
-    loop.note("stopped", f"after {seconds:g} simulated seconds")
+    try:
+        loop.note("started", f"policy {chosen.name} on {workload.describe()}, every {interval_s:g} s")
+        _run(loop, engine, interval_s, seconds, progress)
+        # The end is observed, but nothing is decided there: it could have no effect.
+        loop.history.observe(engine.observe())
+        final = loop.history.observations[-1]
+        record(final, None)
+        record.truth = dataclasses.replace(kernel.course("job"), sizes=engine.sizes("job"))
+        loop.saw(final)
+        loop.save_state()
+        loop.note("stopped", f"after {seconds:g} simulated seconds")
+    finally:
+        assembled.close_journal()
     return SimulationResult(run, record, loop.policy.snapshot(), differences.told(), loop.journal_fault)
 
 
@@ -265,6 +252,36 @@ def _run(
     engine.advance(seconds)
     if progress is not None:
         progress(1.0)
+
+
+def _kernel(
+    workload: Workload,
+    service_rate_per_s: float,
+    model: Model,
+    objective: Objective,
+    *,
+    ready: int,
+    work: Workload | None,
+    readings: str,
+    seed: int,
+) -> QueueNetwork | MicroBatchJob:
+    """The job of a model."""
+    late_after_s = objective.slo.bound_s if isinstance(objective.slo, LatencySlo) else None
+    if model == "queue":
+        if work is not None:
+            raise InputError("work of its own is not possible in the queue model; use micro-batch.")
+        Readings.of(readings)  # The model has no use for it, but a typing error is reported.
+        return QueueNetwork(workload, service_rate_per_s, ready=ready, late_after_s=late_after_s)
+    return MicroBatchJob(
+        workload,
+        service_rate_per_s,
+        micro_batch(model),
+        ready=ready,
+        seed=seed,
+        work=work,
+        readings=readings,
+        late_after_s=late_after_s,
+    )
 
 
 def micro_batch(model: Model) -> MicroBatch:

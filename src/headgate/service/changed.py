@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from headgate.core.objective import divided
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
-from headgate.policies.frame.base import guards_for, policy_class
+from headgate.policies.frame.base import policy_class
 from headgate.rules.model import ALL_OPERATORS, Constraint, Forbidden
-from headgate.rules.rules_policy import require_rules
 from headgate.rules.schedule import Schedule
+from headgate.runtime.assembly import LoopSpec, guards_around
 from headgate.runtime.mode import mode_named
-from headgate.runtime.shadows import refuse_alike
-from headgate.runtime.wiring import guards_around
 from headgate.service.config.model import JobSpec
 from headgate.service.steering import DIRECTIONS
 from headgate.service.store.changes import Change, ChangeKind
@@ -27,13 +26,28 @@ def changed(spec: JobSpec, changes: Iterable[Change]) -> JobSpec:
     return spec
 
 
+def loop_spec(spec: JobSpec) -> LoopSpec:
+    """The loop of a job, apart from its journal."""
+    own = {operator.name: operator.slo for operator in spec.operators if operator.slo is not None}
+    return LoopSpec(
+        objective=divided(spec.asked, spec.topology, own, sees_graph=True),
+        policy=spec.policy,
+        settings=spec.settings,
+        guards=spec.guards,
+        constraints=spec.constraints,
+        metrics=spec.metrics,
+        shadows=spec.shadows,
+        mode=spec.mode,
+        job=spec.name,
+        seed=spec.seed,
+    )
+
+
 def require_usable(spec: JobSpec) -> None:
     """Refuse a job that could not be run: everything is made once, to see that it can be."""
     spec.objective.prices(spec.topology)
-    refuse_alike(spec.policy, spec.shadows)
-    for policy in (spec.make_policy(), *spec.make_shadows()):
-        require_rules(policy)
-        guards_for(policy, spec.guards)
+    parts = loop_spec(spec).parts(spec.topology)
+    for policy in (parts.policy, *parts.shadows):
         guards_around(policy, spec.guards, spec.constraints)
 
 

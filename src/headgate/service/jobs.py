@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from headgate.core.contracts import Engine, Guard
+from headgate.core.contracts import Engine, Guard, ReportsEvents
 from headgate.core.errors import UnknownNameError
-from headgate.core.step import Guards
 from headgate.core.types import JSON, Decision, Event, Observation
 from headgate.engines.agents import AgentsEngine, Reply, Report
 from headgate.engines.agents.mailbox import LOST_AFTER_S
 from headgate.journal.contract import Journal
+from headgate.runtime.assembly import AssembledLoop, open_loop
 from headgate.runtime.clock import Clock
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.mode import Mode
 from headgate.runtime.recalling import Past
-from headgate.runtime.wiring import guards_around, wire
-from headgate.service.changed import changed, require_usable
+from headgate.service.changed import changed, loop_spec, require_usable
 from headgate.service.config.model import JobSpec
 from headgate.service.day import Day
 from headgate.service.heard import Heard, HeardJournal
@@ -108,7 +107,11 @@ class Job:
         self.decision: Decision | None = None
         self.day = Day(self.operators)
         """What it had in the last day."""
-        self.loop = self._wired(known)
+        self._assembled = self._open(known)
+
+    @property
+    def loop(self) -> ControlLoop:
+        return self._assembled.loop
 
     @property
     def name(self) -> str:
@@ -118,29 +121,19 @@ class Job:
     def operators(self) -> tuple[str, ...]:
         return self.spec.topology.operators
 
-    def _wired(self, past: Past | None = None) -> ControlLoop:
-        spec = self.spec
-        loop = wire(
-            self._seen_engine,
-            spec.make_policy(),
-            self.clock,
-            engine_name=ENGINE,
-            job=spec.name,
-            guards=spec.guards,
-            constraints=spec.constraints,
-            metrics=spec.metrics,
-            journal=self.journal,
-            mode=spec.mode,
-            shadows=spec.make_shadows(),
-            requires_journal=self._is_shared,
-            past=past,
+    def _open(self, past: Past | None = None) -> AssembledLoop:
+        spec = replace(
+            loop_spec(self.spec), journal=self.journal, requires_journal=self._is_shared, last_guards=(self.steering,)
         )
-        loop.guards = Guards((*loop.guards, self.steering))
+        assembled = open_loop(spec, self._seen_engine, self.clock, engine_name=ENGINE, past=past)
+        loop = assembled.loop
         loop.shared_guards += self._guards
-        loop.chores += [self._note_agents, self._end_changes]
+        if not isinstance(self._seen_engine, ReportsEvents):
+            loop.chores.append(self._note_agents)
+        loop.chores.append(self._end_changes)
         loop.watchers.append(self._watch)
         self._on_wired(loop)
-        return loop
+        return assembled
 
     # ---------------------------------------------------------------------------------------------- for the scheduler
 
@@ -204,11 +197,9 @@ class Job:
                 # Budgets, bounds and shadows belong to a loop; what was seen and learned the new one finds again.
                 self.engine.size_by(wanted.topology)
                 self.loop.save_state()
-                self.loop = self._wired()
+                self._assembled = self._open()
             elif _decides_otherwise(before, wanted):
-                policy = wanted.make_policy()
-                guards = guards_around(policy, wanted.guards, wanted.constraints)
-                self.loop.change(policy, (*guards, self.steering), told)
+                self._assembled.reconfigure(replace(loop_spec(wanted), last_guards=(self.steering,)), told)
             if wanted.mode is not self.loop.mode or wanted.mode is not before.mode:
                 self._set_mode(wanted.mode)
 

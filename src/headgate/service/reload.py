@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from headgate.core.errors import InputError
 from headgate.core.types import Severity
-from headgate.runtime.switch import signature
+from headgate.runtime.rule_file import signature
 from headgate.service.config import ServiceConfig, read_config
 from headgate.service.quotas import limits_of
 from headgate.service.service import Service

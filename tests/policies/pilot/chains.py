@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.topology import Topology
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy
-from headgate.runtime.wiring import wire
+from headgate.runtime.assembly import wire
 from headgate.simulation.batch_network import BatchNetwork
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch

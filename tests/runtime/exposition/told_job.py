@@ -7,9 +7,9 @@ from pathlib import Path
 from headgate.core.objective import parse_objective
 from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import Context
+from headgate.runtime.assembly import wire
 from headgate.runtime.exposition.job_figures import JobFigures
 from headgate.runtime.model_file import policy_with_files
-from headgate.runtime.wiring import wire
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload

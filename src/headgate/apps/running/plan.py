@@ -13,7 +13,7 @@ from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.types import JSON
 from headgate.policies.frame.base import guards_for
-from headgate.runtime.autoscaler import preview_policy
+from headgate.runtime.assembly import preview_policy
 from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
 
 SourceKind = Literal["kafka", "embedded"]

@@ -17,9 +17,9 @@ from headgate.research.demeter.calibration import JobModel
 from headgate.research.demeter.job import MOST, FlinkJob
 from headgate.research.demeter.reading import BOUND_S, MeasuredRun
 from headgate.research.demeter.restarts import restarts_of
+from headgate.runtime.assembly import wire
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.summary import RunRecord
-from headgate.runtime.wiring import wire
 from headgate.simulation.batch_job import OPERATOR
 from headgate.simulation.engine import SimulatedEngine
 

@@ -27,7 +27,8 @@ from headgate.core.types import JSON, Event
 from headgate.core.units import parse_duration_s
 from headgate.engines.spark.query_plan import Plan
 from headgate.policies.frame.base import PolicyMaker
-from headgate.runtime.autoscaler import autoscale, goal_of
+from headgate.runtime.assembly import goal_of
+from headgate.runtime.autoscaler import autoscale
 from headgate.runtime.clock import SystemClock
 from headgate.runtime.managed.advisor import Advisor, Wishes
 from headgate.runtime.managed.aside import Aside

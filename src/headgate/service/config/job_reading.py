@@ -22,7 +22,7 @@ from headgate.rules.rules_policy import load_constraints, read_text
 from headgate.runtime.metrics import require_metrics
 from headgate.runtime.mode import Mode, mode_named
 from headgate.runtime.prometheus import Prometheus
-from headgate.runtime.shadows import refuse_alike
+from headgate.runtime.shadows import refuse_duplicates
 from headgate.service.config.keys import (
     ACCESS_KEYS,
     FILE_KEYS,
@@ -210,7 +210,7 @@ def integer(text: object) -> int:
 
 
 def _shadows_of(spec: JobSpec) -> list[AnyPolicy]:
-    refuse_alike(spec.policy, spec.shadows)
+    refuse_duplicates(spec.policy, spec.shadows)
     return spec.make_shadows()
 
 
