@@ -14,13 +14,12 @@ from functools import partial
 from pathlib import Path
 
 from headgate.core.contracts import Engine, Guard, ReportsEvents
-from headgate.core.plugins import DEFAULT_POLICY
-from headgate.core.objective import divided
 from headgate.core.errors import InputError
-from headgate.core.step import Guards
 from headgate.core.metrics import MetricSource
-from headgate.core.objective import Objective
+from headgate.core.objective import Objective, divided
 from headgate.core.objective_form import objective_from
+from headgate.core.plugins import DEFAULT_POLICY
+from headgate.core.step import Guards
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Run, Severity
 from headgate.journal.contract import Journal

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from headgate.core.objective import divided
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.objective import parse_objective
+from headgate.core.objective import divided, parse_objective
 from headgate.core.types import JSON
 from headgate.policies.frame.base import policy_class
 from headgate.rules.model import ALL_OPERATORS, Constraint, Forbidden
