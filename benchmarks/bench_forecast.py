@@ -7,7 +7,7 @@ from benchmarks.common import Row, best_s, reference_s, report
 
 from headgate.forecast import forecaster_names, make_forecaster
 from headgate.forecast.arma_fit import fit_arma, select_order
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 
 WINDOW = 100
 ROUNDS = 50

@@ -29,7 +29,7 @@ from benchmarks.common import RESULTS, Row, report
 
 import headgate
 from headgate.core.types import Decision, Observation
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.lab.observed_run import Executors
 from headgate.local.cluster import LocalCluster
 from headgate.local.connector import find_connector

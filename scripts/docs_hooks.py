@@ -69,7 +69,7 @@ def _settings() -> str:
         for path in sorted(POLICIES.glob("[a-z]*.py"))
         for name in SETTINGS.findall(path.read_text(encoding="utf-8"))
     ]
-    return "\n".join(f"::: headgate.{one}\n" for one in (*classes, "policies.frame.stabilisers.GuardSettings"))
+    return "\n".join(f"::: headgate.{one}\n" for one in (*classes, "policies.frame.base.GuardSettings"))
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -26,8 +26,8 @@ from headgate.core.objective import parse_objective
 from headgate.core.units import format_duration
 from headgate.journal.retention import Retention
 from headgate.policies import policy_class, policy_names
+from headgate.policies.frame.base import GuardSettings
 from headgate.policies.frame.settings import describe_settings
-from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.rules import Rules
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.workloads import parse_workload

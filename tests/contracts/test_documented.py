@@ -14,9 +14,7 @@ import headgate.journal
 import headgate.lab.measures
 import headgate.policies
 import headgate.policies.capacity
-import headgate.policies.flow
 import headgate.policies.frame
-import headgate.policies.kubernetes
 import headgate.policies.rescales
 import headgate.simulation
 import headgate.testing
@@ -28,9 +26,7 @@ PACKAGES = (
     headgate.lab.measures,
     headgate.policies,
     headgate.policies.capacity,
-    headgate.policies.flow,
     headgate.policies.frame,
-    headgate.policies.kubernetes,
     headgate.policies.rescales,
     headgate.simulation,
     headgate.testing,

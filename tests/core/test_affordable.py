@@ -12,7 +12,7 @@ from headgate.core.objective import CostLimit, parse_objective
 from headgate.core.topology import Sizing, Topology
 from headgate.core.types import Decision, Instances, Observation, Sample, Verdict
 from headgate.core.window import History
-from headgate.policies.frame.stabilisers import GuardSettings
+from headgate.policies.frame.base import GuardSettings
 from tests.core.building import JOB, observation
 
 HOUR_S = 3600.0

@@ -13,7 +13,7 @@ from headgate.core.guards import Attainable, HoldWhilePending, HoldWhileRecoveri
 from headgate.core.objective import CostLimit, LatencySlo, Objective
 from headgate.core.types import Decision, Sample
 from headgate.core.window import History
-from headgate.policies.frame.stabilisers import GuardSettings
+from headgate.policies.frame.base import GuardSettings
 from tests.core.building import JOB, decision, observation
 
 seconds = st.sampled_from([0.0, 30.0, 60.0, 600.0])

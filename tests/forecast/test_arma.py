@@ -10,7 +10,7 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.forecast import arma_likelihood, make_forecaster
 from headgate.forecast.arma_fit import ORDERS, ArmaModel, fit_arma, select_order
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 
 warnings.filterwarnings("ignore", module="statsmodels")
 arima = pytest.importorskip("statsmodels.tsa.arima.model")

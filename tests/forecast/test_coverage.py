@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headgate.forecast import make_forecaster
-from headgate.forecast.contract import LEVELS
+from headgate.forecast.base import LEVELS
 from headgate.workloads.traces import read_trace, trace_names
 from tests.traces import needs_traces
 

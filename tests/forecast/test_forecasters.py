@@ -9,7 +9,7 @@ import pytest
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.forecast import Forecast, make_forecaster
-from headgate.forecast.grid import EvenGrid
+from headgate.forecast.base import EvenGrid
 
 
 def test_quantiles_of_a_normal_forecast_lie_on_the_normal_distribution() -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
 from headgate.forecast import Forecast
-from headgate.policies.blocks.mst_sizing import Load, MstSizer, Techniques, highest_load
+from headgate.forecast.base import FloatArray
+from headgate.policies.blocks.quantile_sizing import quantiles_of
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
+from headgate.policies.mst import Load, MstSizer, Techniques, highest_load
 from headgate.runtime.simulate import simulate
 from headgate.workloads import parse_workload
 
@@ -180,3 +185,11 @@ def test_quantile_trims_when_a_block_begins_what_was_decided_ahead() -> None:
     begun, code = decide(policy, window, 600, 150, ahead)
     assert begun < ahead
     assert code == "block-needs-fewer"
+
+
+SHARES = np.concatenate([np.linspace(0.0, 1.0, 41), (np.arange(200) + 0.5) / 200])
+
+
+@given(arrays(np.float64, st.integers(1, 300), elements=st.floats(-3, 3)))
+def test_quantiles_of_sorted_values_are_numpys_to_the_last_bit(values: FloatArray) -> None:
+    assert np.array_equal(quantiles_of(np.sort(values), SHARES), np.quantile(values, SHARES))

@@ -14,8 +14,8 @@ from headgate.core.window import History
 from headgate.policies import Context, make_policy
 from headgate.policies.frame.base import AnyPolicy
 from headgate.policies.frame.readings import startup_s
+from headgate.policies.online_parameter_optimization import Load, Recorded, Terms, Thresholds, recorded, replay_cost
 from headgate.policies.tuning.random_search import recursive_random_search
-from headgate.policies.tuning.threshold_replay import Load, Recorded, Terms, Thresholds, recorded, replay_cost
 from tests.core.building import JOB, policy
 
 TERMS = Terms(min_instances=1, max_instances=4, trigger_interval_s=10, latency_bound_s=15, violation_price=10)

@@ -15,8 +15,7 @@ from headgate.core.topology import Topology
 from headgate.core.types import Sample
 from headgate.core.window import History
 from headgate.policies import Context, make_policy
-from headgate.policies.frame.base import AnyPolicy
-from headgate.policies.frame.stabilisers import GuardSettings
+from headgate.policies.frame.base import AnyPolicy, GuardSettings
 from headgate.testing.scenarios import Scenario, ScenarioRun, hill, steps
 from tests.core.building import JOB, decision, history, observation, policy, propose
 

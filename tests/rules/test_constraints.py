@@ -16,7 +16,7 @@ from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instances, Observation, Sample, Verdict
 from headgate.core.window import History
 from headgate.policies import policy_names
-from headgate.policies.frame.stabilisers import GuardSettings
+from headgate.policies.frame.base import GuardSettings
 from headgate.rules import Rules, constraint, policy, rule
 from headgate.rules.constraints import constrained
 from headgate.rules.fluent import ConstraintStage

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from headgate.core.types import JSON
 from headgate.forecast.arma_fit import ArmaModel, fit_arma, select_order
-from headgate.forecast.base import ForecasterBase, register
-from headgate.forecast.contract import Forecast
+from headgate.forecast.base import Forecast, ForecasterBase, register
 from headgate.policies.frame.settings import Settings
 
 

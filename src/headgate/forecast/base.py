@@ -11,15 +11,94 @@ import math
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Generic, TypeVar
+from statistics import NormalDist
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headgate.core.errors import InputError, StateError, UnknownNameError
 from headgate.core.plugins import load_plugin, package_of, plugins
-from headgate.core.types import JSON
+from headgate.core.types import JSON, Instant
 from headgate.core.units import key_texts
-from headgate.forecast.contract import Forecast
 from headgate.policies.frame.settings import Settings, make_settings
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+LEVELS: tuple[float, ...] = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99)
+"""The levels at which every forecast carries its quantiles."""
+SCORES: FloatArray = np.array([NormalDist().inv_cdf(level) for level in LEVELS])
+"""What the levels are for a standard normal distribution."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forecast:
+    """The distribution of each of the next steps; position 0 is one step after the newest value.
+
+    Values are in the unit of the series and may be negative where a model says so.
+
+    >>> forecast = Forecast.normal(np.array([100.0, 110.0]), np.array([10.0, 20.0]))
+    >>> [round(float(value), 1) for value in forecast.quantile(0.9)]
+    [112.8, 135.6]
+    """
+
+    mean: FloatArray
+    """Expected value per step."""
+    deviation: FloatArray
+    """Standard deviation per step."""
+    quantiles: FloatArray
+    """One row per level of ``LEVELS``, one column per step; no column decreases."""
+
+    @classmethod
+    def normal(cls, mean: FloatArray, deviation: FloatArray) -> Forecast:
+        """The forecast of a model whose errors are normal."""
+        return cls(mean, deviation, mean + SCORES[:, None] * deviation)
+
+    @property
+    def steps(self) -> int:
+        return len(self.mean)
+
+    def quantile(self, level: float) -> FloatArray:
+        """The value per step that is not exceeded with this probability.
+
+        Between two levels, linear on the normal scale; beyond the outermost, on along the line through the last two.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"quantile level {level} is not allowed; it must lie between 0 and 1.")
+        score = NormalDist().inv_cdf(level)
+        right = int(np.clip(np.searchsorted(SCORES, score), 1, len(SCORES) - 1))
+        share = (score - SCORES[right - 1]) / (SCORES[right] - SCORES[right - 1])
+        lower, upper = self.quantiles[right - 1], self.quantiles[right]
+        between: FloatArray = lower + share * (upper - lower)
+        return between
+
+    def interval(self, coverage: float) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound per step that the value lies within with this probability, with equal tails."""
+        return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
+
+
+class Forecaster(Protocol):
+    """Learns from an evenly spaced series and forecasts its next steps."""
+
+    @property
+    def name(self) -> str: ...
+
+    def observe(self, value: float) -> None:
+        """Take in the next value of the series; it must be finite."""
+        ...
+
+    def forecast(self, steps: int) -> Forecast | None:
+        """The next steps after the newest value, or ``None`` as long as too little is known; asking changes nothing."""
+        ...
+
+    def snapshot(self) -> Mapping[str, JSON]:
+        """All that was learned: a forecaster restored from it goes on identically."""
+        ...
+
+    def restore(self, state: Mapping[str, JSON]) -> None: ...
+
 
 S = TypeVar("S", bound=Settings)
 ENTRY_POINTS = "headgate.forecasters"
@@ -141,3 +220,65 @@ def make_forecaster(name: str, settings: Mapping[str, object] | None = None) -> 
         example = "linear-trend:window=20"
         written = key_texts("forecaster", f"{name}:{text}", name, kind.Settings.model_fields, example, text)
     return kind(make_settings(kind.Settings, name, {**written, **(settings or {})}))
+
+
+_LONGEST_GAP_STEPS = 10_000
+"""A longer silence is not filled: what came before says nothing about now."""
+
+
+class EvenGrid:
+    """Averages readings over steps; step k is what was read after ``(k - 1) · step_s`` and until ``k · step_s``.
+
+    A reading describes the time until it was taken, so one taken exactly at the end of a step completes it. Steps
+    without a reading lie on the line between their neighbours.
+
+    >>> grid = EvenGrid(step_s=10)
+    >>> grid.add(10, 100.0), grid.add(14, 110.0), grid.add(20, 130.0), grid.add(41, 180.0), grid.add(50, 200.0)
+    ([100.0], [], [120.0], [], [143.33333333333334, 166.66666666666666, 190.0])
+    """
+
+    def __init__(self, step_s: float) -> None:
+        if not step_s > 0:
+            raise InputError(f"step {step_s} s is not allowed; it must be above 0.")
+        self.step_s = step_s
+        self._open: int | None = None
+        self._sum = 0.0
+        self._count = 0
+        self._completed: int | None = None
+        self._last = 0.0
+
+    @property
+    def completed(self) -> int | None:
+        """The number of the newest completed step: it ended at ``completed · step_s``."""
+        return self._completed
+
+    def add(self, at_s: Instant, value: float) -> list[float]:
+        """Take in a reading, newer than those before; gives the values of the steps that are complete now."""
+        step = math.ceil(round(at_s / self.step_s, 9))
+        done = self._close() if self._open is not None and step > self._open else []
+        if self._completed is None or step > self._completed:
+            self._open = step
+            self._sum += value
+            self._count += 1
+            if at_s >= step * self.step_s - 1e-9 * self.step_s:
+                done += self._close()
+        return done
+
+    def _close(self) -> list[float]:
+        assert self._open is not None
+        step, value = self._open, self._sum / self._count
+        self._open, self._sum, self._count = None, 0.0, 0
+        done = []
+        if self._completed is not None:
+            gap = step - self._completed
+            if gap <= _LONGEST_GAP_STEPS:
+                rise = (value - self._last) / gap
+                done = [self._last + rise * position for position in range(1, gap)]
+        self._completed, self._last = step, value
+        return [*done, value]
+
+    def snapshot(self) -> JSON:
+        return [self._open, self._sum, self._count, self._completed, self._last]
+
+    def restore(self, state: JSON) -> None:
+        self._open, self._sum, self._count, self._completed, self._last = state

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from headgate.core.types import JSON
-from headgate.forecast.base import ForecasterBase, make_forecaster, register
-from headgate.forecast.contract import LEVELS, FloatArray, Forecast
+from headgate.forecast.base import LEVELS, FloatArray, Forecast, ForecasterBase, make_forecaster, register
 from headgate.policies.frame.settings import Settings
 
 _LEVELS: FloatArray = np.array(LEVELS)

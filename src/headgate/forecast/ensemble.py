@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from headgate.core.types import JSON
-from headgate.forecast.base import ForecasterBase, make_forecaster, register
-from headgate.forecast.contract import FloatArray, Forecast
+from headgate.forecast.base import FloatArray, Forecast, ForecasterBase, make_forecaster, register
 from headgate.policies.frame.settings import Settings
 
 Name = Annotated[str, Field(min_length=1)]

@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from headgate.core.types import JSON
-from headgate.forecast.base import ForecasterBase, register
-from headgate.forecast.contract import Forecast
+from headgate.forecast.base import Forecast, ForecasterBase, register
 from headgate.policies.frame.settings import Settings
 
 _LEAST_VALUES = 10

@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from headgate.core.types import JSON
-from headgate.forecast.base import ForecasterBase, register
-from headgate.forecast.contract import FloatArray, Forecast
+from headgate.forecast.base import FloatArray, Forecast, ForecasterBase, register
 from headgate.policies.frame.settings import Settings
 
 _VAGUE = 1e4

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from headgate.core.types import JSON
-from headgate.forecast.base import ForecasterBase, register
-from headgate.forecast.contract import Forecast
+from headgate.forecast.base import Forecast, ForecasterBase, register
 from headgate.policies.frame.settings import Settings
 
 _COEFFICIENTS = 2

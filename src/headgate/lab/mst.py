@@ -12,9 +12,8 @@ from headgate.core.errors import EngineError, InputError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.lab.own_job import OwnJob
 from headgate.local.machine import MOST_SLOTS
-from headgate.policies.capacity.convergence import LAST, LEAST, TOLERANCE
 from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION
-from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
+from headgate.policies.capacity.mst import LAST, LEAST, TOLERANCE, MstKind, MstModel, MstSamples, select_model
 
 STEADY_JOB = "steady-job"
 """The job whose every record takes the same time; all others are applications."""

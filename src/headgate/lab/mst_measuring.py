@@ -17,7 +17,7 @@ from headgate.core.errors import EngineError, HeadgateError
 from headgate.core.types import Batch, Decision, Verdict
 from headgate.engines.spark.query_plan import Plan
 from headgate.lab.mst import STEADY_JOB, Measurement, MstPlan, MstResult, fitted
-from headgate.policies.capacity.convergence import converged, middling
+from headgate.policies.capacity.mst import converged, middling
 
 if TYPE_CHECKING:
     from headgate.apps.steady_job import StreamingQuery

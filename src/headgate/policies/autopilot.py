@@ -11,28 +11,27 @@ from headgate.core.slo import LatencySlo, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.core.window import Window
-from headgate.forecast.contract import FloatArray
-from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.forecast.base import FloatArray
+from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
 from headgate.policies.frame.settings import PositiveSeconds, Settings
-from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.pilot.choosing import (
+from headgate.policies.pilot.calibration import AHEAD_S, quantiles
+from headgate.policies.pilot.late_price import LatePrice
+from headgate.policies.pilot.load import BIN_S
+from headgate.policies.pilot.lookahead import (
     Choice,
+    Prospect,
     cheapest,
+    compile_loops,
     for_the_rise,
     is_worth_waking,
+    look_ahead,
     spacing_s,
     there_and_back_s,
     window_s,
 )
-from headgate.policies.pilot.compiling import compile_loops
-from headgate.policies.pilot.grades import AHEAD_S
-from headgate.policies.pilot.learned import Learned
-from headgate.policies.pilot.load import BIN_S
-from headgate.policies.pilot.patience import SHORTEST_S, Patience
-from headgate.policies.pilot.price import LatePrice
-from headgate.policies.pilot.prospect import Prospect, look_ahead
-from headgate.policies.pilot.quantiles import quantiles
-from headgate.policies.pilot.shared import Member, SharedBound
+from headgate.policies.pilot.operator_model import Learned
+from headgate.policies.pilot.scale_in_window import SHORTEST_S, Patience
+from headgate.policies.pilot.shared_bound import Member, SharedBound
 
 LEAST_SHARE = 1e-4
 """Of which a share that may be late is taken to be at least: p100 cannot be had at any price."""

@@ -15,10 +15,9 @@ from headgate.core.metrics import BASIC_METRICS
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import plain
 from headgate.core.window import Window
-from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import reading_of
-from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.kubernetes.behaviour import Behaviour, BehaviourSettings
+from headgate.policies.frame.recommendations import Behaviour, BehaviourSettings
 
 
 class HpaSettings(BehaviourSettings):

@@ -16,10 +16,9 @@ from pydantic import Field
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration, plain
 from headgate.core.window import Window
-from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
+from headgate.policies.frame.recommendations import Behaviour, BehaviourSettings
 from headgate.policies.frame.settings import Seconds
-from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.kubernetes.behaviour import Behaviour, BehaviourSettings
 
 
 class KedaLagSettings(BehaviourSettings):

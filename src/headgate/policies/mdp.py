@@ -5,9 +5,7 @@ from __future__ import annotations
 from headgate.policies.frame.base import Context, register
 from headgate.policies.frame.settings import Seconds
 from headgate.policies.planning.central import ExactPlanner, require_few_configurations
-from headgate.policies.planning.model import Application
-from headgate.policies.planning.planner import Planner
-from headgate.policies.planning.rates import RateGrid
+from headgate.policies.planning.model import Application, Planner, RateGrid
 from headgate.policies.planning.slotted import SlottedPolicy, SlottedSettings
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from headgate.policies.frame.base import register
-from headgate.policies.planning.model import Application
+from headgate.policies.planning.model import Application, Planner, RateGrid
 from headgate.policies.planning.path import PathPlanner
-from headgate.policies.planning.planner import Planner
-from headgate.policies.planning.rates import RateGrid
 from headgate.policies.planning.slotted import LearningRate, SlottedPolicy, SlottedSettings, Sweeps
 
 

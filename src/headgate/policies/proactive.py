@@ -14,16 +14,14 @@ from pydantic import Field
 from headgate.core.types import JSON, Event, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration, plain
 from headgate.core.window import Window
-from headgate.forecast.base import AnyForecaster, make_forecaster
-from headgate.forecast.grid import EvenGrid
+from headgate.forecast.base import AnyForecaster, EvenGrid, FloatArray, make_forecaster
 from headgate.policies.capacity.change_detection import ChangeDetector
 from headgate.policies.capacity.explored import Explored, Mode
-from headgate.policies.capacity.performance import FloatArray, PerformanceModel, Point, fit_performance
+from headgate.policies.capacity.performance import PerformanceModel, Point, fit_performance
 from headgate.policies.capacity.stability import check_stability
-from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import is_queueing, is_steady, startup_s, told_by, work_pressure
 from headgate.policies.frame.settings import Seconds
-from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.policies.reactive import Reactive, ReactiveSettings
 
 Level = Annotated[float, Field(gt=0, lt=1)]

@@ -17,11 +17,9 @@ from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.frame.base import Context, OperatorPolicy, StateTable, hold, register
+from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, StateTable, hold, register
 from headgate.policies.frame.settings import PositiveSeconds, Settings, Share
-from headgate.policies.frame.stabilisers import GuardSettings
-from headgate.policies.q_values.agent import Agent, Experience, region_table
-from headgate.policies.q_values.rewards import Reward, reward_of
+from headgate.policies.q_values.agent import Agent, Experience, Reward, region_table, reward_of
 from headgate.policies.q_values.table import (
     Action,
     Grid,

@@ -8,10 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from headgate.core.types import JSON, Number, Sample
-from headgate.policies.blocks.outlook import BlockOutlook
 from headgate.policies.blocks.policy import BlockPolicy, BlockSettings
-from headgate.policies.blocks.quantile_sizing import QuantileSizer
-from headgate.policies.capacity.saturation import estimated_throughput, saturated_throughput
+from headgate.policies.blocks.quantile_sizing import BlockOutlook, QuantileSizer
+from headgate.policies.capacity.mst import estimated_throughput, saturated_throughput
 from headgate.policies.frame.base import Context, register
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -11,11 +13,41 @@ from pydantic import Field
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.capacity.running_mean import Capacity, Source
-from headgate.policies.capacity.saturation import estimated_throughput
+from headgate.policies.capacity.mst import estimated_throughput
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import is_queueing, readings_over, told_by, work_pressure
 from headgate.policies.frame.settings import Seconds, Settings
+
+
+class Source(IntEnum):
+    """What a capacity was learned from; the better source has the higher number."""
+
+    OFFERED = 0
+    """The offered rate at a violation: far too much when the load has jumped."""
+    BUSYNESS = 1
+    """How busy the instances were while the objective was kept."""
+    PROCESSED = 2
+    """What the instances got through at a violation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What one instance carries: a running mean over readings of one source.
+
+    >>> Capacity(80.0, 1, Source.PROCESSED).joined(100.0, Source.PROCESSED, memory=10).rate_per_s
+    90.0
+    """
+
+    rate_per_s: float
+    count: int
+    source: Source
+
+    def joined(self, rate_per_s: float, source: Source, memory: int) -> Capacity:
+        """This mean with one more reading; a better source replaces it, a worse one is ignored."""
+        if source != self.source:
+            return Capacity(rate_per_s, 1, source) if source > self.source else self
+        weight = min(self.count, memory - 1)
+        return Capacity((weight * self.rate_per_s + rate_per_s) / (weight + 1), self.count + 1, source)
 
 
 class ReactiveSettings(Settings):

@@ -6,9 +6,7 @@ from typing import Literal
 
 from headgate.policies.frame.base import Context, register
 from headgate.policies.planning.central import CentralPlanner, require_few_configurations
-from headgate.policies.planning.model import Application
-from headgate.policies.planning.planner import Planner
-from headgate.policies.planning.rates import RateGrid
+from headgate.policies.planning.model import Application, Planner, RateGrid
 from headgate.policies.planning.slotted import LearningRate, SlottedPolicy, SlottedSettings, Sweeps
 
 

@@ -11,9 +11,7 @@ from headgate.core.types import Number
 from headgate.policies.frame.base import register
 from headgate.policies.frame.settings import Seconds
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
-from headgate.policies.planning.model import Application
-from headgate.policies.planning.planner import Planner
-from headgate.policies.planning.rates import RateGrid
+from headgate.policies.planning.model import Application, Planner, RateGrid
 from headgate.policies.planning.slotted import (
     LearningRate,
     SlotReading,

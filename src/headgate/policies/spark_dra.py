@@ -22,9 +22,8 @@ from pydantic import Field
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
 from headgate.policies.frame.settings import PositiveSeconds, Settings
-from headgate.policies.frame.stabilisers import GuardSettings
 
 
 class SparkDraSettings(Settings):

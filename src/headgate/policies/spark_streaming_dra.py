@@ -14,10 +14,9 @@ from pydantic import Field, model_validator
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
-from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
+from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
 from headgate.policies.frame.readings import busy_share
 from headgate.policies.frame.settings import Seconds, Settings
-from headgate.policies.frame.stabilisers import GuardSettings
 
 Ratio = Annotated[float, Field(gt=0)]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from headgate.core.errors import InputError, cause_of
 from headgate.core.types import JSON
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.workloads.traces import trace_folder
 
 _POINTS = (1, 400, 120)

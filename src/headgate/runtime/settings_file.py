@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError, cause_of
-from headgate.policies.frame.base import PolicyMaker, policy_class
+from headgate.policies.frame.base import GuardSettings, PolicyMaker, policy_class
 from headgate.policies.frame.settings import Settings, make_settings
-from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.rules.fields import FieldReader, Fields
 from headgate.rules.keys import Key
 from headgate.rules.nodes import Mapping as MappingNode

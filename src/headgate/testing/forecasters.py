@@ -17,7 +17,7 @@ import numpy as np
 from headgate.core.errors import InputError, StateError
 from headgate.core.types import JSON
 from headgate.forecast import Forecast, Forecaster, make_forecaster
-from headgate.forecast.contract import LEVELS
+from headgate.forecast.base import LEVELS
 from headgate.testing.contract import ContractViolation, ensure
 
 ForecasterFactory: TypeAlias = Callable[[], Forecaster]

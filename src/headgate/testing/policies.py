@@ -30,9 +30,8 @@ from headgate.core.types import JSON, METRIC_FIELDS, Decision, Instances, Instan
 from headgate.core.units import format_duration
 from headgate.core.window import History, Window
 from headgate.policies import Context, make_policy
-from headgate.policies.frame.base import AnyPolicy, PolicyBase
+from headgate.policies.frame.base import AnyPolicy, GuardSettings, PolicyBase
 from headgate.policies.frame.settings import make_settings
-from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.testing.contract import ContractViolation, ensure
 from headgate.testing.scenarios import SCENARIOS, Scenario, ScenarioRun
 

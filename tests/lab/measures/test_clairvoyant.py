@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.course import Course
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
 from headgate.research.promises.cells import BOUNDS, JOB, clairvoyant_seconds
 from headgate.research.promises.loads import SERVICE_RATE_PER_S, make_load

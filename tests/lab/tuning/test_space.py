@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.lab.tuning.space import Space, search_space
-from headgate.policies.frame.base import policy_class, policy_names
+from headgate.policies.frame.base import GuardSettings, policy_class, policy_names
 from headgate.policies.frame.settings import make_settings
-from headgate.policies.frame.stabilisers import GuardSettings
 
 
 @pytest.mark.parametrize("policy", policy_names())

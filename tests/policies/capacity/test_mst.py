@@ -8,8 +8,7 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.types import Sample
 from headgate.policies.capacity.censored import CensoredCurve
-from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, select_model
-from headgate.policies.capacity.saturation import saturated_throughput
+from headgate.policies.capacity.mst import MstKind, MstModel, MstSamples, converged, saturated_throughput, select_model
 
 
 def test_model_2_goes_through_points_that_lie_on_a_parabola() -> None:
@@ -117,3 +116,26 @@ def test_what_was_carried_with_ease_offsets_the_bias_of_saturated_readings() -> 
 def test_a_curve_is_less_sure_where_nothing_was_seen() -> None:
     curve = CensoredCurve([(1, 100.0), (1, 101.0), (2, 199.0), (2, 202.0)], highest=64)
     assert curve.spread[0] < curve.spread[7] <= curve.spread[63]
+
+
+@pytest.mark.parametrize(
+    ("values", "agreeing"),
+    [
+        ([], None),
+        ([100.0] * 4, None),
+        # The first of all has none before it, so five in a row have four that agree.
+        ([100.0] * 5, [100.0] * 4),
+        ([100.0] * 6, [100.0] * 5),
+        ([50.0, 100.0, 101.0, 99.0, 100.0], None),
+        ([50.0, 100.0, 101.0, 99.0, 100.0, 102.0], [101.0, 99.0, 100.0, 102.0]),
+        # One that is far off disagrees twice: it differs, and the next one differs from it.
+        ([100.0, 100.0, 100.0, 50.0, 100.0, 100.0, 100.0], None),
+        ([100.0, 100.0, 50.0, 100.0, 100.0, 100.0, 100.0, 100.0], [100.0] * 4),
+        ([100.0, 105.0, 110.0, 115.0, 120.0], [105.0, 110.0, 115.0, 120.0]),
+        ([100.0, 106.0, 112.0, 112.0, 112.0], None),
+    ],
+)
+def test_a_throughput_has_settled_once_four_of_the_last_five_agree_with_the_one_before(
+    values: list[float], agreeing: list[float] | None
+) -> None:
+    assert converged(values) == agreeing

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
-from headgate.policies.capacity.outliers import typical
-from headgate.policies.capacity.performance import CEILING, PerformanceModel, Point, fit_performance
+from headgate.policies.capacity.performance import CEILING, PerformanceModel, Point, fit_performance, typical
 
 
 def line(rate: float, size: int) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headgate.core.topology import Topology
-from headgate.policies.pilot.division import Curve, cost_of, divided, slack
+from headgate.policies.pilot.shared_bound import Curve, cost_of, divided, slack
 
 CHAIN = Topology.of(("a", "b"), ("b", "c"))
 FORK = Topology.of(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"))

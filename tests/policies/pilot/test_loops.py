@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.policies.pilot import experts, fits
-from headgate.policies.pilot.newest import Newest
-from headgate.policies.pilot.quantiles import quantiles
+from headgate.policies.pilot.calibration import quantiles
+from headgate.policies.pilot.load import Newest
 
 
 def plain(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:

@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.slo import LatencySlo
-from headgate.policies.pilot.experts import HORIZON_BINS
-from headgate.policies.pilot.grades import AHEAD_S, Grades
-from headgate.policies.pilot.learned import Learned
+from headgate.policies.pilot.batch_time import ServiceModel
+from headgate.policies.pilot.calibration import AHEAD_S, Grades
+from headgate.policies.pilot.late_price import AIM, LatePrice
 from headgate.policies.pilot.load import BIN_S, LoadHistory
-from headgate.policies.pilot.outlook import Outlook
-from headgate.policies.pilot.patience import Patience
-from headgate.policies.pilot.price import AIM, LatePrice
+from headgate.policies.pilot.load_scenarios import HORIZON_BINS, Outlook
+from headgate.policies.pilot.operator_model import Learned
 from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
-from headgate.policies.pilot.service import ServiceModel
+from headgate.policies.pilot.scale_in_window import Patience
 
 SERVICE = Service(fixed_s=0.5, each_s=0.02, gamma=1.0, warm_factor=1.5)
 

@@ -13,7 +13,7 @@ from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
 from headgate.policies.autopilot import Autopilot
 from headgate.policies.frame.base import Context, make_policy
-from headgate.policies.pilot.shared import SharedBound
+from headgate.policies.pilot.shared_bound import SharedBound
 from tests.policies.pilot.chains import BOUND_S, CHAIN, Came, run_chain
 
 

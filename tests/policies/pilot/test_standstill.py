@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Instances, Sample
-from headgate.policies.pilot.choosing import there_and_back_s
-from headgate.policies.pilot.learned import Learned
-from headgate.policies.pilot.patience import PAYS_BACK_WITHIN_S, Patience
-from headgate.policies.pilot.price import LatePrice
+from headgate.policies.pilot.late_price import LatePrice
+from headgate.policies.pilot.lookahead import there_and_back_s
+from headgate.policies.pilot.operator_model import Learned
+from headgate.policies.pilot.rescale_downtime import KEPT, Standstill
 from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
-from headgate.policies.pilot.standstill import KEPT, Standstill
+from headgate.policies.pilot.scale_in_window import PAYS_BACK_WITHIN_S, Patience
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload

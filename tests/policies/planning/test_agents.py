@@ -9,9 +9,7 @@ import pytest
 
 from headgate.policies.planning.agents import AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner
-from headgate.policies.planning.model import Weights
-from headgate.policies.planning.planner import SlotOutcome
-from headgate.policies.planning.rates import RateGrid
+from headgate.policies.planning.model import RateGrid, SlotOutcome, Weights
 from headgate.research.russo.slotted_network import SlottedNetwork
 from tests.policies.planning.pipelines import RUSSO, pipeline
 

@@ -9,8 +9,7 @@ import pytest
 
 from headgate.core.errors import InputError
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
-from headgate.policies.planning.planner import SlotOutcome
-from headgate.policies.planning.rates import RateGrid
+from headgate.policies.planning.model import RateGrid, SlotOutcome
 from tests.policies.planning.pipelines import RUSSO, pipeline
 
 GRID = RateGrid(20 / 60, 43)

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from headgate.core.topology import Topology
 from headgate.policies.planning.central import ExactPlanner
-from headgate.policies.planning.model import Application
+from headgate.policies.planning.model import Application, RateGrid, SlotOutcome
 from headgate.policies.planning.path import PathPlanner, nested_chain
-from headgate.policies.planning.planner import SlotOutcome
-from headgate.policies.planning.rates import RateGrid
 from headgate.research.russo.slotted_network import SlottedNetwork
 from tests.policies.planning.pipelines import RUSSO, RUSSO_RATES_PER_S, pipeline
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.policies.planning.rates import RateGrid, Transitions
+from headgate.policies.planning.model import RateGrid, Transitions
 
 
 @pytest.mark.parametrize(("rate", "level"), [(0, 0), (9.9, 0), (10.1, 1), (29, 1), (31, 2), (60, 3), (1e9, 3)])

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
-from headgate.policies.planning.model import Application, Floats, application_cost
-from headgate.policies.planning.planner import Sizes
-from headgate.policies.planning.rates import RateGrid
+from headgate.policies.planning.model import Application, Floats, RateGrid, Sizes, application_cost
 from headgate.policies.planning.solver import best_move, box_minimum, interval_minimum, spans_of
 from tests.policies.planning.pipelines import pipeline
 

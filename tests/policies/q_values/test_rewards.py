@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.policies.q_values.rewards import Reward, reward_of
+from headgate.policies.q_values.agent import Reward, reward_of
 from headgate.policies.q_values.table import Action
 
 BELOW, ABOVE = 0.25, 1.5

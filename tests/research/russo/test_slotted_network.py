@@ -13,9 +13,8 @@ from headgate.core.window import History
 from headgate.policies import Context, make_policy
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
+from headgate.policies.planning.model import Levels, Planner, RateGrid, Sizes, SlotOutcome, Transitions
 from headgate.policies.planning.path import PathPlanner
-from headgate.policies.planning.planner import Levels, Planner, Sizes, SlotOutcome
-from headgate.policies.planning.rates import RateGrid, Transitions
 from headgate.research.russo.slotted_network import SlottedKernel, SlottedNetwork, levels_like
 from headgate.simulation.engine import SimulatedEngine
 from tests.policies.planning.pipelines import RUSSO, pipeline

@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.simulation.micro_batch import MicroBatch
 
 _LEAST_SPARE = 0.1

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.core.course import Rows
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 
 INSTABILITY_STEP_S = 60.0
 """Changes are looked at from minute to minute: a shorter step finds more of them in either curve."""

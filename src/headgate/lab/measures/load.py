@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.workloads.contract import Workload
 
 

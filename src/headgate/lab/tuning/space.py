@@ -16,9 +16,8 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
 from headgate.lab.tuning.dimension import Dimension, Value
-from headgate.policies.frame.base import policy_class
+from headgate.policies.frame.base import GuardSettings, policy_class
 from headgate.policies.frame.settings import Settings
-from headgate.policies.frame.stabilisers import GuardSettings
 
 AROUND = 8.0
 """A setting without bounds is searched from its default by this factor down and up."""

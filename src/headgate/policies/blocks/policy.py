@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from headgate.core.types import JSON, Instances, Instant, Number, Sample, Target
 from headgate.core.units import plain
 from headgate.core.window import Window
-from headgate.forecast.grid import EvenGrid
+from headgate.forecast.base import EvenGrid
 from headgate.policies.frame.base import Context, OperatorPolicy, hold
 from headgate.policies.frame.settings import Seconds, Settings
 

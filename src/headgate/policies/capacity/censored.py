@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from headgate.core.types import JSON
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.policies.capacity.mst import Measured, MstKind, MstModel
 
 _PRIOR_DEVIATION = 0.15

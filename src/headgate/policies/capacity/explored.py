@@ -11,10 +11,9 @@ from enum import StrEnum
 import numpy as np
 
 from headgate.core.types import JSON, Instant
-from headgate.forecast.base import AnyForecaster
-from headgate.forecast.grid import EvenGrid
+from headgate.forecast.base import AnyForecaster, EvenGrid, FloatArray
 from headgate.policies.capacity.change_detection import ChangeDetector
-from headgate.policies.capacity.performance import FloatArray, PerformanceModel, Point
+from headgate.policies.capacity.performance import PerformanceModel, Point
 from headgate.policies.frame.recommendations import Recommendations
 
 _MOST_READINGS = 3000

@@ -7,7 +7,7 @@ Which model is taken is decided on validation samples, and σ is the deviation o
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
@@ -16,8 +16,81 @@ import numpy as np
 from scipy.optimize import nnls
 
 from headgate.core.errors import InputError
-from headgate.core.types import JSON
-from headgate.forecast.contract import FloatArray
+from headgate.core.types import JSON, Sample
+from headgate.forecast.base import FloatArray
+
+
+def saturated_throughput(sample: Sample) -> float | None:
+    """Records per second that the ready instances carried at most, or ``None`` where they were not saturated.
+
+    Saturated means that records wait and more arrive than are processed. Readings made while instances came or went
+    tell of no size in particular.
+
+    >>> saturated_throughput(Sample("job", 0, input_rate_per_s=120, processed_rate_per_s=100, backlog=40))
+    100
+    >>> saturated_throughput(Sample("job", 0, input_rate_per_s=80, processed_rate_per_s=100, backlog=40)) is None
+    True
+    """
+    offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
+    if sample.warming or offered is None or not processed or not sample.backlog:
+        return None
+    return processed if offered >= processed else None
+
+
+def estimated_throughput(sample: Sample) -> float | None:
+    """Records per second that all instances together could carry, by how busy they were: the more cautious guess.
+
+    >>> estimated_throughput(Sample("job", 0, input_rate_per_s=50, utilization=0.25))
+    200.0
+    """
+    guesses = []
+    # Batches that follow each other without a pause take as long as they have: only a trigger shows idle time.
+    if sample.trigger_interval_s and sample.processed_rate_per_s:
+        guesses.append(float(sample.processed_rate_per_s))
+    if sample.utilization and sample.input_rate_per_s:
+        guesses.append(float(sample.input_rate_per_s / sample.utilization))
+    return min(guesses, default=None)
+
+
+LAST = 5
+LEAST = 4
+TOLERANCE = 0.05
+ENOUGH = 12
+"""So many values tell how fast something is, though they do not settle."""
+
+
+def converged(
+    values: Sequence[float], last: int = LAST, least: int = LEAST, tolerance: float = TOLERANCE
+) -> list[float] | None:
+    """Those of the last ``last`` values that are within ``tolerance`` of the one before, once there are ``least``.
+
+    >>> converged([10.0, 80.0, 99.0, 101.0, 100.0, 102.0, 101.0])
+    [101.0, 100.0, 102.0, 101.0]
+    >>> converged([10.0, 80.0, 99.0, 101.0, 100.0]) is None
+    True
+    """
+    if len(values) < last:
+        return None
+    # The very first value has none before it to agree with.
+    newest = range(max(1, len(values) - last), len(values))
+    agreeing = [values[i] for i in newest if abs(values[i] - values[i - 1]) <= tolerance * values[i - 1]]
+    return agreeing if len(agreeing) >= least else None
+
+
+def middling(values: Sequence[float]) -> list[float]:
+    """Of values that did not settle: the middle half of the newer half; none where there are too few.
+
+    >>> middling([1.0] * 12 + [90.0, 100.0, 200.0, 110.0, 95.0, 20.0, 105.0, 98.0, 102.0, 99.0, 101.0, 97.0])
+    [97.0, 98.0, 99.0, 100.0, 101.0, 102.0]
+    >>> middling([100.0, 200.0, 50.0])
+    []
+    """
+    if len(values) < ENOUGH:
+        return []
+    newer = sorted(values[len(values) // 2 :])
+    cut = len(newer) // 4
+    return newer[cut : len(newer) - cut]
+
 
 Measured: TypeAlias = tuple[int, float]
 """A number of instances and the throughput in records/s that they sustained at most."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -17,10 +17,95 @@ from numpy.typing import NDArray
 
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
-from headgate.policies.capacity.monotone import Curve
-from headgate.policies.capacity.outliers import typical
+from headgate.forecast.base import FloatArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Straight lines between knots that never fall; level beyond them."""
+
+    at: tuple[float, ...]
+    values: tuple[float, ...]
+
+    @property
+    def left(self) -> float:
+        return self.at[0]
+
+    @property
+    def right(self) -> float:
+        return self.at[-1]
+
+    def __call__(self, at: FloatArray) -> FloatArray:
+        value: FloatArray = np.interp(at, self.at, self.values)
+        return value
+
+    @classmethod
+    def monotone(cls, at: FloatArray, values: FloatArray, weights: FloatArray) -> Curve:
+        """The never-falling curve nearest to some values, by weighted least squares.
+
+        >>> Curve.monotone(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.5, 0.3]), np.ones(3)).values
+        (0.1, 0.4, 0.4)
+        """
+        from scipy.optimize import isotonic_regression
+
+        fitted = isotonic_regression(values, weights=weights).x
+        return cls(tuple(float(one) for one in at), tuple(float(one) for one in fitted))
+
+    @classmethod
+    def through(cls, at: FloatArray, values: FloatArray, knots: int) -> Curve:
+        """The never-falling curve through scattered points, averaged into at most so many knots of equal count."""
+        order = np.argsort(at, kind="stable")
+        parts = [part for part in np.array_split(order, min(knots, len(order))) if len(part)]
+        means = np.array([at[part].mean() for part in parts])
+        # The ends count as they are: how far the readings reach must not shrink by averaging.
+        means[0], means[-1] = at[order[0]], at[order[-1]]
+        counts = np.array([float(len(part)) for part in parts])
+        return cls.monotone(means, np.array([float(values[part].mean()) for part in parts]), counts)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {"at": list(self.at), "values": list(self.values)}
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, JSON]) -> Curve:
+        return cls(tuple(float(one) for one in state["at"]), tuple(float(one) for one in state["values"]))
+
+
+_NEIGHBOURS = 9
+_DEVIATIONS = 4.0
+_NORMAL = 1.4826
+"""Times the median absolute deviation is the standard deviation, where errors are normal."""
+TOLERANCE = 0.5
+"""Half the objective's bound: a reading that is nearer than this to its neighbours is never left out."""
+
+
+def typical(points: Sequence[tuple[float, int, float]]) -> list[bool]:
+    """Whether each of (rate, instances, pressure) is like its neighbours of the same size and about the same rate.
+
+    Neighbours rather than the whole: readings at the edge of what a size can carry are few, high, and what the model is
+    for. One that stands alone among them is an accident.
+
+    >>> steady = [(float(rate), 1, 0.01 * rate) for rate in range(20)]
+    >>> typical([*steady, (10.5, 1, 1.8)]).count(False)
+    1
+    """
+    values = np.array(points, dtype=float).reshape(-1, 3)
+    kept = np.ones(len(values), dtype=bool)
+    for size in np.unique(values[:, 1]):
+        members = np.flatnonzero(values[:, 1] == size)
+        if len(members) >= _NEIGHBOURS:
+            order = members[np.argsort(values[members, 0], kind="stable")]
+            kept[order] = _like_neighbours(values[order, 2])
+    return [bool(one) for one in kept]
+
+
+def _like_neighbours(pressures: FloatArray) -> NDArray[np.bool_]:
+    first = np.clip(np.arange(len(pressures)) - _NEIGHBOURS // 2, 0, len(pressures) - _NEIGHBOURS)
+    around = pressures[first[:, None] + np.arange(_NEIGHBOURS)]
+    medians = np.median(around, axis=1)
+    deviations = _NORMAL * np.median(np.abs(around - medians[:, None]), axis=1)
+    like: NDArray[np.bool_] = np.abs(pressures - medians) <= np.maximum(TOLERANCE, _DEVIATIONS * deviations)
+    return like
+
 
 CEILING = 2.0
 """A pressure beyond this is as bad as this: how far a queue had grown says nothing about load and size."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headgate.policies.capacity.performance import CEILING, FloatArray, PerformanceModel, Point, as_arrays
+from headgate.forecast.base import FloatArray
+from headgate.policies.capacity.performance import CEILING, PerformanceModel, Point, as_arrays
 
 _PHASE_2_POINTS = 25
 _RIDGE = 1e-6

@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headgate.forecast.base import FloatArray
 from headgate.forecast.compiled import has_compiler
-from headgate.forecast.contract import FloatArray
-from headgate.policies.pilot.grades import AHEAD_S
+from headgate.policies.pilot.calibration import AHEAD_S
 from headgate.policies.pilot.load import BIN_S
-from headgate.policies.pilot.rolling import BATCHES_TO_END, LEAST_CYCLE_S, Inputs, rolled_batches
-from headgate.policies.pilot.stepping import stepped_batches
+from headgate.policies.pilot.rollout_loops import BATCHES_TO_END, LEAST_CYCLE_S, Inputs, rolled_batches, stepped_batches
 
 HARDLY_ANY = 1e-3
 """Instances where there are none, so that nothing is divided by 0."""

@@ -18,9 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.types import JSON
-from headgate.policies.planning.model import Application, Bools, Floats, longest_path_s
-from headgate.policies.planning.planner import Levels, Sizes, SlotOutcome, floats_from, position_of
-from headgate.policies.planning.rates import RateGrid, Transitions
+from headgate.policies.planning.model import (
+    Application,
+    Bools,
+    Floats,
+    Levels,
+    RateGrid,
+    Sizes,
+    SlotOutcome,
+    Transitions,
+    floats_from,
+    longest_path_s,
+    position_of,
+)
 from headgate.policies.planning.solver import TIE
 
 CANDIDATES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)

@@ -8,9 +8,17 @@ import numpy as np
 
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
-from headgate.policies.planning.model import Application, Floats
-from headgate.policies.planning.planner import Levels, Sizes, SlotOutcome, floats_from, position_of
-from headgate.policies.planning.rates import RateGrid, Transitions
+from headgate.policies.planning.model import (
+    Application,
+    Floats,
+    Levels,
+    RateGrid,
+    Sizes,
+    SlotOutcome,
+    Transitions,
+    floats_from,
+    position_of,
+)
 from headgate.policies.planning.solver import best_move, expected, solve, value_of
 
 MOST_CONFIGURATIONS = 20_000

@@ -16,9 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headgate.core.types import JSON
-from headgate.policies.planning.model import Application, Bools, Floats
-from headgate.policies.planning.planner import Levels, Sizes, SlotOutcome, floats_from
-from headgate.policies.planning.rates import RateGrid, Transitions
+from headgate.policies.planning.model import (
+    Application,
+    Bools,
+    Floats,
+    Levels,
+    RateGrid,
+    Sizes,
+    SlotOutcome,
+    Transitions,
+    floats_from,
+)
 from headgate.policies.planning.solver import TIE, expected, interval_minimum, solve, spans_of, value_of
 
 _RATES = 100

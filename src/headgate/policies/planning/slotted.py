@@ -22,9 +22,15 @@ from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, PolicyBase, hold
 from headgate.policies.frame.settings import Seconds, Settings, Share
-from headgate.policies.planning.model import Application, Weights, longest_path_s
-from headgate.policies.planning.planner import Levels, Planner, SlotOutcome
-from headgate.policies.planning.rates import RateGrid
+from headgate.policies.planning.model import (
+    Application,
+    Levels,
+    Planner,
+    RateGrid,
+    SlotOutcome,
+    Weights,
+    longest_path_s,
+)
 from headgate.policies.threshold import Threshold, ThresholdSettings
 
 Positive = Annotated[float, Field(gt=0)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -11,6 +12,55 @@ from headgate.core.types import JSON, Instant
 from headgate.core.units import plain
 from headgate.policies.frame.base import StateTable
 from headgate.policies.q_values.table import Action, QTable, Region, State, best_action
+
+
+class Reward(StrEnum):
+    """Which rules count: the first three, or all four."""
+
+    PREFER_SCALE_IN = "prefer-scale-in-when-load-is-decreasing"
+    LATENCY_ONLY = "latency-only"
+
+
+_Row = tuple[float, float, float]
+"""The rewards of scale-out, no action and scale-in."""
+
+
+def _table(share: float) -> Mapping[tuple[Region, bool], _Row]:
+    """By region and whether latency rose; ``share`` is latency over target, at most 1."""
+    return {
+        (Region.EARLY, True): (share, 1 - share, -1),
+        (Region.EARLY, False): (share, 1 - share, 0),
+        (Region.VIOLATED, True): (1, -1, -1),
+        (Region.VIOLATED, False): (1, 0, -1),
+        (Region.RECOVERING, True): (-1, 1, -1),
+        (Region.RECOVERING, False): (0, 1, -1),
+        (Region.RELAXED, True): (-1, -1, -1),
+        (Region.RELAXED, False): (0, share, 1 - share),
+    }
+
+
+def _preferring_scale_in(share: float) -> Mapping[tuple[Region, bool], _Row]:
+    return {
+        **_table(share),
+        (Region.RELAXED, True): (-1, share - 1, 1 - share),
+        (Region.RELAXED, False): (0, share - 1, 1 - share),
+    }
+
+
+_TABLES = {Reward.LATENCY_ONLY: _table, Reward.PREFER_SCALE_IN: _preferring_scale_in}
+
+
+def reward_of(kind: Reward, action: Action, *, latency_share: float, rising: bool, latency_rose: bool) -> float:
+    """The reward for an action, told by the state it led to.
+
+    - ``latency_share``: latency over target; ``rising``: whether the load rises
+    - ``latency_rose``: since the action was taken
+
+    >>> reward_of(Reward.PREFER_SCALE_IN, Action.OUT, latency_share=0.75, rising=True, latency_rose=True)
+    0.75
+    """
+    region = Region.of(latency_share, rising=rising)
+    return float(_TABLES[kind](min(1.0, latency_share))[region, latency_rose][action])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.research.demeter.reading import BOUND_S, STEP_S, MeasuredRun, curve
 from headgate.research.demeter.restarts import Restart, quiet, restarts_of
 

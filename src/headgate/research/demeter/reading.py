@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from headgate.core.errors import InputError, cause_of
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.workloads.traces import read_trace, trace_folder
 
 STEP_S = 10.0

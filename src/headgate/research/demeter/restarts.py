@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.research.demeter.reading import BOUND_S, STEP_S, MeasuredRun
 
 FAILURE_EVERY_S = 2700.0

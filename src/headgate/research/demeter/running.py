@@ -11,7 +11,7 @@ import numpy as np
 from headgate.core.course import above, span_s
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.policies.frame.base import Context
 from headgate.research.demeter.calibration import JobModel
 from headgate.research.demeter.job import MOST, FlinkJob

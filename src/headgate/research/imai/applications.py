@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.policies.capacity.mst import Measured
 
 _SMALL = (3, 4, 6, 8, 24)

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Progress
-from headgate.policies.blocks.mst_sizing import Load, Techniques
-from headgate.policies.blocks.outlook import Outlook
+from headgate.policies.blocks.quantile_sizing import Outlook
+from headgate.policies.mst import Load, Techniques
 from headgate.research.imai.applications import APPLICATIONS, Application
 from headgate.research.imai.kernel import BLOCK, Sizer, Week, run_week
 from headgate.research.imai.loads import WEEK_MINUTES, load_shape

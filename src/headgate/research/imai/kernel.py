@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 
 BLOCK = 10
 STARTUP = 2

@@ -12,7 +12,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.workloads.traces import read_trace
 
 DAY_MINUTES = 1440

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.research.imai.kernel import BLOCK, Week
 
 

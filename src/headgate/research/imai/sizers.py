@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from headgate.forecast.arma_fit import fit_arma, select_order
-from headgate.forecast.contract import FloatArray, Forecast
-from headgate.policies.blocks.mst_sizing import Load, MstSizer, Techniques, highest_load
-from headgate.policies.blocks.outlook import BlockOutlook, Outlook
-from headgate.policies.blocks.quantile_sizing import QuantileSizer
+from headgate.forecast.base import FloatArray, Forecast
+from headgate.policies.blocks.quantile_sizing import BlockOutlook, Outlook, QuantileSizer
 from headgate.policies.capacity.mst import Measured
+from headgate.policies.mst import Load, MstSizer, Techniques, highest_load
 from headgate.policies.quantile import QuantileSettings
 from headgate.research.imai.kernel import BLOCK, STARTUP
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
 from headgate.research.promises.loads import SERVICE_RATE_PER_S, Load
 from headgate.simulation.micro_batch import MicroBatch

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 from headgate.workloads.day_load import STEP_S, day_names, make_day
 from headgate.workloads.steps import Steps
 

@@ -14,10 +14,8 @@ from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Progress
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
-from headgate.policies.planning.model import Application
+from headgate.policies.planning.model import Application, Planner, RateGrid, Transitions
 from headgate.policies.planning.path import PathPlanner
-from headgate.policies.planning.planner import Planner
-from headgate.policies.planning.rates import RateGrid, Transitions
 from headgate.render.plots import Plot
 from headgate.research.russo.loads import GENERATED, TaxiLoad
 from headgate.research.russo.slotted_network import SlottedNetwork, Tally, levels_like

@@ -17,9 +17,7 @@ import numpy as np
 
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
-from headgate.policies.planning.model import Application, Floats, longest_path_s
-from headgate.policies.planning.planner import Planner, Sizes, SlotOutcome
-from headgate.policies.planning.rates import RateGrid
+from headgate.policies.planning.model import Application, Floats, Planner, RateGrid, Sizes, SlotOutcome, longest_path_s
 from headgate.simulation.contract import Warmed
 
 Progress = Callable[[float], None]

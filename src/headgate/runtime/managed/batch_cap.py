@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headgate.core.types import Batch
-from headgate.forecast.contract import FloatArray
+from headgate.forecast.base import FloatArray
 
 SHARE_OF_BOUND = 0.4
 """Two batches in a row take so at most four fifths of the bound."""

@@ -17,7 +17,27 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from headgate.core.types import JSON, Instant
+from headgate.forecast.base import FloatArray
+from headgate.forecast.compiled import compiled
+
+LOW, MIDDLE, HIGH = 0.05, 0.5, 0.95
+
+
+@compiled
+def quantiles(values: FloatArray, weights: FloatArray) -> tuple[float, float, float]:
+    """The middle, and what lies below and above nine tenths."""
+    # Stable, so that it does not matter which of equal ones comes first.
+    order = np.argsort(values, kind="mergesort")
+    reached = np.cumsum(weights[order])
+    last = len(values) - 1
+    low = values[order[min(np.searchsorted(reached, LOW * reached[-1]), last)]]
+    middle = values[order[min(np.searchsorted(reached, MIDDLE * reached[-1]), last)]]
+    high = values[order[min(np.searchsorted(reached, HIGH * reached[-1]), last)]]
+    return float(low), float(middle), float(high)
+
 
 AHEAD_S = 60.0
 COVERAGE = 0.9

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from headgate.core.slo import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
-from headgate.policies.pilot.grades import Grades
+from headgate.policies.pilot.batch_time import FEWEST, LEAST_GAMMA, ServiceModel
+from headgate.policies.pilot.calibration import Grades
+from headgate.policies.pilot.late_price import LatePrice
 from headgate.policies.pilot.load import BIN_S, LoadHistory
-from headgate.policies.pilot.outlook import Outlook
-from headgate.policies.pilot.patience import Patience
-from headgate.policies.pilot.price import LatePrice
-from headgate.policies.pilot.service import FEWEST, LEAST_GAMMA, ServiceModel
-from headgate.policies.pilot.standstill import Standstill
+from headgate.policies.pilot.load_scenarios import Outlook
+from headgate.policies.pilot.rescale_downtime import Standstill
+from headgate.policies.pilot.scale_in_window import Patience
 
 YOUNG_BINS = 90
 """A quarter of an hour."""

@@ -11,15 +11,89 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 import numpy as np
 
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Instant
-from headgate.forecast.contract import FloatArray
-from headgate.policies.pilot.division import Curve, cost_of, divided, slack
-from headgate.policies.pilot.price import LEAST_NEED
-from headgate.policies.pilot.prospect import Prospect
+from headgate.forecast.base import FloatArray
+from headgate.policies.pilot.late_price import LEAST_NEED
+from headgate.policies.pilot.lookahead import Prospect
+
+Curve = Mapping[int, float]
+"""The cost of an operator by the parts of the bound that it is given, from one part on."""
+_HAIR = 1e-9
+MOST_MOVES = 200
+
+
+def divided(topology: Topology, curves: Mapping[str, Curve], parts: int, least: int = 1) -> dict[str, int]:
+    """The parts that each operator is given, ``least`` to all; along no path are they more than ``parts`` together."""
+    given = dict.fromkeys(topology.operators, least)
+    while step := _best_step(topology, curves, given, parts):
+        name, more = step
+        given[name] += more
+    for _ in range(MOST_MOVES):
+        if not _improve(topology, curves, given, parts, least):
+            break
+    _give_rest(topology, curves, given, parts)
+    return given
+
+
+def cost_of(curves: Mapping[str, Curve], given: Mapping[str, int]) -> float:
+    """What all operators cost together."""
+    return sum(curves[name][parts] for name, parts in given.items())
+
+
+def slack(topology: Topology, given: Mapping[str, int], parts: int) -> dict[str, int]:
+    """By how many parts each operator could be given more, so that the longest path through it is still allowed."""
+    before: dict[str, int] = {}
+    for name in topology.order:
+        before[name] = given[name] + max((before[source] for source in topology.upstream(name)), default=0)
+    after: dict[str, int] = {}
+    for name in reversed(topology.order):
+        after[name] = given[name] + max((after[target] for target in topology.downstream(name)), default=0)
+    return {name: parts - (before[name] + after[name] - given[name]) for name in topology.operators}
+
+
+def _best_step(
+    topology: Topology, curves: Mapping[str, Curve], given: Mapping[str, int], parts: int
+) -> tuple[str, int] | None:
+    """Which operator to give how many more: the one that saves the most for each part."""
+    best, found = _HAIR, None
+    for name, left in slack(topology, given, parts).items():
+        now = curves[name][given[name]]
+        # Several at once: sizes are whole numbers, so that one part alone may save nothing.
+        for more in range(1, left + 1):
+            if given[name] + more not in curves[name]:
+                break
+            saved = (now - curves[name][given[name] + more]) / more
+            if saved > best:
+                best, found = saved, (name, more)
+    return found
+
+
+def _improve(topology: Topology, curves: Mapping[str, Curve], given: dict[str, int], parts: int, least: int) -> bool:
+    """Move parts from one operator to another where that makes it cheaper; says whether it did."""
+    cost = cost_of(curves, given)
+    for source, target in permutations(given, 2):
+        for moved in range(1, given[source] - least + 1):
+            if given[target] + moved not in curves[target]:
+                break
+            trial = {**given, source: given[source] - moved, target: given[target] + moved}
+            if cost_of(curves, trial) < cost - _HAIR and min(slack(topology, trial, parts).values()) >= 0:
+                given.update(trial)
+                return True
+    return False
+
+
+def _give_rest(topology: Topology, curves: Mapping[str, Curve], given: dict[str, int], parts: int) -> None:
+    """What saves nothing is better given than kept: to those first that have the least."""
+    while open_ones := [
+        name for name, left in slack(topology, given, parts).items() if left > 0 and given[name] + 1 in curves[name]
+    ]:
+        given[min(open_ones, key=lambda name: given[name])] += 1
+
 
 DIVIDE_EVERY_S = 60.0
 FEWEST_PARTS = 12

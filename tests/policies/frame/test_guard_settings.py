@@ -6,8 +6,8 @@ from headgate.core.errors import InputError
 from headgate.core.guards import Bounds, Strategy, StrategyKind
 from headgate.core.objective import parse_objective
 from headgate.policies import policy_class, policy_names
+from headgate.policies.frame.base import GuardSettings
 from headgate.policies.frame.settings import make_settings
-from headgate.policies.frame.stabilisers import GuardSettings
 
 OBJECTIVE = parse_objective("latency < 10s").within(2, 6)
 
