@@ -13,8 +13,12 @@ import headgate.forecast
 import headgate.journal
 import headgate.lab.measures
 import headgate.policies
+import headgate.policies.blocks
 import headgate.policies.capacity
 import headgate.policies.frame
+import headgate.policies.pilot
+import headgate.policies.planning
+import headgate.policies.q_values
 import headgate.policies.rescales
 import headgate.simulation
 import headgate.testing
@@ -26,7 +30,11 @@ PACKAGES = (
     headgate.lab.measures,
     headgate.policies,
     headgate.policies.capacity,
+    headgate.policies.blocks,
     headgate.policies.frame,
+    headgate.policies.pilot,
+    headgate.policies.planning,
+    headgate.policies.q_values,
     headgate.policies.rescales,
     headgate.simulation,
     headgate.testing,
