@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.forecast import arma_likelihood, make_forecaster
+from headgate.forecast import arma_fit, make_forecaster
 from headgate.forecast.arma_fit import ORDERS, ArmaModel, fit_arma, select_order
 from headgate.forecast.base import FloatArray
 
@@ -121,6 +121,6 @@ def test_the_order_is_kept_and_the_parameters_are_fitted_anew() -> None:
 
 
 def test_plain_python_gives_what_compiled_code_gives() -> None:
-    plain = getattr(arma_likelihood.to_coefficients, "py_func", arma_likelihood.to_coefficients)
+    plain = getattr(arma_fit.to_coefficients, "py_func", arma_fit.to_coefficients)
     free = np.array([0.5, -1.2, 3.0])
-    assert plain(free) == pytest.approx(arma_likelihood.to_coefficients(free), rel=1e-15)
+    assert plain(free) == pytest.approx(arma_fit.to_coefficients(free), rel=1e-15)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headgate.forecast.base import FloatArray
-from headgate.policies.pilot import experts, fits
+from headgate.policies.pilot import batch_time, load_scenarios
 from headgate.policies.pilot.calibration import quantiles
 from headgate.policies.pilot.load import Newest
 
@@ -23,45 +23,45 @@ def plain(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
 def test_fits_are_those_of_plain_python(seed: int) -> None:
     random = np.random.default_rng(seed)
     count = 9
-    sums = np.zeros((fits.SUMS, count))
+    sums = np.zeros((batch_time.SUMS, count))
     base, power = random.uniform(0.1, 1, count), random.uniform(1, 8, count)
     for _ in range(int(random.integers(1, 12))):
         records = float(random.uniform(1, 1000))
         took_s = np.full(count, 0.3 + 0.01 * records * float(random.uniform(0.5, 2)))
         given = (base, records / power, took_s, float(random.uniform(0.1, 10)), 0.998)
-        assert np.array_equal(fits.added(sums, *given), plain(fits.added)(sums, *given))
-        sums = fits.added(sums, *given)
-    found = fits.solved(sums)
-    assert np.array_equal(found, plain(fits.solved)(sums))
+        assert np.array_equal(batch_time.added(sums, *given), plain(batch_time.added)(sums, *given))
+        sums = batch_time.added(sums, *given)
+    found = batch_time.solved(sums)
+    assert np.array_equal(found, plain(batch_time.solved)(sums))
     assert (found >= 0).all()
     judging = (random.uniform(0, 3, count), found, base, power, 500.0, 4.0, 0.998)
-    assert np.array_equal(fits.judged(*judging), plain(fits.judged)(*judging))
+    assert np.array_equal(batch_time.judged(*judging), plain(batch_time.judged)(*judging))
 
 
 def test_a_fit_finds_what_batches_were_made_of() -> None:
-    sums, one, many = np.zeros((fits.SUMS, 1)), np.ones(1), np.ones(1)
+    sums, one, many = np.zeros((batch_time.SUMS, 1)), np.ones(1), np.ones(1)
     for records in (100.0, 200.0, 300.0, 150.0):
-        sums = fits.added(sums, one, records * many, np.array([0.5 + 0.01 * records]), 1.0, 1.0)
-    assert fits.solved(sums)[:, 0] == pytest.approx([0.5, 0.01])
+        sums = batch_time.added(sums, one, records * many, np.array([0.5 + 0.01 * records]), 1.0, 1.0)
+    assert batch_time.solved(sums)[:, 0] == pytest.approx([0.5, 0.01])
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 40, 200])
 def test_experts_are_those_of_plain_python_and_numpy(length: int) -> None:
     history = np.random.default_rng(length).uniform(0, 500, length)
-    rows = experts.extrapolated(history)
-    for bins, row in zip(experts.MEANS_BINS, rows, strict=False):
-        assert row == pytest.approx(np.full(experts.HORIZON_BINS, history[-bins:].mean()))
-    for bins, row in zip(experts.TRENDS_BINS, rows[len(experts.MEANS_BINS) :], strict=False):
+    rows = load_scenarios.extrapolated(history)
+    for bins, row in zip(load_scenarios.MEANS_BINS, rows, strict=False):
+        assert row == pytest.approx(np.full(load_scenarios.HORIZON_BINS, history[-bins:].mean()))
+    for bins, row in zip(load_scenarios.TRENDS_BINS, rows[len(load_scenarios.MEANS_BINS) :], strict=False):
         recent = history[-bins:]
         if len(recent) < 3:
             assert row == pytest.approx(rows[0])
             continue
         line = np.polynomial.Polynomial.fit(np.arange(len(recent)), recent, 1)
-        ahead = np.minimum(np.arange(1, experts.HORIZON_BINS + 1), len(recent))
+        ahead = np.minimum(np.arange(1, load_scenarios.HORIZON_BINS + 1), len(recent))
         assert row == pytest.approx(np.maximum(0.0, line(len(recent) - 1 + ahead)), abs=1e-6)
     assert np.isnan(rows[-1]).all()
     errors = np.array([3.0, 1.0, np.nan, 2.0, 5.0, 1.5, 9.0, np.nan])
-    told = experts.combined(rows, errors)
+    told = load_scenarios.combined(rows, errors)
     known = np.where(np.isnan(errors), 9.0, errors)[:-1]
     weights = (1.0 / known) ** 4
     assert told == pytest.approx(weights @ rows[:-1] / weights.sum())
@@ -73,16 +73,16 @@ def test_a_season_and_errors_are_those_of_plain_python_and_numpy(length: int) ->
     random = np.random.default_rng(length)
     minutes, season = random.uniform(0, 500, length), int(random.integers(1, length))
     given = (minutes, season, 6, 40.0)
-    told = experts.last_season(*given)
-    assert np.array_equal(told, plain(experts.last_season)(*given))
+    told = load_scenarios.last_season(*given)
+    assert np.array_equal(told, plain(load_scenarios.last_season)(*given))
     now = length - season
-    then = minutes[max(0, now - experts.LEVEL_MINUTES) : now].mean() / 6
-    ahead = np.minimum(now + np.arange(experts.HORIZON_BINS) // 6, length - 1)
+    then = minutes[max(0, now - load_scenarios.LEVEL_MINUTES) : now].mean() / 6
+    ahead = np.minimum(now + np.arange(load_scenarios.HORIZON_BINS) // 6, length - 1)
     assert told == pytest.approx(minutes[ahead] / 6 * (40.0 / then))
-    errors, said = random.uniform(0, 9, experts.EXPERTS), random.uniform(0, 9, experts.EXPERTS)
+    errors, said = random.uniform(0, 9, load_scenarios.EXPERTS), random.uniform(0, 9, load_scenarios.EXPERTS)
     errors[[0, 1]], said[[1, 2]] = np.nan, np.nan
-    found = experts.followed(errors, said, 5.0, 0.9)
-    assert np.array_equal(found, plain(experts.followed)(errors, said, 5.0, 0.9), equal_nan=True)
+    found = load_scenarios.followed(errors, said, 5.0, 0.9)
+    assert np.array_equal(found, plain(load_scenarios.followed)(errors, said, 5.0, 0.9), equal_nan=True)
     assert found[[0, 2]] == pytest.approx([abs(said[0] - 5), errors[2]])
     assert np.isnan(found[1])
     assert found[3:] == pytest.approx(0.9 * errors[3:] + 0.1 * np.abs(said[3:] - 5))
