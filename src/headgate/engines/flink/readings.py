@@ -1,7 +1,7 @@
 """Readings of a job's operators, made from looks at it. Nothing is asked of Flink here.
 
 What is counted goes on over restarts. What is asked of an operator, what waits because of it and how long that has
-waited are worked out over the whole graph (``demand.py``, ``blame.py``); see docs/decisions/0033 for why.
+waited are worked out over the whole graph (``demand.py``, ``blame.py``); see docs/decisions/0023 for why.
 """
 
 from __future__ import annotations
