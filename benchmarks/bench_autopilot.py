@@ -19,10 +19,10 @@ from headgate.core.slo import DAY_S
 from headgate.core.types import JSON, Instant, Proposal
 from headgate.core.window import Window
 from headgate.journal.contract import Journal
-from headgate.journal.expectations import coverage
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.autopilot import Autopilot, AutopilotSettings
 from headgate.policies.frame.base import Context
+from headgate.render.expectations import coverage
 from headgate.research.promises.cells import BOUNDS, INTERVAL_S, JOB, STARTUP_SPREAD, first_size
 from headgate.research.promises.loads import SERVICE_RATE_PER_S, Load, make_load
 from headgate.runtime.simulate import simulate
@@ -32,7 +32,7 @@ TIMED, SHORT_S = "walk", 2 * 3600.0
 ASKED = "latency p95 < 10s"
 STARTUP_S = 30.0
 STATED = ("latency_s", "backlog", "instances")
-WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None; from benchmarks.bench_autopilot import tell; tell()"
+WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None; from benchmarks.bench_autopilot import tell; story_of()"
 
 
 class TimedAutopilot(Autopilot):
@@ -90,7 +90,7 @@ def two_hours() -> JSON:
     }
 
 
-def tell() -> None:
+def story_of() -> None:
     """What a process without numba has to say."""
     json.dump(two_hours(), sys.stdout)
 

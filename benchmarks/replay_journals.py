@@ -11,10 +11,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from headgate.cli.journal_run import objective_of, pick_run
 from headgate.core.errors import InputError
 from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.what_if import Contender, RecordedJob
+from headgate.render.explanation import objective_of, pick_run
 from headgate.runtime.summary import Summary
 
 HEAD = (

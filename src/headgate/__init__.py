@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headgate.engines.spark.query_plan import Plan
     from headgate.local.cluster import LocalCluster
     from headgate.local.kafka import LocalKafka
+    from headgate.render.explanation import Explanation, explain
     from headgate.runtime.autoscale_engine import autoscale_engine
     from headgate.runtime.autoscaler import Autoscaler, autoscale
     from headgate.runtime.managed.backoff import Restarts
@@ -39,6 +40,7 @@ __all__ = [
     "By",
     "Client",
     "CostLimit",
+    "Explanation",
     "HeadgateError",
     "LatencySlo",
     "LocalCluster",
@@ -53,6 +55,7 @@ __all__ = [
     "__version__",
     "autoscale",
     "autoscale_engine",
+    "explain",
     "join",
     "parse_objective",
     "run",
@@ -64,6 +67,7 @@ _HOMES = {
     "By": "headgate.core.objective",
     "Client": "headgate.client.client",
     "CostLimit": "headgate.core.objective",
+    "Explanation": "headgate.render.explanation",
     "HeadgateError": "headgate.core.errors",
     "LatencySlo": "headgate.core.objective",
     "LocalCluster": "headgate.local.cluster",
@@ -77,6 +81,7 @@ _HOMES = {
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
     "autoscale_engine": "headgate.runtime.autoscale_engine",
+    "explain": "headgate.render.explanation",
     "join": "headgate.agent.join",
     "parse_objective": "headgate.core.objective",
     "run": "headgate.runtime.managed.run",

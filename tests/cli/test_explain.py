@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from headgate.cli import explain
 from headgate.core.startup import StartupTimes
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Sample, Startup
 from headgate.journal.sqlite import SqliteJournal
+from headgate.render import explanation
 from headgate.runtime.learned import budget_key, startup_key
 from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
 from tests.journal.entries import RUN, decision, event, observation, receipt
@@ -118,7 +118,7 @@ def test_the_last_few_changes_or_all_of_them(path: Path, arguments: list[str], f
 
 
 def test_of_a_long_run_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "FIRST_LOOK", 10)
+    monkeypatch.setattr(explanation, "FIRST_PAGE", 10)
     path = tmp_path / "long.sqlite"
     journal = SqliteJournal(path)
     journal.begin(RUN)
@@ -294,7 +294,7 @@ def test_an_operator_that_is_silent_and_one_whose_size_was_delivered_are_told(tm
     printed = headgate("explain", str(path)).stdout
     assert "delivered after 500ms; not confirmed yet" in printed
     assert "accepted after 500ms; 4 ready after 10s" in printed
-    assert "enrich  silent  nothing has been heard of it since; its last known size, 2 of 2 ready, stands" in printed
+    assert "enrich  silent  no readings since then; its last known size, 2 of 2 ready, is assumed" in printed
     kinds = [(item["kind"], item.get("operator")) for item in story(str(path))]
     assert kinds == [("resize", "enrich"), ("resize", "join"), ("silence", "enrich")]
 
@@ -466,7 +466,7 @@ def test_where_shadows_differed_is_told_when_asked_for(watched: str) -> None:
 
 
 def test_what_shadows_would_have_come_to_is_simulated_where_batches_tell_how(tmp_path: Path, watched: str) -> None:
-    assert "What they would have come to is not known: 0 batches" in headgate("explain", watched, "--shadows").stdout
+    assert "Their results are not known: 0 batches" in headgate("explain", watched, "--shadows").stdout
     path = str(tmp_path / "batches.sqlite")
     load = ("--workload", "sine:mean=30,amplitude=25,period=20m", "--service-rate", "10", "--seconds", "20m")
     headgate(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.cli.journal_run import objective_of, pick_run
 from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.what_if import RecordedJob
+from headgate.render.explanation import objective_of, pick_run
 
 WITHIN = 0.15
 

@@ -3,77 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate.cli.common import JsonOption, check_target, write_json
-from headgate.cli.journal_run import (
-    JobOption,
-    JournalArgument,
-    JournalRun,
-    RunOption,
-    newest_parts,
-    objective_of,
-    pick_run,
-    standing_of,
-    startups_of,
-)
+from headgate.cli.common import JsonOption, check_target, make_console, write_json
+from headgate.cli.journal_run import JobOption, JournalArgument, RunOption
 from headgate.core.errors import InputError
-from headgate.core.types import Decision, Event, Observation, Receipt, Sample
+from headgate.core.types import Severity
+from headgate.core.units import format_duration
 
 if TYPE_CHECKING:
-    from headgate.core.startup import StartupSummary
-    from headgate.journal.budgets import Standing
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     from headgate.journal.reader import JournalReader
-    from headgate.journal.retention import Thinned
     from headgate.journal.shadows import ShadowStory
-    from headgate.journal.story import Item
+    from headgate.render.explanation import Explanation, JournalRun
+    from headgate.render.rows import Row
     from headgate.runtime.summary import Summary
 
-FORMAT_VERSION = 2
-"""Of the explanation as plain data. 2: it has a version, and tells how the error budget stands and what was spent."""
-FIRST_LOOK = 1000
-"""Decisions read at first; four times as many at a time if they do not hold enough changes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """All that is told."""
-
-    picked: JournalRun
-    items: Sequence[Item]
-    thinned: Thinned
-    standing: Standing
-    startups: Mapping[str, StartupSummary]
-    parts: Mapping[str, Mapping[str, Sample]]
-    coverage: Mapping[str, tuple[int, int]]
-    """How often what decisions expected was answered, and how often it came within the interval stated."""
-    last: int | None
-    """How many changes are told; ``None``: all."""
-    shadows: Mapping[str, ShadowStory] | None
-    """What shadows would have done; ``None`` where nobody asked."""
-    what_if: Mapping[str, Summary] | str
-    """What they would have come to, as simulated, or why that is not known."""
+UNNAMED = "job"
+"""The name of a job that was given none."""
+SEVERITY_STYLES = {Severity.INFO: "blue", Severity.WARNING: "bold yellow", Severity.ERROR: "bold red"}
+KIND_STYLES = {
+    "out": "bold green",
+    "in": "bold yellow",
+    "stopped": "magenta",
+    "advice": "bold cyan",
+    "hold": "dim",
+    "event": SEVERITY_STYLES[Severity.INFO],
+    "warning": SEVERITY_STYLES[Severity.WARNING],
+    "failed": SEVERITY_STYLES[Severity.ERROR],
+}
 
 
 def explain(
     journal: JournalArgument,
     last: Annotated[
-        int, typer.Option("--last", min=1, metavar="N", help="Tell the last N changes and stopped changes.")
+        int, typer.Option("--last", min=1, metavar="N", help="Explain the last N changes and stopped changes.")
     ] = 20,
     run: RunOption = None,
     job: JobOption = None,
-    tell_all: Annotated[bool, typer.Option("--all", help="Tell the whole run.")] = False,
-    shadows: Annotated[bool, typer.Option("--shadows", help="Tell where shadow policies differed.")] = False,
+    whole: Annotated[bool, typer.Option("--all", help="Explain the whole run.")] = False,
+    shadows: Annotated[bool, typer.Option("--shadows", help="Show where shadow policies differed.")] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Tell what was decided, when, and why.
+    """Explain what was decided, when, and why.
 
-    First comes what was asked, what was delivered, and what of the error budget is spent. Each change of size comes
-    with its reason, the numbers behind it, what each guard did and what became of it; changes that a guard stopped and
-    the holds in between are told too. The journal may be one that is being written, and may hold several jobs.
+    The first lines compare what the objective requires with what was delivered, and show how much of the error budget
+    is spent. Each change of size is listed with its reason, the numbers behind it, what each guard did and how the
+    change turned out; so are changes that a guard stopped, and the holds in between. The journal may be in use, and may
+    hold several jobs.
 
     [bold]Examples[/bold]
       [cyan]headgate simulate --workload constant:25 --service-rate 10 --seconds 10m --journal run.sqlite[/cyan]
@@ -83,43 +67,25 @@ def explain(
       [cyan]headgate explain shared.sqlite --job enrich[/cyan]
       [cyan]headgate explain run.sqlite --shadows[/cyan]
     """
-    from contextlib import closing
-
-    from headgate.cli.explain_text import print_explanation
     from headgate.journal.sqlite import SqliteJournal
+    from headgate.render.explanation import explanation_of, pick_run
 
     check_target(json_file, journal=journal)
     with closing(SqliteJournal.read(journal)) as reader:
-        explanation = _read(reader, pick_run(reader, run, job), None if tell_all else last, shadows=shadows)
+        picked = pick_run(reader, run, job)
+        explanation = explanation_of(reader, picked, None if whole else last, shadows=shadows)
+        if explanation.shadows:
+            explanation = replace(explanation, what_if=_what_if(reader, picked, explanation.shadows))
     if json_file is not None:
-        write_json(_as_data(explanation), json_file)
+        write_json(explanation.to_json(), json_file)
     else:
-        print_explanation(explanation)
-
-
-def _read(reader: JournalReader, picked: JournalRun, last: int | None, *, shadows: bool) -> Explanation:
-    from headgate.journal.expectations import coverage
-    from headgate.journal.shadows import shadow_stories
-
-    items, decisions, observations = _read_story(reader, picked.number, last)
-    stories = shadow_stories(reader.decisions(run=picked.number)) if shadows else None
-    return Explanation(
-        picked,
-        items,
-        reader.thinned(run=picked.number),
-        standing_of(reader, picked),
-        startups_of(reader, picked.run, observations),
-        newest_parts(observations),
-        coverage(decisions, observations),
-        last,
-        stories,
-        _what_if(reader, picked, stories) if stories else "",
-    )
+        _print(explanation)
 
 
 def _what_if(reader: JournalReader, picked: JournalRun, shadows: Iterable[str]) -> Mapping[str, Summary] | str:
-    """What the shadows, and the policy that acted, come to on a job that is simulated as this one was measured."""
+    """Simulate the acting policy and its shadows on a job calibrated to this run; or say why that is not possible."""
     from headgate.lab.what_if import Contender, what_if
+    from headgate.render.explanation import objective_of
 
     run = picked.run
     if len(run.operators) > 1:
@@ -134,87 +100,119 @@ def _what_if(reader: JournalReader, picked: JournalRun, shadows: Iterable[str]) 
         return str(error)
 
 
-def _read_story(
-    reader: JournalReader, run: int, last: int | None
-) -> tuple[list[Item], list[Decision], list[Observation]]:
-    """The story, or its end, and what is behind it: of a long run only as much is read as that takes."""
-    from headgate.journal.story import latest, tell
-
-    size, enough = FIRST_LOOK, last is None
-    decisions = reader.decisions(run=run, last=None if enough else size)
-    while last is not None and not enough and len(decisions) == size:
-        told = tell(decisions)
-        enough = len(latest(told, last)) < len(told)
-        if not enough:
-            size *= 4
-            decisions = reader.decisions(run=run, last=size)
-    is_whole = last is None or len(decisions) < size
-    since_s = None if is_whole else decisions[0].at_s
-    observations = reader.observations(run=run, since_s=since_s)
-    items = tell(
-        decisions, observations, reader.receipts(run=run, since_s=since_s), reader.events(run=run, since_s=since_s)
-    )
-    return (items if last is None else latest(items, last)), decisions, observations
+# ------------------------------------------------------------------------------------------------------------ as text
 
 
-# ------------------------------------------------------------------------------------------------------------ as JSON
+def _print(explanation: Explanation) -> None:
+    from rich.text import Text
 
-
-def _as_data(explanation: Explanation) -> dict[str, Any]:
-    from headgate.journal import codec
-
+    console = make_console()
     picked = explanation.picked
-    return {
-        "version": FORMAT_VERSION,
-        "run": {"number": picked.number, **codec.run_to_dict(picked.run)},
-        "other_jobs": list(picked.other_jobs),
-        "thinned": asdict(explanation.thinned),
-        **explanation.standing.to_json(),
-        "coverage": {
-            name: {"answered": answered, "met": met} for name, (answered, met) in explanation.coverage.items()
-        },
-        "startups": {operator: asdict(summary) for operator, summary in explanation.startups.items()},
-        "parts": {
-            operator: {name: codec.sample_to_dict(sample) for name, sample in samples.items()}
-            for operator, samples in explanation.parts.items()
-        },
-        **(
-            {
-                "shadows": {name: story.to_json() for name, story in explanation.shadows.items()},
-                "what_if": explanation.what_if
-                if isinstance(explanation.what_if, str)
-                else {name: summary.to_json() for name, summary in explanation.what_if.items()},
-            }
-            if explanation.shadows is not None
-            else {}
-        ),
-        "story": [{"t": item.at_s - picked.run.started_s, **_item_as_data(item)} for item in explanation.items],
-    }
+    console.print(Text(f"Run {picked.number}", style="bold"), Text(picked.in_words, style="dim"))
+    console.print(_about(picked))
+    for sentence in explanation.sentences:
+        console.print(Text(sentence))
+    console.print()
+    if explanation.items:
+        console.print(_story(picked, explanation.rows, explanation.thinned.until_s))
+    else:
+        console.print("Nothing has been decided yet.")
+    if explanation.shadows is not None:
+        _print_shadows(explanation.shadows, picked, explanation.last, console)
+        _print_what_if(explanation.what_if, console)
 
 
-def _item_as_data(item: Item) -> dict[str, Any]:
-    from headgate.journal import codec
-    from headgate.journal.story import Advice, Hold, Repeated, Resize, Silence
+def _about(picked: JournalRun) -> Text:
+    from rich.text import Text
 
-    match item:
-        case Resize():
-            receipt = None if item.receipt is None else codec.receipt_to_dict(item.receipt)
-            effect: dict[str, Any] = {"receipt": receipt, "reached_s": item.reached_s, "overtaken_s": item.overtaken_s}
-            effect |= {"expected": [asdict(one) for one in item.expected]}
-            return {"kind": "resize", "at_s": item.at_s, **codec.verdict_to_dict(item.verdict), **effect}
-        case Hold():
-            kind = "stopped" if item.is_stopped else "hold"
-            span = {"at_s": item.at_s, "last_s": item.last_s, "count": item.count}
-            return {"kind": kind, **span, **codec.verdict_to_dict(item.verdict)}
-        case Advice():
-            span = {"at_s": item.at_s, "last_s": item.last_s, "count": item.count}
-            return {"kind": "recommended", **span, **codec.verdict_to_dict(item.verdict)}
-        case Silence():
-            return {"kind": "silence", **asdict(item)}
-        case Receipt():
-            return {"kind": "engine", **codec.receipt_to_dict(item)}
-        case Event():
-            event = codec.event_to_dict(item)
-            return {"kind": "event", "event": event.pop("kind"), **event}
-        case Repeated(at_s=at_s, last_s=last_s, count=count):
-            return {**_item_as_data(item.event), "at_s": at_s, "last_s": last_s, "count": count}
+    run = picked.run
+    parts = [f"policy {run.policy}", f"objective {run.objective}", f"engine {run.engine}"]
+    if run.job != UNNAMED and not picked.other_jobs:
+        parts.insert(0, f"job {run.job}")
+    if len(run.operators) > 1:
+        parts.append(f"operators {', '.join(run.operators)}")
+    if picked.is_live:
+        parts.append(f"started {picked.when(run.started_s)}")
+    if run.settings:
+        parts.append("settings " + ", ".join(f"{name}={_short(value)}" for name, value in run.settings.items()))
+    return Text(" · ".join(parts))
+
+
+def _short(value: object) -> str:
+    """Return a setting in one line; of a text of many lines, such as rules, only their number."""
+    lines = str(value).splitlines()
+    return str(value) if len(lines) <= 1 else f"({len(lines)} lines)"
+
+
+def _story(picked: JournalRun, rows: Sequence[Row], thinned_until_s: float | None) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from headgate.render.explanation import local_time
+
+    is_same_day = local_time(rows[0].at_s).date() == local_time(rows[-1].at_s).date()
+    clock_format = "%H:%M:%S" if is_same_day else "%m-%d %H:%M:%S"
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for row in rows:
+        clock = [Text(local_time(row.at_s).strftime(clock_format))] if picked.is_live else []
+        since = Text(f"+{format_duration(row.at_s - picked.run.started_s)}", style="dim")
+        operator = [Text(row.operator, style="cyan")] if len(picked.run.operators) > 1 else []
+        repetition = row.repetition(is_thinned=thinned_until_s is not None and row.at_s <= thinned_until_s)
+        table.add_row(
+            *clock,
+            since,
+            *operator,
+            Text(row.change, style=KIND_STYLES[row.kind]),
+            Text("\n").join(_why(row, repetition)),
+        )
+    return table
+
+
+def _why(row: Row, repetition: str) -> list[Text]:
+    from rich.text import Text
+
+    is_hold = row.kind == "hold"
+    lines = [Text(f"{row.reason} ({repetition})" if repetition else row.reason, style="dim" if is_hold else "")]
+    if is_hold:
+        return lines
+    if row.numbers:
+        lines.append(Text(row.numbers, style="dim"))
+    lines += [Text(note, style="magenta") for note in row.notes]
+    return [*lines, *(Text(effect, style="dim") for effect in row.effects)]
+
+
+def _print_shadows(shadows: Mapping[str, ShadowStory], picked: JournalRun, last: int | None, console: Console) -> None:
+    """Print where each shadow differed; of many times, the last."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from headgate.journal.shadows import difference_in_words, story_in_words
+
+    console.print()
+    if not shadows:
+        console.print("No shadow policy decided in this run.")
+    for name, story in shadows.items():
+        console.print(Text(f"Shadow {story_in_words(name, story)}."))
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for difference in story.differences[0 if last is None else -last :]:
+            since = Text(f"+{format_duration(difference.at_s - picked.run.started_s)}", style="dim")
+            wants_more = difference.wants_more
+            what = Text("more" if wants_more else "fewer", style=KIND_STYLES["out" if wants_more else "in"])
+            operator = [Text(difference.verdict.operator, style="cyan")] if len(picked.run.operators) > 1 else []
+            table.add_row(since, *operator, what, Text(difference_in_words(difference)))
+        if story.differences:
+            console.print(table)
+
+
+def _print_what_if(what_if: Mapping[str, Summary] | str, console: Console) -> None:
+    """Print the results of each policy, the one that acted first."""
+    from rich.text import Text
+
+    from headgate.cli.run_view import comparison_table
+
+    if isinstance(what_if, str):
+        if what_if:
+            console.print(Text(f"\nTheir results are not known: {what_if}"))
+        return
+    console.print("\nUnder the recorded load, simulated as this job was measured, the one that acted first:")
+    console.print(comparison_table(what_if))

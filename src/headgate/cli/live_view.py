@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.explain_text import SEVERITY_STYLES
+from headgate.cli.explain import SEVERITY_STYLES
 from headgate.cli.sparklines import sparkline
 from headgate.core.budget import Budget
 from headgate.core.objective import Objective

@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.explain_text import SEVERITY_STYLES
+from headgate.cli.explain import SEVERITY_STYLES
 from headgate.cli.live_view import PLAIN_EVERY_S, Shown
 from headgate.cli.sparklines import sparkline
 from headgate.core.slo import LatencySlo

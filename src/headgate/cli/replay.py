@@ -12,7 +12,7 @@ import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, progress_bar, write_json
 from headgate.cli.interrupts import told_when_stopped
-from headgate.cli.journal_run import JobOption, JournalArgument, JournalRun, RunOption, objective_of, pick_run
+from headgate.cli.journal_run import JobOption, JournalArgument, RunOption
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
@@ -22,6 +22,7 @@ from headgate.core.units import format_duration
 if TYPE_CHECKING:
     from headgate.lab.journal_replay import JournalReplay
     from headgate.lab.what_if import Contender
+    from headgate.render.explanation import JournalRun
 
 DEFAULT_POLICIES = ("autopilot", "hpa", "reactive")
 """What is compared with the policy that acted where nobody says what."""
@@ -80,6 +81,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
     from headgate.journal.sqlite import SqliteJournal
     from headgate.lab.journal_replay import replay_journal
     from headgate.lab.replay_report import write_replay_report
+    from headgate.render.explanation import objective_of, pick_run
     from headgate.render.page import require_plotly
     from headgate.runtime.objective_file import text_or_file
 

@@ -9,18 +9,7 @@ from typing import Annotated
 import typer
 
 from headgate.cli.common import check_target
-from headgate.cli.journal_run import (
-    JobOption,
-    JournalArgument,
-    RunOption,
-    newest_parts,
-    objective_of,
-    parts_in_words,
-    pick_run,
-    startups_in_words,
-    startups_of,
-    thinned_in_words,
-)
+from headgate.cli.journal_run import JobOption, JournalArgument, RunOption
 
 
 def report(
@@ -29,15 +18,16 @@ def report(
     run: RunOption = None,
     job: JobOption = None,
 ) -> None:
-    """Write an HTML report of a run that is in a journal.
+    """Write an HTML report of a run in a journal.
 
-    It has plots, figures, and what was decided and why, in one file that needs no network. The journal may be one that
-    is being written.
+    The report has plots, figures, and every decision with its reason, in one file that needs no network. The journal
+    may be in use.
 
     [bold]Example[/bold]
       [cyan]headgate report run.sqlite --html run.html[/cyan]
     """
     from headgate.journal.sqlite import SqliteJournal
+    from headgate.render import explanation
     from headgate.render.page import require_plotly
     from headgate.render.report import write_report
     from headgate.runtime.counted import course_of
@@ -46,16 +36,16 @@ def report(
     check_target(html, journal=journal)
     require_plotly()
     with closing(SqliteJournal.read(journal)) as reader:
-        picked = pick_run(reader, run, job)
+        picked = explanation.pick_run(reader, run, job)
         of_run, number = picked.run, picked.number
         observations, decisions = reader.observations(run=number), reader.decisions(run=number)
         receipts, events = reader.receipts(run=number), reader.events(run=number)
-        known = [
-            *startups_in_words(startups_of(reader, of_run, observations)),
-            *parts_in_words(picked, newest_parts(observations)),
-            *thinned_in_words(picked, reader.thinned(run=number)),
+        facts = [
+            *explanation.startups_in_words(explanation.startups_of(reader, of_run, observations)),
+            *explanation.parts_in_words(picked, explanation.newest_parts(observations)),
+            *explanation.thinned_in_words(picked, reader.thinned(run=number)),
         ]
-    objective = objective_of(of_run)
+    objective = explanation.objective_of(of_run)
     started = f", started {picked.when(of_run.started_s)}" if picked.is_live else ""
     settings = ", ".join(f"{name}={value}" for name, value in of_run.settings.items())
     of_job = f", job {of_run.job}" if picked.other_jobs else ""
@@ -71,7 +61,7 @@ def report(
         notes=[
             f"Run {number} of journal {journal.name}{of_job}, engine {of_run.engine}{started}.",
             *([f"Settings: {settings}."] if settings else []),
-            *known,
+            *facts,
         ],
     )
     typer.echo(f"report: {html}")

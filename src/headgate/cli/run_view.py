@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from headgate.journal.budgets import Standing
-    from headgate.journal.story import Advice, Resize
     from headgate.runtime.summary import Summary, Undecided
 
 SHOWN_CHANGES = 20
@@ -136,40 +135,33 @@ def print_undecided(undecided: Undecided | None, seconds: float, console: Consol
 
 
 def print_changes(decisions: Sequence[Decision], observations: Sequence[Observation], console: Console) -> None:
-    """The changes of size with their reasons."""
+    """Print the changes of size with their reasons."""
     from rich.table import Table
     from rich.text import Text
 
-    from headgate.journal.story import Advice, Resize, note_in_words, tell
+    from headgate.cli.explain import KIND_STYLES
+    from headgate.render.rows import note_in_words, row_of
+    from headgate.render.story import Advice, Resize, story_of
 
-    changes = [item for item in tell(decisions, observations) if isinstance(item, Resize | Advice)]
+    changes = [item for item in story_of(decisions, observations) if isinstance(item, Resize | Advice)]
     if not changes:
         console.print("\nThe size was never changed.")
         return
     start_s = observations[0].at_s if observations else 0.0
     table = Table.grid(padding=(0, 2, 0, 0))
-    for change in changes[:SHOWN_CHANGES]:
-        verdict = change.verdict
-        altered = [f"\n{note_in_words(note)}" for note in verdict.notes if note.before != note.after]
+    for item in changes[:SHOWN_CHANGES]:
+        row = row_of(item)
+        altered = [f"\n{note_in_words(note)}" for note in item.verdict.notes if note.before != note.after]
         table.add_row(
-            Text(f"+{format_duration(max(0.0, change.at_s - start_s))}", style="dim"),
-            Text(_change(change), style="bold green" if verdict.change > 0 else "bold yellow"),
-            Text.assemble(verdict.reason, ("".join(altered), "magenta")),
+            Text(f"+{format_duration(max(0.0, row.at_s - start_s))}", style="dim"),
+            Text(row.change, style=KIND_STYLES[row.kind]),
+            Text.assemble(row.reason, ("".join(altered), "magenta")),
         )
     console.print("\n[bold]Changes of size[/bold]")
     console.print(table)
     if len(changes) > SHOWN_CHANGES:
         more = len(changes) - SHOWN_CHANGES
-        console.print(f"[dim]and {more} more; headgate explain tells them all from a journal.[/dim]")
-
-
-def _change(change: Resize | Advice) -> str:
-    from headgate.journal.story import Advice
-
-    verdict = change.verdict
-    if isinstance(change, Advice):
-        return f"{verdict.current}, {verdict.target} recommended"
-    return f"{verdict.current} → {verdict.target}"
+        console.print(f"[dim]and {more} more; headgate explain lists them all from a journal.[/dim]")
 
 
 def _told(value: float | None, unit: str = "") -> str:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.sqlite import SqliteJournal
-from headgate.journal.story import tell
 from headgate.lab.scenario import Outcome, Progress
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
+from headgate.render.story import story_of
 
 if TYPE_CHECKING:
     from headgate.apps.running.run import RunResult
@@ -88,7 +88,7 @@ class Lived:
 
     def plot(self) -> Plot:
         observations = self.result.record.observations
-        made = figure(observations, tell(list(self.decisions), observations), self.live.objective, "job")
+        made = figure(observations, story_of(list(self.decisions), observations), self.live.objective, "job")
         return Plot(f"{self.live.policy} on {self.live.application}", made["data"], made["layout"], KEY)
 
 

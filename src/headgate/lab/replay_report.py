@@ -9,11 +9,11 @@ from pathlib import Path
 from headgate.core.objective import Objective
 from headgate.core.types import JSON
 from headgate.core.units import plain
-from headgate.journal.story import tell
 from headgate.lab.journal_replay import CHECKED, JournalReplay
 from headgate.render.figures import figure
 from headgate.render.page import write_page
 from headgate.render.report import UNKNOWN
+from headgate.render.story import story_of
 from headgate.runtime.summary import Summary
 
 _WORDS = {
@@ -88,10 +88,10 @@ def _outcome_row(name: str, summary: Summary) -> dict[str, str]:
 def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, JSON], objective: Objective) -> Path:
     """Write the report and give its path; a file that exists is replaced."""
     job = replay.job
-    figures = [figure(job.observations, tell(job.decisions, job.observations), objective, job.operator)]
+    figures = [figure(job.observations, story_of(job.decisions, job.observations), objective, job.operator)]
     headings = ["Measured: what happened"]
     for name, run in replay.runs.items():
-        figures.append(figure(run.observations, tell(run.decisions, run.observations), objective, "job"))
+        figures.append(figure(run.observations, story_of(run.decisions, run.observations), objective, "job"))
         headings.append(f"Simulated: {name}")
     sections = [
         _table("Found out about the job", found_rows(replay)),

@@ -8,13 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import pairwise
+from textwrap import wrap
 
 from headgate.core.objective import LatencySlo, Objective, Slo
 from headgate.core.types import JSON, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration
 from headgate.journal.budgets import budget_course
-from headgate.journal.story import Advice, Hold, Item, Resize, acting_notes, note_in_words
+from headgate.render.rows import Row, RowKind, row_of
+from headgate.render.story import Item, is_decision_on
 
 KEY = "Shaded: the objective was violated. Triangles: decisions; point at one for its reason."
 MAX_POINTS = 4000
@@ -25,6 +28,12 @@ RATE, BACKLOG, LATENCY, BOUND, READY, PLANNED = "rate", "backlog", "latency", "b
 BUDGET = "budget"
 OUT, IN, STOPPED = "out", "in", "stopped"
 
+_MARKERS = {
+    RowKind.OUT: ("scale out", OUT, "triangle-up"),
+    RowKind.IN: ("scale in", IN, "triangle-down"),
+    RowKind.STOPPED: ("stopped by a guard", STOPPED, "circle-open"),
+    RowKind.ADVICE: ("recommended", RATE, "diamond-open"),
+}
 _PANELS = ("Input rate, records/s", "Backlog, records", "Latency, seconds", "Instances", "Error budget spent, %")
 _INSTANCES, _BUDGET = 4, 5
 _HEIGHT = 215
@@ -76,7 +85,7 @@ def figure(
     ]
     data.append(axis.steps("planned", PLANNED, [(at_s, size.planned) for at_s, size in sizes], dash="dot"))
     data.append(axis.steps("ready", READY, [(at_s, size.ready) for at_s, size in sizes]))
-    data.extend(_markers(axis, items, operator))
+    data.extend(_markers(axis, [row_of(item) for item in items if is_decision_on(item, operator)]))
     budgets = budget_course(observations, objective.slo_of(operator), operator, _BUDGET_POINTS)
     spent = [(at_s, 100 * budget.spent if math.isfinite(budget.spent) else None) for at_s, budget in budgets]
     if spent:
@@ -150,43 +159,26 @@ def samples_of(observations: Sequence[Observation], operator: str) -> Iterator[S
             yield sample
 
 
-def _markers(axis: _Axis, items: Sequence[Item], operator: str) -> Iterator[JSON]:
-    resizes = [item for item in items if isinstance(item, Resize) and item.verdict.operator == operator]
-    stopped = [
-        item for item in items if isinstance(item, Hold) and item.is_stopped and item.verdict.operator == operator
-    ]
-    advised = [item for item in items if isinstance(item, Advice) and item.verdict.operator == operator]
-    groups: list[tuple[str, str, str, Sequence[Resize | Hold | Advice]]] = [
-        ("scale out", OUT, "triangle-up", [item for item in resizes if item.verdict.change > 0]),
-        ("scale in", IN, "triangle-down", [item for item in resizes if item.verdict.change < 0]),
-        ("stopped by a guard", STOPPED, "circle-open", stopped),
-        ("recommended", RATE, "diamond-open", advised),
-    ]
-    for name, colour, symbol, found in groups:
+def _markers(axis: _Axis, rows: Sequence[Row]) -> Iterator[JSON]:
+    for kind, (name, colour, symbol) in _MARKERS.items():
+        found = [row for row in rows if row.kind is kind]
         if found:
             yield {
                 "type": "scatter",
                 "mode": "markers",
                 "name": name,
-                "x": [axis.at(item.at_s) for item in found],
-                "y": [item.verdict.target for item in found],
+                "x": [axis.at(row.at_s) for row in found],
+                "y": [row.size for row in found],
                 "yaxis": _y(_INSTANCES),
                 "marker": {"color": colour, "symbol": symbol, "size": 11, "line": {"width": 1.5, "color": colour}},
-                "text": [_hover(item) for item in found],
+                "text": [_hover(row) for row in found],
                 "hovertemplate": "%{text}<extra></extra>",
             }
 
 
-def _hover(item: Resize | Hold | Advice) -> str:
-    from html import escape
-    from textwrap import wrap
-
-    verdict = item.verdict
-    head = f"{verdict.current} → {verdict.target}" if verdict.change else f"{verdict.proposed} proposed, stopped"
-    lines = [*wrap(verdict.reason, _WRAP)]
-    for note in acting_notes(verdict):
-        lines.extend(wrap(note_in_words(note), _WRAP))
-    return "<br>".join([f"<b>{escape(head)}</b>", *(escape(line) for line in lines)])
+def _hover(row: Row) -> str:
+    lines = [line for text in (row.reason, *row.notes) for line in wrap(text, _WRAP)]
+    return "<br>".join([f"<b>{escape(row.change)}</b>", *map(escape, lines)])
 
 
 def _y(panel: int) -> str:

@@ -5,34 +5,20 @@ It is made from core values only, so a simulated run, a live one and one read ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.spending import Spending
-from headgate.core.types import Decision, Event, Instant, Observation, Receipt, Verdict
+from headgate.core.types import Decision, Event, Instant, Observation, Receipt
 from headgate.core.units import format_duration, plain
 from headgate.journal.budgets import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
-from headgate.journal.expectations import coverage, coverage_in_words
-from headgate.journal.story import (
-    SEVERITY_KINDS,
-    Advice,
-    Hold,
-    Item,
-    Repeated,
-    Resize,
-    Silence,
-    acting_notes,
-    effect_in_words,
-    expected_in_words,
-    note_in_words,
-    numbers_in_words,
-    silence_in_words,
-    tell,
-)
+from headgate.render.expectations import coverage, coverage_in_words
 from headgate.render.figures import KEY, figure
 from headgate.render.page import write_page
+from headgate.render.rows import Row, row_of
+from headgate.render.story import Hold, Item, story_of
 from headgate.runtime.summary import Summary
 
 MAX_ROWS = 500
@@ -70,7 +56,7 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
         operators: The figures of each operator, where there are several and ``summary`` is of all of them.
         notes: Sentences under the heading: the workload, the settings, where numbers come from.
     """
-    items = tell(decisions, observations, receipts, events)
+    items = story_of(decisions, observations, receipts, events)
     start_s = observations[0].at_s if observations else 0.0
     names = list(dict.fromkeys(name for observation in observations for name in observation.instances))
     figures = [figure(observations, items, objective, name) for name in names]
@@ -80,7 +66,7 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
         _each(operators) if operators else "",
         _plots(names),
         _comparison(summary, comparison) if comparison else "",
-        _story(items, start_s),
+        _story(items, start_s, named=len(names) > 1),
     ]
     return write_page(
         Path(path),
@@ -256,61 +242,33 @@ def _difference(value: float, base: float) -> str:
 # ----------------------------------------------------------------------------------------------------- what was decided
 
 
-def _story(items: Sequence[Item], start_s: Instant) -> str:
-    told = [item for item in items if not isinstance(item, Hold) or item.is_stopped]
-    shown = told[-MAX_ROWS:]
-    left_out = (
-        f"<p>The last {MAX_ROWS} of {len(told)} are shown; headgate explain tells them all.</p>"
-        if len(told) > len(shown)
-        else ""
-    )
-    if not shown:
+def _story(items: Sequence[Item], start_s: Instant, *, named: bool) -> str:
+    rows = [row_of(item) for item in items if not isinstance(item, Hold) or item.is_stopped]
+    if not rows:
         return "<h2>What was decided</h2><p>The size was never changed.</p>"
-    rows = "".join(_story_row(item, start_s) for item in shown)
+    left_out = ""
+    if len(rows) > MAX_ROWS:
+        left_out = f"<p>The last {MAX_ROWS} of {len(rows)} are shown; headgate explain lists them all.</p>"
+    body = "".join(_story_row(row, start_s, named=named) for row in rows[-MAX_ROWS:])
     head = '<tr><th class="number">After</th><th>Change</th><th>Why</th></tr>'
     return (
         f"<h2>What was decided, and why</h2>{left_out}"
-        f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="scroll"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
     )
 
 
-def _story_row(item: Item, start_s: Instant) -> str:
-    kind, change, why = _cells(item)
-    after = escape(format_duration(max(0.0, item.at_s - start_s)))
-    cells = f'<td class="number">{after}</td><td class="change {kind}">{escape(change)}</td><td>{"".join(why)}</td>'
-    return f"<tr>{cells}</tr>"
-
-
-def _cells(item: Item) -> tuple[str, str, list[str]]:
-    """The kind of a row, what changed, and why."""
-    match item:
-        case Resize(verdict=verdict):
-            after = [_line("detail", one) for one in (effect_in_words(item), expected_in_words(item)) if one]
-            why = [*_why(verdict), *after]
-            return ("out" if verdict.change > 0 else "in"), f"{verdict.current} → {verdict.target}", why
-        case Hold(verdict=verdict, count=count):
-            times = f" ×{count}" if count > 1 else ""
-            return "stopped", f"{verdict.current}, not {verdict.proposed}{times}", list(_why(verdict))
-        case Advice(verdict=verdict, count=count):
-            times = f" ×{count}" if count > 1 else ""
-            return "advice", f"{verdict.current}, {verdict.target} recommended{times}", list(_why(verdict))
-        case Silence(operator=operator):
-            return "failed", "silent", [_line("", f"{operator}: {silence_in_words(item)}")]
-        case Receipt():
-            return "event", f"engine {item.outcome}", [_line("", item.detail or "it acted to keep the size")]
-        case Event(kind=kind, detail=detail, severity=severity):
-            return SEVERITY_KINDS[severity], kind, [_line("", detail)]
-        case Repeated(event=event, count=count):
-            style, what, why = _cells(event)
-            return style, f"{what} ×{count}", why
-
-
-def _why(verdict: Verdict) -> Iterator[str]:
-    yield _line("", verdict.reason)
-    if verdict.numbers:
-        yield _line("detail", numbers_in_words(verdict.numbers))
-    for note in acting_notes(verdict):
-        yield _line("note", note_in_words(note))
+def _story_row(row: Row, start_s: Instant, *, named: bool) -> str:
+    after = escape(format_duration(max(0.0, row.at_s - start_s)))
+    reason = f"{row.operator}: {row.reason}" if row.operator and named else row.reason
+    lines = [_line("", reason)]
+    if row.numbers:
+        lines.append(_line("detail", row.numbers))
+    lines += [_line("note", note) for note in row.notes]
+    lines += [_line("detail", effect) for effect in row.effects]
+    if row.count > 1:
+        lines.append(_line("detail", row.repetition()))
+    change = f'<td class="change {row.kind}">{escape(row.change)}</td>'
+    return f'<tr><td class="number">{after}</td>{change}<td>{"".join(lines)}</td></tr>'
 
 
 def _line(kind: str, text: str) -> str:

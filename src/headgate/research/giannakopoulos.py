@@ -9,9 +9,9 @@ from headgate.core.course import above, span_s
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.memory import MemoryJournal
-from headgate.journal.story import tell
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
+from headgate.render.story import story_of
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads.contract import Workload
@@ -84,7 +84,7 @@ class Played:
         return round(span_s(above(truth.waits, SLO.bound_s), from_s, until_s), 1)
 
     def plot(self, title: str) -> Plot:
-        story = tell(self.decisions, self.result.observations)
+        story = story_of(self.decisions, self.result.observations)
         made = figure(self.result.observations, story, OBJECTIVE, "job")
         return Plot(title, made["data"], made["layout"], KEY)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.objective import parse_objective
-from headgate.journal.expectations import coverage
 from headgate.journal.memory import MemoryJournal
+from headgate.render.expectations import coverage
 from headgate.runtime.simulate import simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
-from headgate.journal.story import tell
+from headgate.render.story import story_of
 from headgate.service.pages.plots.axes import TimeAxis, ValueAxis
 from headgate.service.pages.plots.course import panels
 from headgate.service.pages.plots.graph import Node, graph
@@ -121,7 +121,7 @@ def test_the_plots_of_an_operator_show_what_was_expected_decided_and_violated() 
     decided[2] = Decision(820.0, "autopilot", {"job": grown})
     stopped = Verdict("job", 4, 2, 4, "enough", "fewer", numbers, (GuardNote("cooldown", 2, 4, "too soon"),))
     decided[4] = Decision(940.0, "autopilot", {"job": stopped})
-    found = panels(TIME, seen, decided, tell(decided, seen), parse_objective("latency p95 < 10s"), "job")
+    found = panels(TIME, seen, decided, story_of(decided, seen), parse_objective("latency p95 < 10s"), "job")
     by_title = {panel.title: panel for panel in found}
     assert list(by_title) == ["Load", "Latency", "Backlog", "Instances"]
     assert by_title["Load"].bands[0].points[0] == (760.0, 5.0, 15.0)

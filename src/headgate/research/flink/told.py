@@ -10,9 +10,9 @@ import numpy as np
 
 from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Decision
-from headgate.journal.story import tell
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
+from headgate.render.story import story_of
 from headgate.research.flink.run import FlinkRan
 from headgate.research.flink.slots import Had, changes, seconds
 from headgate.workloads.parse import parse_workload
@@ -113,5 +113,5 @@ def _change(ran: FlinkRan, decision: Decision) -> dict[str, JSON]:
 
 def plot(ran: FlinkRan, operator: str) -> Plot:
     """What Headgate read of one operator, and what it decided."""
-    made = figure(ran.observations, tell(list(ran.decisions), ran.observations), ran.run.objective, operator)
+    made = figure(ran.observations, story_of(list(ran.decisions), ran.observations), ran.run.objective, operator)
     return Plot(f"{ran.run.policy}: {operator}, as it was read", made["data"], made["layout"], KEY)

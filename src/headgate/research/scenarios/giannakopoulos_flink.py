@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
-from headgate.journal.story import tell
 from headgate.lab.scenario import Outcome, Progress, scenario
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
+from headgate.render.story import story_of
 from headgate.research.flink import START_S
 
 if TYPE_CHECKING:
@@ -155,6 +155,6 @@ def _notes() -> tuple[str, ...]:
 
 def _plot(told: Told) -> Plot:
     ran = told.ran
-    story = tell(list(ran.decisions), ran.observations)
+    story = story_of(list(ran.decisions), ran.observations)
     made = figure(ran.observations, story, ran.run.objective, ran.source)
     return Plot(f"{ran.run.policy}: what reads the clicks", made["data"], made["layout"], KEY)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Instant, Observation, Role, Sample, Verdict
 from headgate.core.units import format_duration
-from headgate.journal.expectations import AFTER, PREFIX
-from headgate.journal.story import Advice, Hold, Item, Resize
+from headgate.render.expectations import AFTER, PREFIX
 from headgate.render.figures import samples_of, violations
+from headgate.render.rows import RowKind, row_of
+from headgate.render.story import Item, is_decision_on
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel
 from headgate.service.pages.words import latency
@@ -69,38 +70,8 @@ def _bands(verdicts: Sequence[tuple[Instant, Verdict]], what: str) -> list[Band]
 
 def _marks(items: Sequence[Item], operator: str) -> Iterator[Mark]:
     for item in items:
-        if isinstance(item, Resize | Hold | Advice) and item.verdict.operator == operator:
-            kind = kind_of(item)
-            if kind != "hold":
-                verdict = item.verdict
-                value = verdict.proposed if kind == "stopped" else verdict.target
-                yield Mark(item.at_s, value, kind, key_of(item), f"{change_in_words(item)}: {verdict.reason}")
-
-
-def kind_of(item: Resize | Hold | Advice) -> str:
-    """``out``, ``in``, ``stopped``, ``advice``, or ``hold``: what is neither needs no marker."""
-    match item:
-        case Resize(verdict=verdict):
-            return "out" if verdict.change > 0 else "in"
-        case Advice():
-            return "advice"
-        case Hold():
-            return "stopped" if item.is_stopped else "hold"
-
-
-def change_in_words(item: Resize | Hold | Advice) -> str:
-    """What became of the size."""
-    verdict = item.verdict
-    match item:
-        case Resize():
-            return f"{verdict.current} → {verdict.target}"
-        case Advice():
-            return f"{verdict.current}, {verdict.target} recommended"
-        case Hold():
-            return f"{verdict.current}, not {verdict.proposed}" if item.is_stopped else f"{verdict.current} stays"
-
-
-def key_of(item: Item) -> str:
-    """An id for the row of an item, the same each time that it is told."""
-    operator = item.verdict.operator if isinstance(item, Resize | Hold | Advice) else type(item).__name__
-    return f"d-{round(1000 * item.at_s)}-{''.join(one if one.isalnum() else '-' for one in operator)}"
+        if not is_decision_on(item, operator):
+            continue
+        row = row_of(item)
+        if row.kind is not RowKind.HOLD and row.size is not None:
+            yield Mark(row.at_s, row.size, row.kind, row.key, f"{row.change}: {row.reason}")

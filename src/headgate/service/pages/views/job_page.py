@@ -13,7 +13,7 @@ from headgate.core.objective import LatencySlo
 from headgate.core.types import Instances
 from headgate.core.units import format_duration
 from headgate.journal.budgets import burn_in_words, left_in_words
-from headgate.journal.story import tell
+from headgate.render.story import story_of
 from headgate.service.jobs import Job
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.course import panels
@@ -91,7 +91,7 @@ def job_page(job: Job, operator: str | None = None, span: str | None = None) -> 
     now, span_s = job.clock.now(), SPANS[span]
     time = TimeAxis(now, span_s, min(MOST_AHEAD_S, AHEAD_SHARE * span_s))
     found = entries_since(job.journal, job.name, time.from_s)
-    items = tell(found.decisions, found.observations, found.receipts, found.events)
+    items = story_of(found.decisions, found.observations, found.receipts, found.events)
     base = f"/jobs/{quote(job.name)}"
     story = story_rows(items, named=len(job.operators) > 1)
     return JobPage(

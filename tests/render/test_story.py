@@ -7,19 +7,8 @@ from dataclasses import replace
 import pytest
 
 from headgate.core.types import Answer, Decision, Event, Instances, Observation, Outcome, Receipt, Role
-from headgate.journal.story import (
-    Advice,
-    Hold,
-    Item,
-    Repeated,
-    Resize,
-    Silence,
-    acting_notes,
-    effect_in_words,
-    latest,
-    silence_in_words,
-    tell,
-)
+from headgate.render.rows import acting_notes, effect_in_words, silence_in_words
+from headgate.render.story import Advice, Hold, Item, Repeated, Resize, Silence, latest, story_of
 from tests.journal.entries import decision, event, observation, receipt
 
 
@@ -43,7 +32,7 @@ def short(item: Item) -> str:
 
 
 def test_holds_that_repeat_each_other_are_told_as_one() -> None:
-    told = tell(
+    told = story_of(
         [
             decision(0, code="no-data"),
             *(decision(second) for second in (1, 2, 3)),
@@ -65,7 +54,7 @@ def test_holds_that_repeat_each_other_are_told_as_one() -> None:
 
 
 def test_events_and_what_the_engine_did_unasked_stand_where_they_happened() -> None:
-    told = tell(
+    told = story_of(
         [decision(0), decision(10), decision(20, 1, 2)],
         receipts=[receipt(10.5), receipt(20.1)],
         events=[event(-1, "started"), event(15, "observe-failed")],
@@ -81,7 +70,9 @@ def test_events_and_what_the_engine_did_unasked_stand_where_they_happened() -> N
 
 def test_events_in_the_same_words_are_told_as_one_until_something_else_happens() -> None:
     failed = [event(second, "observe-failed") for second in (11, 12, 13, 21, 31)]
-    told = tell([decision(0), decision(20, 1, 2)], events=[*failed, Event(14, "observe-failed", "for another reason")])
+    told = story_of(
+        [decision(0), decision(20, 1, 2)], events=[*failed, Event(14, "observe-failed", "for another reason")]
+    )
     assert [short(item) for item in told] == [
         "0-0: steady x1",
         "11-13: observe-failed x3",
@@ -92,7 +83,7 @@ def test_events_in_the_same_words_are_told_as_one_until_something_else_happens()
 
 
 def test_an_answer_belongs_to_its_decision_even_where_the_clocks_differ_a_little() -> None:
-    (resize,) = tell([decision(20, 1, 2)], receipts=[receipt(19.99)])
+    (resize,) = story_of([decision(20, 1, 2)], receipts=[receipt(19.99)])
     assert isinstance(resize, Resize)
     assert resize.receipt == receipt(19.99)
 
@@ -133,7 +124,7 @@ OBSERVED = [
 def test_the_effect_of_a_change_is_what_later_observations_show(
     decisions: list[Decision], receipts: list[Receipt], said: str
 ) -> None:
-    resize = tell(decisions, OBSERVED, receipts)[0]
+    resize = story_of(decisions, OBSERVED, receipts)[0]
     assert isinstance(resize, Resize)
     assert effect_in_words(resize) == said
 
@@ -141,7 +132,7 @@ def test_the_effect_of_a_change_is_what_later_observations_show(
 def test_operators_are_told_apart() -> None:
     both = decision(0)
     both = replace(both, verdicts={"a": both.verdicts["job"], "b": decision(0, 1, 2).verdicts["job"]})
-    assert sorted(short(item) for item in tell([both, both])) == ["0-0: steady x2", "0: 1 to 2", "0: 1 to 2"]
+    assert sorted(short(item) for item in story_of([both, both])) == ["0-0: steady x2", "0: 1 to 2", "0: 1 to 2"]
 
 
 def of_operators(at_s: float, **sizes: tuple[int, int]) -> Decision:
@@ -152,7 +143,7 @@ def of_operators(at_s: float, **sizes: tuple[int, int]) -> Decision:
 
 def test_each_operator_is_told_what_became_of_its_own_change() -> None:
     answers = {"a": Answer(Outcome.ACCEPTED, 2), "b": Answer(Outcome.REFUSED, 1, "no cores left")}
-    told = tell([of_operators(0, a=(1, 2), b=(1, 3))], receipts=[Receipt(0.1, answers)])
+    told = story_of([of_operators(0, a=(1, 2), b=(1, 3))], receipts=[Receipt(0.1, answers)])
     effects = {item.verdict.operator: effect_in_words(item) for item in told if isinstance(item, Resize)}
     assert effects == {
         "a": "accepted after 100ms; not seen ready yet",
@@ -163,13 +154,13 @@ def test_each_operator_is_told_what_became_of_its_own_change() -> None:
 def test_what_the_engine_did_to_keep_one_operator_is_told_beside_the_change_of_another() -> None:
     unchanged = Answer(Outcome.UNCHANGED, 1)
     answers = {"a": Answer(Outcome.ACCEPTED, 2), "b": Answer(Outcome.ACCEPTED, 1, "replaced one"), "c": unchanged}
-    told = tell([of_operators(0, a=(1, 2), b=(1, 1), c=(1, 1))], receipts=[Receipt(0.1, answers)])
+    told = story_of([of_operators(0, a=(1, 2), b=(1, 1), c=(1, 1))], receipts=[Receipt(0.1, answers)])
     assert [short(item) for item in told if isinstance(item, Receipt)] == ["0.1: engine accepted b"]
 
 
 def test_what_shadows_would_have_done_is_not_told() -> None:
     shadow = replace(decision(5, 1, 9), role=Role.SHADOW, policy="hpa")
-    assert [short(item) for item in tell([decision(0), shadow, decision(10)])] == ["0-10: steady x2"]
+    assert [short(item) for item in story_of([decision(0), shadow, decision(10)])] == ["0-10: steady x2"]
 
 
 def sized(at_s: float, **sizes: Instances) -> Observation:
@@ -181,7 +172,7 @@ def sized(at_s: float, **sizes: Instances) -> Observation:
     [({}, "an operator that is missing"), ({"b": Instances(2, 2, 1, stale=True)}, "one that is marked stale")],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_operator_that_nothing_is_heard_of_is_told_with_its_last_known_size(
+def test_an_operator_without_readings_is_silent_and_keeps_its_last_known_size(
     missing: dict[str, Instances], name: str
 ) -> None:
     a, b = Instances(3, 3, 3), Instances(2, 2, 1)
@@ -192,20 +183,20 @@ def test_an_operator_that_nothing_is_heard_of_is_told_with_its_last_known_size(
         sized(30, a=a, b=b),
         sized(40, a=a, **missing),
     ]
-    told = tell([], seen)
+    told = story_of([], seen)
     assert [short(item) for item in told] == ["10-20: b silent", "40-40: b silent"]
     words = [silence_in_words(item) for item in told if isinstance(item, Silence)]
-    assert words[0] == "nothing was heard of it for 20s; its last known size, 1 of 2 ready, stood"
-    assert words[1].startswith("nothing has been heard of it since")
+    assert words[0] == "no readings for 20s; its last known size, 1 of 2 ready, was assumed"
+    assert words[1].startswith("no readings since then")
 
 
-def test_an_operator_that_was_never_heard_of_is_not_silent_yet() -> None:
-    assert tell([], [sized(0, a=Instances(1, 1, 1)), sized(10, a=Instances(1, 1, 1), b=Instances(1, 1, 1))]) == []
+def test_an_operator_that_never_had_a_reading_is_not_silent_yet() -> None:
+    assert story_of([], [sized(0, a=Instances(1, 1, 1)), sized(10, a=Instances(1, 1, 1), b=Instances(1, 1, 1))]) == []
 
 
 @pytest.mark.parametrize(("count", "left"), [(0, 0), (1, 2), (2, 3), (3, 6), (99, 6)])
 def test_the_end_of_a_story_is_counted_in_changes(count: int, left: int) -> None:
-    told = tell(
+    told = story_of(
         [
             decision(0),
             decision(1, 1, 2),
@@ -229,7 +220,7 @@ def test_recommendations_that_repeat_each_other_are_told_as_one() -> None:
         replace(decision(at_s, 1, target), role=Role.RECOMMENDED)
         for at_s, target in ((0, 1), (5, 3), (10, 3), (15, 4), (20, 1), (25, 4))
     ]
-    assert [short(item) for item in tell(recommended)] == [
+    assert [short(item) for item in story_of(recommended)] == [
         "0-0: steady x1",
         "5-10: 1, 3 recommended x2",
         "15-15: 1, 4 recommended x1",

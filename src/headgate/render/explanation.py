@@ -1,0 +1,299 @@
+"""The explanation of a run from its journal, as data: what was required, decided and delivered, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headgate.core.errors import InputError, UnknownNameError
+from headgate.core.objective import Objective, parse_objective
+from headgate.core.startup import StartupSummary, startup_in_words, startup_summaries
+from headgate.core.types import JSON, Decision, Instant, Observation, Run, Sample
+from headgate.core.units import format_duration, plain
+from headgate.journal import codec
+from headgate.journal.budgets import Standing, replayed_standing, saved_standing, standing_in_words
+from headgate.journal.shadows import ShadowStory, shadow_stories
+from headgate.render.expectations import coverage, coverage_in_words
+from headgate.render.rows import Row, item_to_dict, row_of
+from headgate.render.story import Item, latest, story_of, unaffordable
+from headgate.runtime.learned import budget_key, startup_key
+
+if TYPE_CHECKING:
+    from headgate.journal.reader import JournalReader
+    from headgate.journal.retention import Thinned
+    from headgate.runtime.summary import Summary
+
+FORMAT_VERSION = 2
+"""Of ``Explanation.to_json``. 2: with a version, the error budget and the cost."""
+FIRST_PAGE = 1000
+"""Decisions read at first; four times as many at a time if they do not hold enough changes."""
+SIMULATED_BEFORE_S = 1e9
+"""Instants below this (2001) are not of a wall clock: they count from the start of a simulated run."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalRun:
+    """One run of a journal, and the journal's other jobs."""
+
+    number: int
+    run: Run
+    of_job: int
+    """Runs of the same job in the journal."""
+    other_jobs: Sequence[str]
+
+    @property
+    def is_live(self) -> bool:
+        return self.run.started_s >= SIMULATED_BEFORE_S
+
+    @property
+    def in_words(self) -> str:
+        if not self.other_jobs:
+            return f"of {self.of_job} in this journal"
+        times = "1 run" if self.of_job == 1 else f"{self.of_job} runs"
+        others = ", ".join(self.other_jobs)
+        return f"of job {self.run.job}, which has {times} in this journal; others, by --job: {others}"
+
+    def when(self, at_s: Instant) -> str:
+        """A time in the run: by the local clock, or since the start of a simulated one."""
+        if self.is_live:
+            return f"{local_time(at_s):%Y-%m-%d %H:%M:%S}"
+        return f"+{format_duration(at_s - self.run.started_s)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A run, or its end, explained; ``to_json`` is what ``headgate explain --json`` writes."""
+
+    picked: JournalRun
+    items: Sequence[Item]
+    thinned: Thinned
+    standing: Standing
+    startups: Mapping[str, StartupSummary]
+    parts: Mapping[str, Mapping[str, Sample]]
+    coverage: Mapping[str, tuple[int, int]]
+    """By predicted quantity: predictions that could be checked, and those whose interval held."""
+    last: int | None = None
+    """How many changes it covers at most; ``None``: the whole run."""
+    shadows: Mapping[str, ShadowStory] | None = None
+    """What shadow policies would have decided; ``None`` where they were not requested."""
+    what_if: Mapping[str, Summary] | str = field(default="")
+    """Their results as simulated, or why there are none."""
+
+    @property
+    def rows(self) -> list[Row]:
+        """The story in words, one row for each item."""
+        return [row_of(item) for item in self.items]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What there is to say about the run as a whole."""
+        return [
+            *standing_in_words(self.standing),
+            *(f"Now {why}." for why in unaffordable(self.items).values()),
+            *coverage_in_words(self.coverage),
+            *startups_in_words(self.startups),
+            *parts_in_words(self.picked, self.parts),
+            *thinned_in_words(self.picked, self.thinned),
+        ]
+
+    def __str__(self) -> str:
+        started_s = self.picked.run.started_s
+        return "\n".join([*self.sentences, *(_line(row, started_s) for row in self.rows)])
+
+    def to_json(self) -> dict[str, JSON]:
+        picked = self.picked
+        data: dict[str, JSON] = {
+            "version": FORMAT_VERSION,
+            "run": {"number": picked.number, **codec.run_to_dict(picked.run)},
+            "other_jobs": list(picked.other_jobs),
+            "thinned": asdict(self.thinned),
+            **self.standing.to_json(),
+            "coverage": {name: {"answered": answered, "met": met} for name, (answered, met) in self.coverage.items()},
+            "startups": {operator: asdict(summary) for operator, summary in self.startups.items()},
+            "parts": {
+                operator: {name: codec.sample_to_dict(sample) for name, sample in samples.items()}
+                for operator, samples in self.parts.items()
+            },
+        }
+        if self.shadows is not None:
+            data["shadows"] = {name: story.to_json() for name, story in self.shadows.items()}
+            data["what_if"] = (
+                self.what_if
+                if isinstance(self.what_if, str)
+                else {name: summary.to_json() for name, summary in self.what_if.items()}
+            )
+        data["story"] = [{"t": item.at_s - picked.run.started_s, **item_to_dict(item)} for item in self.items]
+        return data
+
+
+def _line(row: Row, started_s: Instant) -> str:
+    subject = f"{row.operator} " if row.operator else ""
+    return f"+{format_duration(row.at_s - started_s)}  {subject}{row.change}  {row.reason}"
+
+
+def explain(
+    journal: str | PathLike[str],
+    *,
+    run: int | None = None,
+    job: str | None = None,
+    last: int | None = 20,
+    shadows: bool = False,
+) -> Explanation:
+    """Explain what was decided in a run, when and why, from its journal.
+
+    Args:
+        journal: The journal's file; it may be in use.
+        run: Which run; by default the newest.
+        job: Which job, in a journal of several; by default the one whose run is the newest.
+        last: Explain this many changes and stopped changes, the last ones; ``None`` for the whole run.
+        shadows: Also compare shadow policies with what was decided.
+
+    Returns:
+        The explanation as data: ``rows`` are its story in words, ``sentences`` describe the whole run,
+        ``to_json()`` is all of it as plain data, and ``print(explanation)`` shows it.
+    """
+    from headgate.journal.sqlite import SqliteJournal
+
+    with closing(SqliteJournal.read(Path(journal))) as reader:
+        return explanation_of(reader, pick_run(reader, run, job), last, shadows=shadows)
+
+
+def explanation_of(
+    reader: JournalReader, picked: JournalRun, last: int | None, *, shadows: bool = False
+) -> Explanation:
+    """Return the explanation of one run of an open journal."""
+    items, decisions, observations = _read_story(reader, picked.number, last)
+    return Explanation(
+        picked,
+        items,
+        reader.thinned(run=picked.number),
+        standing_of(reader, picked),
+        startups_of(reader, picked.run, observations),
+        newest_parts(observations),
+        coverage(decisions, observations),
+        last,
+        shadow_stories(reader.decisions(run=picked.number)) if shadows else None,
+    )
+
+
+def _read_story(
+    reader: JournalReader, run: int, last: int | None
+) -> tuple[list[Item], list[Decision], list[Observation]]:
+    """Return the story or its end with the entries behind it; of a long run no more than that is read."""
+    size, is_enough = FIRST_PAGE, last is None
+    decisions = reader.decisions(run=run, last=None if is_enough else size)
+    while last is not None and not is_enough and len(decisions) == size:
+        items = story_of(decisions)
+        is_enough = len(latest(items, last)) < len(items)
+        if not is_enough:
+            size *= 4
+            decisions = reader.decisions(run=run, last=size)
+    is_whole = last is None or len(decisions) < size
+    since_s = None if is_whole else decisions[0].at_s
+    observations = reader.observations(run=run, since_s=since_s)
+    items = story_of(
+        decisions, observations, reader.receipts(run=run, since_s=since_s), reader.events(run=run, since_s=since_s)
+    )
+    return (items if last is None else latest(items, last)), decisions, observations
+
+
+def objective_of(run: Run) -> Objective:
+    """Return the objective of a run, with its bounds where it had any."""
+    objective = parse_objective(run.objective)
+    return objective if run.bounds is None else objective.within(*run.bounds)
+
+
+def pick_run(reader: JournalReader, number: int | None = None, job: str | None = None) -> JournalRun:
+    """Return the run of that number, or the newest one of the job, or of all jobs."""
+    runs, jobs = dict(reader.runs()), reader.jobs()
+    if not runs:
+        raise InputError(f"journal {reader.place} has no run yet.")
+    if job is not None and job not in jobs:
+        raise UnknownNameError("job", job, jobs)
+    of_job = [candidate for candidate, run in runs.items() if job in (None, run.job)]
+    if number is None:
+        number = of_job[-1]
+    if number not in of_job:
+        whose = "" if job is None else f" of job {job!r}"
+        raise InputError(f"journal {reader.place} has no run {number}{whose}; it has {', '.join(map(str, of_job))}.")
+    run = runs[number]
+    siblings = [sibling for sibling in runs.values() if sibling.job == run.job]
+    return JournalRun(number, run, len(siblings), [name for name in jobs if name != run.job])
+
+
+def local_time(at_s: Instant) -> datetime:
+    return datetime.fromtimestamp(at_s).astimezone()
+
+
+def startups_of(reader: JournalReader, run: Run, observations: Sequence[Observation] = ()) -> dict[str, StartupSummary]:
+    """Return how long new instances took to start, as the job has learned or as these observations show."""
+    found = startup_summaries(reader.load_state(startup_key(run.job)), observations)
+    return {operator: found[operator] for operator in run.operators if operator in found}
+
+
+def startups_in_words(startups: Mapping[str, StartupSummary]) -> list[str]:
+    """Return one sentence for each operator."""
+    named = len(startups) > 1
+    return [
+        f"Start-up{f' of {operator}' if named else ''}, {startup_in_words(summary)}."
+        for operator, summary in startups.items()
+    ]
+
+
+def standing_of(reader: JournalReader, picked: JournalRun) -> Standing:
+    """Return the budget and cost at the end of a run: as its loop saved them, else computed from its observations."""
+    objective = objective_of(picked.run)
+    newest = reader.newest_run(picked.run.job)
+    saved = reader.load_state(budget_key(picked.run.job))
+    if saved is not None and newest is not None and newest[0] == picked.number:
+        return saved_standing(saved, objective)
+    return replayed_standing(reader.observations(run=picked.number), objective, picked.run.operators)
+
+
+def thinned_in_words(picked: JournalRun, thinned: Thinned) -> list[str]:
+    """Return a sentence on entries that were deleted; none while the journal is complete."""
+    spans = (("an hour", thinned.hours_until_s), ("a minute", thinned.minutes_until_s))
+    parts = [f"one {span} until {picked.when(until_s)}" for span, until_s in spans if until_s is not None]
+    if not parts:
+        return []
+    return [f"Thinned: of entries that only repeated each other there is {', '.join(parts)}; changes are all there."]
+
+
+def newest_parts(observations: Sequence[Observation]) -> dict[str, Mapping[str, Sample]]:
+    """Return the newest reading of each part of an operator, such as the queries of a Spark application."""
+    found: dict[str, Mapping[str, Sample]] = {}
+    for observation in reversed(observations):
+        for operator, sample in observation.samples.items():
+            if sample.parts:
+                found.setdefault(operator, sample.parts)
+    return dict(reversed(found.items()))
+
+
+def parts_in_words(picked: JournalRun, parts: Mapping[str, Mapping[str, Sample]]) -> list[str]:
+    """Return one sentence for each operator that has parts."""
+    is_one_of_several = len(picked.run.operators) > 1
+    return [
+        f"Queries{f' of {operator}' if is_one_of_several else ''}, as of "
+        f"{picked.when(max(sample.at_s for sample in samples.values()))}: "
+        f"{'; '.join(f'{name} {_reading_in_words(sample)}' for name, sample in samples.items())}."
+        for operator, samples in parts.items()
+    ]
+
+
+def _reading_in_words(sample: Sample) -> str:
+    return ", ".join(_known_values(sample)) or "not known"
+
+
+def _known_values(sample: Sample) -> Iterator[str]:
+    for name, value, unit in (
+        ("", sample.input_rate_per_s, " records/s"),
+        ("backlog ", sample.backlog, ""),
+        ("latency ", sample.latency_s, " s"),
+    ):
+        if value is not None:
+            yield f"{name}{plain(value)}{unit}"
