@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from headgate.core.errors import InputError
 from headgate.service.config import Quota, ServiceConfig, read_config
-from headgate.service.config.schema import json_schema
+from headgate.service.config.document import json_schema
 
 GOOD = """\
 version: 1

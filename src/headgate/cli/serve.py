@@ -45,7 +45,7 @@ def serve(
     require("a service", "fastapi", "jinja2", "uvicorn")
     check_target(json_file)
     if schema:
-        from headgate.service.config.schema import json_schema
+        from headgate.service.config.document import json_schema
 
         write_json(json_schema(), json_file or STANDARD_OUTPUT)
         return
@@ -70,7 +70,7 @@ def serve(
 def _listening(config: ServiceConfig, listen: str | None) -> ServiceConfig:
     if listen is None:
         return config
-    from headgate.service.config.reading import parse_address
+    from headgate.service.config.document import parse_address
 
     host, port = parse_address(listen, "--listen")
     return replace(config, host=host, port=port)

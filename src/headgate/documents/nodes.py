@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from headgate.core.types import JSON
+
 LONGEST_SHOWN = 60
+_TRUE = ("true", "yes", "on")
 
 
 class Position(NamedTuple):
@@ -64,6 +67,30 @@ class Sequence(list["Node"]):
 
 
 Node: TypeAlias = Scalar | Mapping | Sequence
+
+
+def plain(node: object) -> JSON:
+    """The value as plain data."""
+    match node:
+        case Mapping():
+            return {name: plain(value) for name, value in node.items()}
+        case Sequence():
+            return [plain(item) for item in node]
+        case Scalar(kind=ScalarKind.NOTHING):
+            return None
+        case Scalar(kind=ScalarKind.BOOLEAN, text=text):
+            return text.lower() in _TRUE
+        case Scalar(kind=ScalarKind.NUMBER, text=text):
+            return int(text) if text.isdecimal() else _number(text)
+        case _:
+            return node.text if isinstance(node, Scalar) else node
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:  # a number that only YAML knows, such as 0x1F
+        return text
 
 
 def described(node: object) -> str:

@@ -19,6 +19,13 @@ class _SchemaOfForms(GenerateJsonSchema):
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        """Patterns of names as ``propertyNames``, which refuses all others."""
+        described = super().dict_schema(schema)
+        for pattern, values in described.pop("patternProperties", {}).items():
+            described |= {"propertyNames": {"type": "string", "pattern": pattern}, "additionalProperties": values}
+        return described
+
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.units import parse_duration_s
 from headgate.documents import nodes
-from headgate.documents.form import UNEXPECTED, UNFIT
+from headgate.documents.form import AT_VALUE, UNEXPECTED, UNFIT, Mistake
 from headgate.documents.nodes import Scalar, ScalarKind, described
 
+T = TypeVar("T")
 Schema: TypeAlias = Mapping[str, Any]
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+NAME: Schema = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
 COUNT: Schema = {"type": "integer", "minimum": 1}
 NOT_NEGATIVE: Schema = {"type": "number", "minimum": 0}
 TEXT: Schema = {"type": "string", "minLength": 1}
@@ -45,7 +49,7 @@ class Value:
         try:
             return self.made(node, info.context)
         except InputError as error:
-            raise PydanticCustomError(UNFIT, _literal(str(error))) from error
+            raise _located(error, UNFIT) from error
 
     def made(self, node: object, context: Any) -> object:
         return self.parsed(self.text(node), context)
@@ -122,16 +126,17 @@ class ByName:
 
     expected: str
     empty: bool = False
-    required: bool = True
+    required: bool = False
+    """Whether the schema says that there is at least one."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self._named, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        described = handler(schema)
+        named = handler(schema)
         if self.empty:
-            described["additionalProperties"] = {"anyOf": [described["additionalProperties"], {"type": "null"}]}
-        return {**described, **({"minProperties": 1} if self.required else {})}
+            named["additionalProperties"] = {"anyOf": [named["additionalProperties"], {"type": "null"}]}
+        return {**named, **({"minProperties": 1} if self.required else {})}
 
     def _named(self, node: object) -> object:
         if not isinstance(node, nodes.Mapping) or not node:
@@ -143,6 +148,29 @@ class ByName:
         if isinstance(value, Scalar) and value.is_nothing and self.empty:
             value = nodes.Mapping(value.position)
         return value.named(name) if isinstance(value, nodes.Mapping) else value
+
+
+def checked(check: Callable[[Any], object]) -> AfterValidator:
+    """Marks a value that ``check`` may refuse by an ``InputError``, reported without the name of the key."""
+
+    def validate(value: T) -> T:
+        try:
+            check(value)
+        except InputError as error:
+            raise _located(error, AT_VALUE) from error
+        return value
+
+    return AfterValidator(validate)
+
+
+def _located(error: InputError, kind: str) -> Exception:
+    """The error as pydantic takes it, with the path that a ``Mistake`` has."""
+    details = InitErrorDetails(
+        type=PydanticCustomError(_literal(kind), _literal(str(error))),
+        loc=error.path if isinstance(error, Mistake) else (),
+        input=None,
+    )
+    return ValidationError.from_exception_data("value", [details])
 
 
 def whole_number(least: int, what: str = "a whole number") -> Callable[[str], int]:
@@ -183,6 +211,29 @@ def _switch(node: object) -> bool:
     raise InputError(f"found {described(node)}, expected true or false.")
 
 
+def bounds(least: int, *, ordered: bool) -> NodeValue:
+    """Marks the fewest and the most of something, as ``[1, 4]``."""
+    items = {"type": "integer", "minimum": least}
+
+    def parse(node: object) -> tuple[int, int]:
+        if not isinstance(node, nodes.Sequence) or len(node) != 2:
+            raise InputError(f"found {described(node)}, expected the fewest and the most, as [{max(1, least)}, 4].")
+        found = []
+        for index, item in enumerate(node):
+            if not isinstance(item, Scalar):
+                raise Mistake(f"found {described(item)}, expected a whole number of at least {least}.", index)
+            try:
+                found.append(whole_number(least)(item.text))
+            except InputError as error:
+                raise Mistake(str(error), index) from error
+        fewest, most = found
+        if ordered and fewest > most:
+            raise InputError(f"found {fewest} as the fewest and {most} as the most, expected no fewer.")
+        return fewest, most
+
+    return NodeValue(parse, {"type": "array", "minItems": 2, "maxItems": 2, "items": items})
+
+
 @dataclass(frozen=True, eq=False)
 class NodeValue(Value):
     """Marks a value made of the node as it was written."""
@@ -204,11 +255,34 @@ def only_version(number: int) -> NodeValue:
     return NodeValue(parse, {"const": number})
 
 
+def _above_zero(text: str) -> float:
+    seconds = parse_duration_s(text)
+    if seconds == 0:
+        raise InputError("found 0 s, expected a time above 0.")
+    return seconds
+
+
+def parse_name(text: str) -> str:
+    """A name that may stand in a path or an address."""
+    if not re.fullmatch(NAME_PATTERN, text):
+        raise InputError(f"{text!r} is not usable as a name; letters, digits, - and _ are, 63 at most.")
+    return text
+
+
+def parse_integer(text: str) -> int:
+    if not re.fullmatch(r"-?\d{1,6}", text):
+        raise InputError(f"found {text!r}, expected a whole number.")
+    return int(text)
+
+
 Count: TypeAlias = Annotated[int, Value(whole_number(1), COUNT)]
 Whole: TypeAlias = Annotated[int, Value(whole_number(0), {"type": "integer", "minimum": 0})]
 NotNegative: TypeAlias = Annotated[float, Value(parse_not_negative, NOT_NEGATIVE)]
 Duration: TypeAlias = Annotated[float, Value(parse_duration_s, DURATION)]
 """In seconds."""
+PositiveDuration: TypeAlias = Annotated[float, Value(_above_zero, DURATION)]
+Integer: TypeAlias = Annotated[int, Value(parse_integer, {"type": "integer"})]
+Name: TypeAlias = Annotated[str, Value(parse_name, NAME)]
 Switch: TypeAlias = Annotated[bool, NodeValue(_switch, {"type": "boolean"})]
 Plain: TypeAlias = dict[str, Annotated[str, AnyPlain(str, PLAIN)]]
 """Plain values by name, as text."""

@@ -1,32 +1,65 @@
-"""Objectives kept in a file: YAML, of which JSON is a part."""
+"""Objective files, YAML or JSON; see ``core/objective_form.py`` for the same as plain data."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
-from headgate.core.errors import InputError, cause_of
+from headgate import documents
+from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.objective_form import objective_from
+from headgate.documents import Form, Mistake, key, nodes
+from headgate.documents.form import Mistakes
+from headgate.documents.values import NodeValue
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
+_SLO = {"type": "string"}
+_TEXT_OR_NUMBER = {"type": ["string", "number"]}
+_OPERATOR = {"anyOf": [_SLO, {"type": "object", "properties": {"slo": _SLO, "per": _TEXT_OR_NUMBER, "by": _SLO}}]}
+
+
+class ObjectiveForm(Form[Objective]):
+    noun = "an objective file"
+    when_empty = "objective None is not usable; expected slo, such as latency p95 < 10s"
+
+    slo: Annotated[Any, NodeValue(nodes.plain, _SLO)] = key("The limit, such as latency p95 < 10s.", ...)
+    per: Annotated[Any, NodeValue(nodes.plain, _TEXT_OR_NUMBER)] = key("The period that it is judged over, such as 6h.")
+    by: Annotated[Any, NodeValue(nodes.plain, _SLO)] = key("What is counted: records or time.")
+    cost: Annotated[Any, NodeValue(nodes.plain, {"type": ["string", "number", "object"]})] = key(
+        "The most that it may cost, such as 12 per day."
+    )
+    price: Annotated[Any, NodeValue(nodes.plain, {"type": ["string", "number"]})] = key(
+        "What an instance costs for an hour."
+    )
+    instances: Annotated[Any, NodeValue(nodes.plain, {"type": "array", "minItems": 2, "maxItems": 2})] = key(
+        "The fewest and the most instances, such as [1, 8]."
+    )
+    operators: Annotated[Any, NodeValue(nodes.plain, {"type": "object", "additionalProperties": _OPERATOR})] = key(
+        "Limits of single operators, by name."
+    )
+
+    def build(self, context: object) -> Objective:
+        plain = {name: value for name in self.keys() if (value := getattr(self, name)) is not None}
+        mistakes = []
+        for name, value in plain.items():
+            try:
+                # Each key with the limit alone, so that an error has the position of the key that causes it.
+                objective_from({"slo": self.slo, name: value})
+            except InputError as error:
+                mistakes.append(Mistake(str(error), name))
+                if name == "slo":
+                    break
+        if mistakes:
+            raise Mistakes(mistakes)
+        return objective_from(plain)
+
+
 def read_objective(path: Path) -> Objective:
-    """The objective in a file; see ``core/objective_form.py`` for its keys."""
-    try:
-        given = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"objective file {str(path)!r} cannot be read: {cause_of(error)}.") from error
-    except (UnicodeDecodeError, YAMLError) as error:
-        told = " ".join(str(error).split())
-        raise InputError(f"objective file {str(path)!r} is no YAML: {told}.") from error
-    try:
-        return objective_from(given)
-    except InputError as error:
-        raise InputError(f"objective file {str(path)!r}: {error}") from error
+    """The objective in a file; raises an ``InputError`` with everything that is wrong with it."""
+    return documents.read(documents.read_text(path, "objective file"), ObjectiveForm, str(path))
 
 
 def text_or_file(given: str) -> Objective:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
+from headgate.documents.values import NAME_PATTERN
 from headgate.journal.codec import to_json
 from headgate.rules.model import ALL_OPERATORS
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.service.changed import changed, require_usable
-from headgate.service.config.keys import NAME_PATTERN
 from headgate.service.jobs import Job
 from headgate.service.redaction import redacted, without_secrets
 from headgate.service.store.audit import Entry
