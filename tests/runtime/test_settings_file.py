@@ -77,7 +77,7 @@ def test_what_is_wrong_with_a_file_is_told_with_its_place(tmp_path: Path, text: 
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.yaml' cannot be read: no such file"):
+    with pytest.raises(InputError, match=r"settings file .*none\.yaml cannot be read: no such file"):
         read_settings(tmp_path / "none.yaml")
 
 

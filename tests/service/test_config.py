@@ -83,7 +83,7 @@ def test_the_schema_says_the_same(tmp_path: Path) -> None:
     [
         ("version: 1\nstore", "version: 2\nstore", "1:10: version: found '2', expected 1"),
         ("objective: latency p95 < 10s", "objektive: fast", "10:5: unknown key 'objektive' in job clicks"),
-        ("objective: latency p95 < 10s", "objective: fast", "10:16: objective: objective 'fast' is not understood"),
+        ("objective: latency p95 < 10s", "objective: fast", "10:16: objective 'fast' is not understood"),
         ("policy: reactive", "policy: reactiv", "11:13: policy: unknown policy 'reactiv', did you mean 'reactive'?"),
         ("group: batch", "group: bach", "13:12: group: unknown group 'bach', did you mean 'batch'?"),
         ("interval: 5s", "interval: 0s", "12:15: interval: found 0 s, expected a time above 0."),

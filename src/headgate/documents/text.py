@@ -138,6 +138,7 @@ def _syntax(error: MarkedYAMLError | MarkedYAMLWarning) -> str:
         "expected <block end>": "; is the indentation the same as in the lines around it?",
         "undefined alias": '; a "*" for all operators needs quotes.',
         "while scanning an alias": '; a "*" for all operators needs quotes.',
+        "but got '<stream end>'": "; is a quote or a bracket not closed?",
         "found unexpected end of stream": "; is a quote or a bracket not closed?",
     }
     message = f"this is not YAML: {problem}{f' ({context})' if context else ''}"

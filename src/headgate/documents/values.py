@@ -211,13 +211,13 @@ def _switch(node: object) -> bool:
     raise InputError(f"found {described(node)}, expected true or false.")
 
 
-def bounds(least: int, *, ordered: bool) -> NodeValue:
-    """Marks the fewest and the most of something, as ``[1, 4]``."""
+def bounds(least: int, example: str, *, ordered: bool = False) -> NodeValue:
+    """Marks the fewest and the most of something, as in ``example``."""
     items = {"type": "integer", "minimum": least}
 
     def parse(node: object) -> tuple[int, int]:
         if not isinstance(node, nodes.Sequence) or len(node) != 2:
-            raise InputError(f"found {described(node)}, expected the fewest and the most, as [{max(1, least)}, 4].")
+            raise InputError(f"found {described(node)}, expected the fewest and the most, as {example}.")
         found = []
         for index, item in enumerate(node):
             if not isinstance(item, Scalar):

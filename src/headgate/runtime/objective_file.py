@@ -23,7 +23,7 @@ _OPERATOR = {"anyOf": [_SLO, {"type": "object", "properties": {"slo": _SLO, "per
 
 class ObjectiveForm(Form[Objective]):
     noun = "an objective file"
-    when_empty = "objective None is not usable; expected slo, such as latency p95 < 10s"
+    when_empty = "expected slo: and a limit, such as latency p95 < 10s"
 
     slo: Annotated[Any, NodeValue(nodes.plain, _SLO)] = key("The limit, such as latency p95 < 10s.", ...)
     per: Annotated[Any, NodeValue(nodes.plain, _TEXT_OR_NUMBER)] = key("The period that it is judged over, such as 6h.")

@@ -12,9 +12,8 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.documents import Form, Mistake, key
 from headgate.documents.form import Mistakes
 from headgate.documents.values import Plain, Value, only_version
-from headgate.policies.frame.base import PolicyMaker, policy_class
+from headgate.policies.frame.base import GuardSettings, PolicyMaker, policy_class
 from headgate.policies.frame.settings import Settings, make_settings
-from headgate.policies.frame.stabilisers import GuardSettings
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 
 VERSION = 1

@@ -11,13 +11,14 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import WithJsonSchema
 
 from headgate import documents
+from headgate.core.arbiter import Pace
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective, parse_objective
-from headgate.core.arbiter import Pace
 from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.quota_ledger import NO_LIMIT
 from headgate.core.quota_ledger import Quota as ClusterQuota
 from headgate.core.slo import Slo, parse_slo
+from headgate.core.topology import Sizing
 from headgate.core.units import parse_duration_s
 from headgate.documents import Form, Mistake, key, nodes
 from headgate.documents.values import (
@@ -240,7 +241,7 @@ class OperatorForm(Form[OperatorSpec]):
         "slo": "objective",
     }
 
-    instances: Annotated[tuple[int, int], bounds(0, ordered=False)] = key(
+    instances: Annotated[tuple[int, int], bounds(0, "[1, 8]")] = key(
         "The fewest and the most instances, such as [1, 8]; 1 to 10 where not given.", (1, DEFAULT_MAX_INSTANCES)
     )
     price: NotNegative | None = key("What an instance costs for an hour, in any unit.")
@@ -252,10 +253,10 @@ class OperatorForm(Form[OperatorSpec]):
     starts: Count | None = key("Its size at the start, until its agent reports one; the fewest where not given.")
 
     def build(self, context: _Reading) -> OperatorSpec:
-        parts = (self.price, self.cores, self.memory_gb, self.objective, self.starts)
-        spec = OperatorSpec(self.node.name, *self.instances, *parts)
-        assert spec.sizing  # refuses bounds that no size is within
-        return spec
+        costs = (self.price, self.cores, self.memory_gb)
+        fewest, most = self.instances
+        Sizing(fewest, most, self.price)  # refuses bounds that no size is within
+        return OperatorSpec(self.node.name, fewest, most, *costs, self.objective, self.starts)
 
 
 class JobForm(Form[JobSpec]):
@@ -325,7 +326,8 @@ class JobForm(Form[JobSpec]):
         where = ("rules", "settings", "objective")
         self._made(lambda: require_metrics(subscriptions, spec.metrics, PER_INSTANCE_METRICS), *where)
         self._made(lambda: guards_for(policy, spec.guards), "guards")
-        self._made(lambda: (refuse_duplicates(spec.policy, spec.shadows), spec.make_shadows()), "shadows")
+        self._made(lambda: refuse_duplicates(spec.policy, spec.shadows), "shadows")
+        self._made(spec.make_shadows, "shadows")
         return constraints
 
     def _made(self, make: Callable[[], T], *where: str, prefix: str = "") -> T:
