@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 import headgate
 from headgate.apps.steady_job import SteadyJob
-from headgate.local.cluster import LocalCluster
+from headgate.local.spark.cluster import LocalCluster
 from headgate.runtime.autoscaler import DEFAULT_INTERVAL_S, Autoscaler
 
 TURNS = 6

@@ -19,7 +19,7 @@ from headgate.core.course import Course
 from headgate.core.objective import parse_objective
 from headgate.lab.fidelity import COMPARED, Calibration, calibrate, replay, replay_course
 from headgate.lab.observed_run import ObservedRun, RunPlan, observe_run
-from headgate.local.cluster import LocalCluster
+from headgate.local.spark.cluster import LocalCluster
 
 OBJECTIVE = parse_objective("latency p95 < 5s").within(1, 2)
 CALIBRATION = ("periodic:base=8,peak=26,high=35s,low=30s", 140.0)

@@ -31,7 +31,7 @@ from benchmarks.common import Row, best_s, reference_s, report
 from headgate.lab.experiments import carry
 from headgate.lab.experiments.parts import carry_out_all, packed, read_parts, work_in
 from headgate.lab.experiments.reading import read_experiment
-from headgate.local.cluster import LocalCluster
+from headgate.local.spark.cluster import LocalCluster
 from headgate.runtime.simulate import SimulationResult, simulate
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from benchmarks.common import Row, report
 import headgate
 from headgate.core.types import Observation
 from headgate.engines.spark.source_state import RATE_OVER_S
-from headgate.local.cluster import LocalCluster
 from headgate.local.connector import find_connector
 from headgate.local.kafka import LocalKafka
+from headgate.local.spark.cluster import LocalCluster
 from tests.live.truth import Comparison, Load, Truth, compare, create_topics, start_job
 
 LOAD_S = 90.0

@@ -31,9 +31,9 @@ import headgate
 from headgate.core.types import Decision, Observation
 from headgate.forecast.base import FloatArray
 from headgate.lab.observed_run import Executors
-from headgate.local.cluster import LocalCluster
 from headgate.local.connector import find_connector
 from headgate.local.kafka import LocalKafka
+from headgate.local.spark.cluster import LocalCluster
 from tests.live.truth import Load, Truth, create_topics, start_job
 
 RUNS = RESULTS / "kafka-load"

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         parse_objective,
     )
     from headgate.engines.spark.query_plan import Plan
-    from headgate.local.cluster import LocalCluster
     from headgate.local.kafka import LocalKafka
     from headgate.render.explanation import Explanation, explain
     from headgate.runtime.autoscale_engine import autoscale_engine
@@ -70,7 +69,7 @@ _HOMES = {
     "Explanation": "headgate.render.explanation",
     "HeadgateError": "headgate.core.errors",
     "LatencySlo": "headgate.core.objective",
-    "LocalCluster": "headgate.local.cluster",
+    "LocalCluster": "headgate.local.spark.cluster",
     "LocalKafka": "headgate.local.kafka",
     "ManagedRun": "headgate.runtime.managed.managed_run",
     "Objective": "headgate.core.objective",

@@ -96,15 +96,17 @@ def flight_distances(events: list[Event]) -> list[Row]:
             last[window][each["flight"]] = each
     rows = []
     for (start, end), flights in last.items():
-        for one in flights:
+        for flight in flights:
             for other in flights:
-                distance_m = _distance_m(_ahead(flights[one]), _ahead(flights[other])) if one < other else math.inf
+                distance_m = (
+                    _distance_m(_ahead(flights[flight]), _ahead(flights[other])) if flight < other else math.inf
+                )
                 if distance_m < 20_000:
                     rows.append(
                         {
                             "window_start_ms": start,
                             "window_end_ms": end,
-                            "flight": one,
+                            "flight": flight,
                             "other": other,
                             "distance_m": distance_m,
                         }

@@ -71,8 +71,8 @@ def test_a_tree_that_was_saved_learns_on_as_if_it_had_not_been() -> None:
     tree.take(told(GRACE))
     tree.grow()
     again = LearnedTree.from_json(tree.to_json())
-    for one in (tree, again):
-        one.take(told(GRACE, leaf=1))
-        one.grow()
+    for learner in (tree, again):
+        learner.take(told(GRACE, leaf=1))
+        learner.grow()
     assert again.to_json() == tree.to_json()
     assert len(list(again.leaves())) == 3

@@ -122,7 +122,7 @@ def test_a_cluster_that_cannot_rescale_is_a_fault_of_the_input(stand_in: StandIn
     stand_in.answered_by = without_sizes(job, "1.20.5")
     code, output = run("--url", stand_in.url, "--job", "clicks")
     assert code == 2
-    assert "cannot be rescaled while it runs, for Flink says: The DefaultScheduler does not support" in output
+    assert "cannot be rescaled while it runs; Flink answers: The DefaultScheduler does not support" in output
     assert "the cluster needs Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'." in output
     assert stand_in.changes == []
 

@@ -47,14 +47,10 @@ def test_status_says_how_to_start_one() -> None:
     assert headgate("kafka", "down").stdout == "no broker was up\n"
 
 
-def test_status_does_without_the_package_that_lists_topics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headgate.local.broker.release", lambda bootstrap: "4.3")
+def test_status_of_a_broker_needs_the_kafka_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    result = headgate("kafka", "status", "--bootstrap", "127.0.0.1:1")
-    assert (result.exit_code, result.stdout) == (
-        0,
-        "up at 127.0.0.1:1, Kafka 4.3, topics unknown: a topic needs confluent-kafka, which is not installed: "
-        "pip install 'headgate[kafka]'.\n",
+    assert refused("kafka", "status", "--bootstrap", "127.0.0.1:1") == (
+        "a Kafka broker needs confluent-kafka, which is not installed: pip install 'headgate[kafka]'."
     )
 
 
@@ -62,7 +58,7 @@ def test_a_named_broker_that_cannot_be_reached_is_told_as_json_too(monkeypatch: 
     def unreachable(bootstrap: str) -> str:
         raise EngineError(f"no Kafka broker can be reached ({bootstrap}: connection refused).")
 
-    monkeypatch.setattr("headgate.local.broker.release", unreachable)
+    monkeypatch.setattr("headgate.local.kafka.release", unreachable)
     result = headgate("kafka", "status", "--bootstrap", "127.0.0.1:1", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout) == {

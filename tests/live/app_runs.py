@@ -16,7 +16,7 @@ import psutil
 import headgate.apps.payloads  # noqa: F401 - registers how records are made
 from headgate.core.types import Startup
 from headgate.journal.sqlite import SqliteJournal
-from headgate.local.cluster import LocalCluster
+from headgate.local.spark.cluster import LocalCluster
 
 RULES = """\
 rules:
@@ -88,16 +88,18 @@ class AppRun:
     def changes(self) -> list[int]:
         """By how much its size was changed each time, in the decisions of all its starts."""
         with closing(SqliteJournal.read(self.folder / "journal.db")) as journal:
-            decisions = [one for number, _ in journal.runs() for one in journal.decisions(run=number)]
-        return [one.verdicts["job"].change for one in decisions if not one.is_hold]
+            decisions = [decision for number, _ in journal.runs() for decision in journal.decisions(run=number)]
+        return [decision.verdicts["job"].change for decision in decisions if not decision.is_hold]
 
     def startups(self) -> list[Startup]:
         """How long its executors took to start, as far as that was told."""
         if not (self.folder / "journal.db").exists():
             return []
         with closing(SqliteJournal.read(self.folder / "journal.db")) as journal:
-            observations = [one for number, _ in journal.runs() for one in journal.observations(run=number)]
-        return [one for seen in observations for one in seen.startups.get("job", ())]
+            observations = [
+                observation for number, _ in journal.runs() for observation in journal.observations(run=number)
+            ]
+        return [startup for seen in observations for startup in seen.startups.get("job", ())]
 
     @property
     def batches(self) -> int:

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headgate.engines.spark import SparkEngine
-from headgate.local.cluster import LocalCluster
 from headgate.local.connector import find_connector
 from headgate.local.flink import LocalFlink
 from headgate.local.kafka import LocalKafka
+from headgate.local.spark.cluster import LocalCluster
 from tests.live.support import resize
 
 SETTINGS = {

@@ -14,8 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from headgate.apps.flink.sources import TopicRecords
-from headgate.local.ivy import Jar
-from headgate.local.jars import cache_directory, fetch
+from headgate.local.jars import Jar, cache_directory, fetch
 
 PACKAGE, VERSION = "apache-flink-libraries", "1.20.5"
 DIGEST = "e6aee62ea1a1fe7b32e28894ad079f3f1a50a372a4caac3df52405267f4228c8"

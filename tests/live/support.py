@@ -86,7 +86,7 @@ def suspended(process: psutil.Process) -> Iterator[None]:
         threads = Path(f"/proc/{process.pid}/task")
         eventually(
             "every thread has stopped",
-            lambda: all((one / "stat").read_text().rpartition(")")[2].split()[0] == "T" for one in threads.iterdir()),
+            lambda: all((path / "stat").read_text().rpartition(")")[2].split()[0] == "T" for path in threads.iterdir()),
         )
         yield
     finally:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined] # its stubs do not name it
 
-from headgate.local.cluster import LocalCluster
 from headgate.local.kafka import LocalKafka
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink
+from headgate.local.spark.cluster import LocalCluster
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import Record
 from tests.live.app_runs import AppRun

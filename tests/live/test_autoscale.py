@@ -62,17 +62,17 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
     assert most >= 2
     assert job.check(spark).is_exact
     with closing(SqliteJournal.read(journal)) as reader:
-        changes = [one.verdicts["job"] for one in reader.decisions() if not one.is_hold]
+        changes = [decision.verdicts["job"] for decision in reader.decisions() if not decision.is_hold]
         kinds = [event.kind for event in reader.events()]
-        told = (one for seen in reader.observations() for one in seen.startups.get("job", ()))
+        told = (startup for seen in reader.observations() for startup in seen.startups.get("job", ()))
         # Each is told of when it has registered, and again when all is known.
-        startups = list({one.instance: one for one in told}.values())
+        startups = list({startup.instance: startup for startup in told}.values())
         learned = reader.load_state(startup_key("follows"))
     assert startups, "how long a new executor took to be of use"
-    for one in startups:
-        assert 0 < one.registered_after_s <= (one.first_task_after_s or one.registered_after_s) < 60
+    for entry in startups:
+        assert 0 < entry.registered_after_s <= (entry.first_task_after_s or entry.registered_after_s) < 60
     assert learned is not None
-    assert learned["job"]["registered_s"] == pytest.approx([one.registered_after_s for one in startups])
+    assert learned["job"]["registered_s"] == pytest.approx([startup.registered_after_s for startup in startups])
     assert {"slo-violated", "idle"} <= {verdict.code for verdict in changes}
     assert all(verdict.reason and verdict.numbers and verdict.notes for verdict in changes)
     assert kinds[0] == "started"
@@ -113,7 +113,7 @@ def test_one_that_recommends_changes_nothing_beside_one_that_acts_and_both_keep_
     assert spending is not None
     assert spending.spent > 0
     with closing(SqliteJournal.read(journal)) as reader:
-        assert {one.role for one in reader.decisions()} == {Role.RECOMMENDED, Role.SHADOW}
+        assert {decision.role for decision in reader.decisions()} == {Role.RECOMMENDED, Role.SHADOW}
         assert reader.receipts() == []
         saved = reader.load_state(budget_key(reader.runs()[0][1].job))
     assert saved is not None

@@ -45,7 +45,7 @@ def spark_processes(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def all_gone(processes: list[psutil.Process]) -> bool:
-    return not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes)
+    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
 
 
 def run_demo(folder: Path, seconds: str) -> tuple[dict[str, Any], str, list[psutil.Process]]:
@@ -97,7 +97,7 @@ def test_it_keeps_its_objective_for_less_than_the_smallest_fixed_size_that_does(
     assert told["summary"]["rescales"] >= 2
     assert told["summary"]["late_records_pct"] <= 5
     fixed = told["fixed_sizes_simulated"].values()
-    as_good = [one["instance_seconds"] for one in fixed if one["late_records_pct"] <= 5]
+    as_good = [run["instance_seconds"] for run in fixed if run["late_records_pct"] <= 5]
     assert told["summary"]["instance_seconds"] < min(as_good)
     assert_it_can_be_replayed(tmp_path / "journal.db")
 

@@ -215,9 +215,9 @@ def a_clone(terminal: Terminal) -> Iterator[None]:
     environment = terminal.folder / ".venv"
     environment.unlink()
     environment.mkdir()
-    for one in Path(sys.prefix).iterdir():
-        if one.suffix != ".stamp":
-            (environment / one.name).symlink_to(one)
+    for path in Path(sys.prefix).iterdir():
+        if path.suffix != ".stamp":
+            (environment / path.name).symlink_to(path)
     # Set-up asks by these whether there is anything left to do.
     settled = {
         "requirements": "requirements/*.txt",

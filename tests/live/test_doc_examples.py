@@ -105,8 +105,8 @@ class Started:
         return len(self.decisions) > 1
 
     def stop(self) -> None:
-        for one in self.autoscalers:
-            one.stop()
+        for autoscaler in self.autoscalers:
+            autoscaler.stop()
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -
     found.stop()
     assert len(found.autoscalers) == 1
     assert found.has_decided()
-    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == []
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def run(printed: str, **given: Any) -> dict[str, Any]:

@@ -25,10 +25,10 @@ from headgate.core.types import Decision, Observation
 from headgate.engines.spark import SparkEngine
 from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.fidelity import COMPARED
-from headgate.local.cluster import LocalCluster
 from headgate.local.kafka import LocalKafka
 from headgate.local.machine import free_ports
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink
+from headgate.local.spark.cluster import LocalCluster
 from headgate.runtime.managed.managed_run import ManagedRun
 from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope

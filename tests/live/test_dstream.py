@@ -109,7 +109,7 @@ def test_batches_are_read_and_the_job_is_scaled_out_when_they_wait(
             eventually("the end to be seen", lambda: seen[-1].samples["job"].backlog == 0)
     finally:
         feed.close()
-    samples = [one.samples["job"] for one in seen if "job" in one.samples]
+    samples = [observation.samples["job"] for observation in seen if "job" in observation.samples]
     assert sum(counts) == feed.sent
     settled = [sample for sample in samples if sample.processed_rate_per_s is not None]
     assert all(sample.trigger_interval_s == BATCH_S for sample in settled)
@@ -124,7 +124,7 @@ def test_batches_are_read_and_the_job_is_scaled_out_when_they_wait(
         assert batch.latency_s == pytest.approx(waited_s, abs=0.1)
     assert any((sample.backlog or 0) > 0 for sample in settled)
     with closing(SqliteJournal.read(journal)) as reader:
-        changes = [one.verdicts["job"] for one in reader.decisions() if not one.is_hold]
+        changes = [decision.verdicts["job"] for decision in reader.decisions() if not decision.is_hold]
     assert changes[0].code == "ratio-high"
 
 

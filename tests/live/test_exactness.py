@@ -12,8 +12,8 @@ import pytest
 import headgate.apps.payloads  # noqa: F401 - registers them
 from headgate.apps.registry import APPLICATIONS
 from headgate.core.errors import InputError
-from headgate.local.cluster import LocalCluster
 from headgate.local.kafka import LocalKafka
+from headgate.local.spark.cluster import LocalCluster
 from headgate.workloads.payloads import make_payloads
 from tests.live.app_runs import AppRun, kill_driver
 from tests.live.support import eventually, executors_beside
@@ -113,7 +113,7 @@ def run_and_kill(
     assert told["records"]["late"] == told["records"]["malformed"] == 0
     assert told["check"]["is_exact"], told["check"]
     assert told["check"]["expected"] > 0
-    assert all(0 < one.registered_after_s < 90 for one in run.startups())
+    assert all(0 < startup.registered_after_s < 90 for startup in run.startups())
     return run.changes()
 
 

@@ -18,7 +18,7 @@ from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_arrow
 from headgate.lab.experiments.kept_summary import read_summary
 from headgate.lab.experiments.parts import count_rows, read_parts
-from headgate.local.cluster import LocalCluster
+from headgate.local.spark.cluster import LocalCluster
 
 EXPERIMENT = """\
 version: 1
@@ -64,7 +64,7 @@ def test_rows_are_the_same_however_cut_and_what_was_killed_goes_on(tmp_path: Pat
         start(file, whole.path, "local[2]", 5),
         start(file, elsewhere.path, cluster.master_url, 3),
     ]
-    assert [one.wait(timeout=120) for one in at_once] == [0, 0, 0]
+    assert [process.wait(timeout=120) for process in at_once] == [0, 0, 0]
     assert {path: path.stat().st_mtime_ns for path in parts} == parts
     rows = read_parts(whole.runs)
     assert rows.num_rows == 9

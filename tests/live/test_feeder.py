@@ -12,9 +12,8 @@ import headgate.apps.payloads  # noqa: F401 - registers them
 from headgate.apps.running.feeder import Feeder, Sent, numbers_sent
 from headgate.apps.running.folder import Beginning
 from headgate.core.errors import InputError
-from headgate.local.consumer import values
 from headgate.local.kafka import LocalKafka
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink, topic_values
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import Record
 from headgate.workloads.schedule import event_times_ms
@@ -47,7 +46,7 @@ def test_what_a_killed_load_left_out_is_sent_and_the_rest_follows(kafka: LocalKa
     standing = feeder.standing
     assert standing is not None
     assert (standing.due, standing.sent, standing.answers.acknowledged) == (400, 400, 400)
-    found = [value for value in values(kafka.bootstrap, topic) if value != b"not JSON"]
+    found = [value for value in topic_values(kafka.bootstrap, topic) if value != b"not JSON"]
     assert sorted(json.loads(value)["number"] for value in found) == list(range(400))
     all_of_it = LOAD.make_payloads().records(0, event_times_ms(LOAD.schedule.due_s(0, 400), round(1000 * STARTED_S)))
     assert sorted(found) == sorted(record.value for record in all_of_it)

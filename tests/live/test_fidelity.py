@@ -40,5 +40,5 @@ def test_a_replay_comes_within_15_percent_of_a_live_run_that_it_was_not_calibrat
     assert (live.missing, live.doubled) == (0, 0)
     assert (live.measured.max_backlog or 0) > 400
     replays = [replay(live.recording, calibration, OBJECTIVE, seed=seed) for seed in range(10)]
-    off = {name: fmean(compare(live.measured, one)[name] or 0.0 for one in replays) for name in COMPARED}
+    off = {name: fmean(compare(live.measured, simulated)[name] or 0.0 for simulated in replays) for name in COMPARED}
     assert all(abs(share) < WITHIN for share in off.values()), off

@@ -20,7 +20,7 @@ from headgate.core.errors import EngineError
 from headgate.core.types import Event
 from headgate.engines.flink import FlinkEngine
 from headgate.local import flink_settings
-from headgate.local.flink_asking import asked
+from headgate.local.flink_rest import flink_response
 from headgate.local.kafka import LocalKafka
 from headgate.local.machine import LOOPBACK, QUICK_START, flink_home, free_ports, java
 from headgate.research.flink.run import Seen
@@ -101,8 +101,8 @@ def compiled(folder: Path) -> Path:
 
 def is_at_work(url: str) -> bool:
     try:
-        jobs = asked(url, "jobs/overview")["jobs"]
-        return any(one["name"] == JOB and one["state"] == "RUNNING" and one["tasks"]["running"] > 2 for one in jobs)
+        jobs = flink_response(url, "jobs/overview")["jobs"]
+        return any(job["name"] == JOB and job["state"] == "RUNNING" and job["tasks"]["running"] > 2 for job in jobs)
     except EngineError:
         return False
 

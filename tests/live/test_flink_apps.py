@@ -16,11 +16,10 @@ from headgate.apps.flink.programs import PROGRAMS, SLOW_MIDDLE, FlinkJob
 from headgate.apps.flink.sources import FileRecords, TopicRecords, write_records
 from headgate.apps.flink.submission import submit
 from headgate.core.errors import EngineError
-from headgate.local.consumer import values
 from headgate.local.flink import LocalFlink
-from headgate.local.flink_asking import drain
+from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink, topic_values
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import DEFAULT
@@ -88,7 +87,7 @@ def test_results_are_exact_through_ten_sizes_and_two_kills(
         cancel(flink, program)
     records = tmp_path / "records.json"
     with records.open("wb") as file:
-        file.writelines(b"%b\n" % value for value in values(kafka.bootstrap, program))
+        file.writelines(b"%b\n" % value for value in topic_values(kafka.bootstrap, program))
     found = check_results(spark, program, records, results)
     assert found.is_exact, found
     assert found.expected > 10
@@ -110,6 +109,6 @@ def _disturb(running: RunningJob, flink: LocalFlink) -> None:
 
 def _all_there(flink: LocalFlink) -> bool:
     try:
-        return {one.id for one in flink.cluster.taskmanagers()} == set(flink.cluster.wanted())
+        return {taskmanager.id for taskmanager in flink.cluster.taskmanagers()} == set(flink.cluster.wanted())
     except EngineError:
         return False

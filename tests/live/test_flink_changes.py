@@ -21,11 +21,11 @@ from headgate.apps.flink.submission import submit
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
-from headgate.engines.flink.local_provider import LocalProvider
+from headgate.engines.flink.task_managers import LocalProvider
 from headgate.local.flink import LocalFlink
-from headgate.local.flink_asking import asked, stop_with_savepoint
+from headgate.local.flink_rest import flink_response, stop_with_savepoint
 from headgate.local.kafka import LocalKafka
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink
 from headgate.research.flink.run import Feeder, Seen, opened
 from headgate.runtime.autoscale_engine import autoscale_engine
 from headgate.runtime.autoscaler import Autoscaler
@@ -77,7 +77,9 @@ class Scaled:
 
     def __init__(self, flink: LocalFlink, name: str, **more: Any) -> None:
         self.clock, self.seen, self.events = SystemClock(), Seen(), list[Event]()
-        eventually("the job", lambda: any(one["name"] == name for one in asked(flink.url, "jobs/overview")["jobs"]))
+        eventually(
+            "the job", lambda: any(job["name"] == name for job in flink_response(flink.url, "jobs/overview")["jobs"])
+        )
         first = opened(flink.url, name, OBJECTIVE, self.clock)
         first.close()
         self.engine = FlinkEngine(f"{flink.url}#{name}", self.clock.now, most=8, late_after_s=10, **more)
@@ -108,11 +110,15 @@ class Scaled:
         return [event.detail for event in self.events if event.kind == kind]
 
     def changes(self, since_s: float = 0.0) -> list[int]:
-        decided = [one for one in self.seen.decisions if one.at_s >= since_s]
-        return [verdict.change for one in decided for verdict in one.verdicts.values() if verdict.change]
+        decided = [decision for decision in self.seen.decisions if decision.at_s >= since_s]
+        return [verdict.change for decision in decided for verdict in decision.verdicts.values() if verdict.change]
 
     def done(self, operator: str = MIDDLE) -> list[float]:
-        samples = [one.samples[operator].done for one in self.seen.observations if operator in one.samples]
+        samples = [
+            observation.samples[operator].done
+            for observation in self.seen.observations
+            if operator in observation.samples
+        ]
         return [done for done in samples if done is not None]
 
 
@@ -135,10 +141,10 @@ def test_what_a_smaller_load_leaves_free_is_drained_and_stopped(kafka: LocalKafk
             eventually("what is free to be stopped", lambda: len(flink.cluster.taskmanagers()) == 1, 120.0)
             eventually("it to be told", lambda: "taskmanagers-removed" in scaled.kinds(), 10.0)
             time.sleep(6)  # Whoever lost what it runs on would be started again within this.
-            restarted = [one for one in scaled.events if one.kind == "job-restarted" and one.at_s > smaller_s]
+            restarted = [event for event in scaled.events if event.kind == "job-restarted" and event.at_s > smaller_s]
         assert not restarted, "nothing ran on what was stopped"
-        assert all(one <= other for one, other in pairwise(scaled.done())), "counts go on"
-        assert flink.cluster.wanted() == [one.id for one in flink.cluster.taskmanagers()]
+        assert all(earlier <= other for earlier, other in pairwise(scaled.done())), "counts go on"
+        assert flink.cluster.wanted() == [taskmanager.id for taskmanager in flink.cluster.taskmanagers()]
 
 
 def test_a_source_gets_as_many_instances_as_its_topic_has_partitions(flink: LocalFlink, kafka: LocalKafka) -> None:
@@ -159,7 +165,7 @@ def test_a_source_gets_as_many_instances_as_its_topic_has_partitions(flink: Loca
 
 
 def _why_no_more(scaled: Scaled, source: str, since_s: float) -> list[str]:
-    decided = [one.verdicts[source] for one in scaled.seen.decisions if one.at_s >= since_s]
+    decided = [decision.verdicts[source] for decision in scaled.seen.decisions if decision.at_s >= since_s]
     notes = [note.why for verdict in decided for note in verdict.notes if note.guard == "useful" and note.why]
     return [found[0] for why in notes if (found := re.search(r"no more than \d+ instances", why))]
 
@@ -171,22 +177,24 @@ def test_an_upgrade_under_the_same_name_is_followed(flink: LocalFlink, kafka: Lo
         eventually("the middle to grow", lambda: scaled.ready() >= 2, 120.0)
         before, size, stopped_s = scaled.done()[-1], scaled.ready(), scaled.clock.now()
         savepoint = stop_with_savepoint(flink.url, first)
-        eventually("its end to be told", lambda: any("no other of that name" in one.detail for one in scaled.events))
+        eventually(
+            "its end to be told", lambda: any("no other of that name" in event.detail for event in scaled.events)
+        )
         second = submit(program(kafka, name, savepoint=savepoint), flink.url)
         eventually("the new one to be followed", lambda: bool(scaled.told("job-followed")), 60.0)
         followed_s = scaled.clock.now()
         eventually("it to have the size of the one before", lambda: scaled.ready() >= size, 60.0)
         eventually("readings of it", lambda: scaled.done()[-1] > before + 1000, 60.0)
     assert second in scaled.told("job-followed")[0]
-    assert all(one <= other for one, other in pairwise(scaled.done())), "counts go on"
+    assert all(earlier <= other for earlier, other in pairwise(scaled.done())), "counts go on"
     # 300 records a second came all the time: what it had done is not done once more, and nothing is left out.
     came = 300.0 * (scaled.clock.now() - stopped_s)
     assert scaled.done()[-1] - before < 1.5 * came
     assert not [change for change in scaled.changes(stopped_s) if change < 0], "nothing is made smaller meanwhile"
     rates = [
         sample.input_rate_per_s
-        for one in scaled.running.loop.history.observations
-        if one.at_s > followed_s and (sample := one.samples.get(SOURCE)) is not None
+        for observation in scaled.running.loop.history.observations
+        if observation.at_s > followed_s and (sample := observation.samples.get(SOURCE)) is not None
     ]
     assert all(rate < 1000 for rate in rates if rate is not None), rates
 
@@ -196,11 +204,11 @@ def test_more_slots_than_there_are_come_when_task_managers_do(flink: LocalFlink,
     kafka.create_topic(name, PARTITIONS)
     with at_work(flink, program(kafka, name)), fed(kafka, name, "constant:100"):
         engine = opened(flink.url, name, OBJECTIVE, SystemClock())
-        slots = sum(one.slots for one in flink.cluster.taskmanagers())
+        slots = sum(taskmanager.slots for taskmanager in flink.cluster.taskmanagers())
         receipt = apply(engine, {SOURCE: 1, MIDDLE: slots + 2, SINK: 1})
         assert receipt == (
             Outcome.ACCEPTED,
-            "the cluster has 2 slots too few: Flink runs what fits, and takes more when TaskManagers come",
+            "the cluster has 2 slots too few: Flink runs what fits, and uses more when TaskManagers register",
         )
         eventually("what fits", lambda: engine.observe().instances[MIDDLE].ready == slots)
         sizes = engine.observe().instances[MIDDLE]
@@ -222,7 +230,7 @@ def apply(engine: FlinkEngine, sizes: dict[str, int]) -> tuple[Outcome, str]:
 
 def _free(flink: LocalFlink) -> list[str]:
     """Which one the job stays on is for Flink to choose."""
-    return [one.id for one in flink.cluster.taskmanagers() if one.is_drained]
+    return [taskmanager.id for taskmanager in flink.cluster.taskmanagers() if taskmanager.is_drained]
 
 
 def test_a_job_that_is_cancelled_is_waited_for_and_then_let_go(flink: LocalFlink, kafka: LocalKafka) -> None:
@@ -238,8 +246,8 @@ def test_a_job_that_is_cancelled_is_waited_for_and_then_let_go(flink: LocalFlink
         cancel(flink, name)
         eventually("the loop to end", lambda: not scaled.running.is_alive, 60.0)
     told = [event.detail for event in scaled.events if event.at_s >= cancelled_s]
-    assert any("is CANCELED at" in one and "no other of that name runs yet" in one for one in told), told
-    assert any("no other of that name came within" in one for one in told), told
+    assert any("is CANCELED at" in message and "no other of that name runs yet" in message for message in told), told
+    assert any("no other of that name came within" in message for message in told), told
     assert not scaled.changes(cancelled_s)
 
 
@@ -253,11 +261,11 @@ def test_a_job_manager_that_hangs_changes_nothing_until_it_answers_again(flink: 
         hung_s = scaled.clock.now()
         with suspended(manager):
             eventually(
-                "it to be told", lambda: any("no word came within 5 s" in one.detail for one in scaled.events), 30.0
+                "it to be told", lambda: any("no answer within 5 s" in event.detail for event in scaled.events), 30.0
             )
             threading.Event().wait(6)
         answers_s = scaled.clock.now()
         eventually("readings", lambda: scaled.seen.observations[-1].at_s > answers_s and scaled.ready() == size, 90.0)
         eventually("work", lambda: bool(scaled.seen.observations[-1].samples), 60.0)
         assert not [change for change in scaled.changes(hung_s) if change < 0]
-    assert all(one <= other for one, other in pairwise(scaled.done())), "counts go on"
+    assert all(earlier <= other for earlier, other in pairwise(scaled.done())), "counts go on"

@@ -18,11 +18,11 @@ from headgate.core.contracts import Engine
 from headgate.core.types import Decision, Event, Observation, Sample, Verdict
 from headgate.core.window import Window
 from headgate.engines.flink import FlinkEngine
-from headgate.engines.flink.local_provider import LocalProvider
+from headgate.engines.flink.task_managers import LocalProvider
 from headgate.local.flink import LocalFlink
-from headgate.local.flink_asking import drain
+from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink
 from headgate.runtime.autoscale_engine import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.testing import check_engine
@@ -89,9 +89,11 @@ def check_growth(flink: LocalFlink, job: str) -> None:
         eventually("the middle to grow", lambda: _ready(window, middle) >= 2, 60.0)
         eventually("a reading at that size", lambda: any(event.kind == "rescaled" for event in events), 30.0)
         sample, first = window.sample(middle), window.sample(source)
-    changes: list[Verdict] = [one for decision in decided for one in decision.verdicts.values() if one.change]
-    assert {one.operator for one in changes} == {middle}, changes
-    assert all(one.change > 0 for one in changes[:1])
+    changes: list[Verdict] = [
+        verdict for decision in decided for verdict in decision.verdicts.values() if verdict.change
+    ]
+    assert {change.operator for change in changes} == {middle}, changes
+    assert all(change.change > 0 for change in changes[:1])
     assert sample is not None
     assert first is not None
     assert first.useful_instances == PARTITIONS
@@ -100,15 +102,15 @@ def check_growth(flink: LocalFlink, job: str) -> None:
     alone = [
         seen.samples[middle] for seen in window.observations if middle in seen.samples and _size(seen, middle) == 1
     ]
-    done, busy_s = (_more(alone, value_of) for value_of in (lambda one: one.done, lambda one: one.busy_s))
+    done, busy_s = (_more(alone, value_of) for value_of in (lambda sample: sample.done, lambda sample: sample.busy_s))
     assert busy_s > 2, "there was work for some seconds"
     assert 0.4 * 1000 / COST_MS < done / busy_s <= 1.1 * 1000 / COST_MS
-    settled = [one for one in alone if not one.warming]
+    settled = [sample for sample in alone if not sample.warming]
     # Flink counts time that was not spent at work after five seconds only: what is told of fewer may be too fast.
-    told = [rate for one in settled if one.at_s - settled[0].at_s >= 5 and (rate := one.processed_rate_per_s)]
+    told = [rate for sample in settled if sample.at_s - settled[0].at_s >= 5 and (rate := sample.processed_rate_per_s)]
     assert told
     assert 0.4 * 1000 / COST_MS < min(told) <= max(told) <= 1.1 * 1000 / COST_MS
-    offered = [one.input_rate_per_s for one in window.samples(source) if one.input_rate_per_s]
+    offered = [sample.input_rate_per_s for sample in window.samples(source) if sample.input_rate_per_s]
     assert 0.5 * OFFERED_PER_S < sum(offered) / len(offered) < 2 * OFFERED_PER_S
     pause_s = engine.usual_pause_s
     assert pause_s is not None
@@ -133,7 +135,7 @@ def check_contract(flink: LocalFlink, job: str) -> None:
 def _settle(engine: Engine) -> None:
     def is_at_work() -> bool:
         seen = engine.observe()
-        return bool(seen.samples) and all(one.ready == one.planned for one in seen.instances.values())
+        return bool(seen.samples) and all(instance.ready == instance.planned for instance in seen.instances.values())
 
     eventually("readings at these sizes", is_at_work)
     time.sleep(1.5)  # Flink's figures are half a second old: what is looked at next has to be another moment.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headgate.local.flink import LocalFlink
-from headgate.local.flink_asking import asked
+from headgate.local.flink_rest import flink_response
 from headgate.local.kafka import LocalKafka
 from tests.live.older_flink import VERSION, OlderTopicRecords, older_home
 from tests.live.test_flink_engine import check_contract, check_growth, slow_job
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def older_flink() -> Iterator[LocalFlink]:
     with LocalFlink(taskmanagers=2, slots=2, home=older_home()) as running:
-        assert asked(running.url, "config")["flink-version"] == VERSION
+        assert flink_response(running.url, "config")["flink-version"] == VERSION
         yield running
 
 

@@ -16,9 +16,9 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Observation, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.local.flink import LocalFlink
-from headgate.local.flink_asking import drain
+from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink
 from headgate.research.flink.run import Feeder, Seen, opened
 from headgate.runtime.autoscale_engine import autoscale_engine
 from headgate.runtime.clock import SystemClock
@@ -69,7 +69,7 @@ def resize(engine: FlinkEngine, sizes: Mapping[str, int]) -> None:
 
 
 def _ready(observation: Observation) -> dict[str, int]:
-    return {name: one.ready for name, one in observation.instances.items()}
+    return {name: instance.ready for name, instance in observation.instances.items()}
 
 
 @pytest.mark.soak
@@ -96,12 +96,14 @@ def test_a_policy_sizes_every_vertex_and_all_of_them_at_once(policy: str, slow_j
         while time.monotonic() < until_s and not any(event.kind == "rescaled" for event in events):
             threading.Event().wait(0.5)
     assert len(seen.decisions) >= 3
-    assert all(set(one.verdicts) == {SOURCE, MIDDLE, SINK} for one in seen.decisions), "each vertex is decided about"
-    changes = [one for one in seen.decisions if not one.is_hold]
+    assert all(set(decision.verdicts) == {SOURCE, MIDDLE, SINK} for decision in seen.decisions), (
+        "each vertex is decided about"
+    )
+    changes = [decision for decision in seen.decisions if not decision.is_hold]
     rescaled = [event for event in events if event.kind == "rescaled"]
-    assert changes, [one.verdicts[MIDDLE].reason for one in seen.decisions[-3:]]
-    grown = {name for one in changes for name, verdict in one.verdicts.items() if verdict.change > 0}
-    assert grown == {MIDDLE}, [verdict.reason for one in changes for verdict in one.verdicts.values()]
+    assert changes, [decision.verdicts[MIDDLE].reason for decision in seen.decisions[-3:]]
+    grown = {name for change in changes for name, verdict in change.verdicts.items() if verdict.change > 0}
+    assert grown == {MIDDLE}, [verdict.reason for change in changes for verdict in change.verdicts.values()]
     assert 1 <= len(rescaled) <= len(changes), "what changes together is one restart"
 
 
@@ -123,7 +125,7 @@ def test_what_is_too_large_and_what_is_too_small_change_in_one_restart(slow_job:
         event_watchers=[events.append],
     ):
         eventually("a rescale", lambda: any(event.kind == "rescaled" for event in events), WITHIN_S)
-    changed = next(one for one in seen.decisions if not one.is_hold)
+    changed = next(decision for decision in seen.decisions if not decision.is_hold)
     changes = {name for name, verdict in changed.verdicts.items() if verdict.change}
     assert changes == {SOURCE, MIDDLE, SINK}, [verdict.reason for verdict in changed.verdicts.values()]
     rescaled = next(event for event in events if event.kind == "rescaled")

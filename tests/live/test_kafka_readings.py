@@ -82,7 +82,7 @@ def test_a_topic_counts_once_for_each_source_that_reads_it_at_however_many_place
     def all_are_read(records: int) -> bool:
         """By two readers in each of the queries."""
         looked = watched.look()
-        rows = [sum(one.numInputRows for one in query.recentProgress) for query in queries]
+        rows = [sum(progress.numInputRows for progress in query.recentProgress) for query in queries]
         return looked is not None and rows == [2 * records] * len(queries)
 
     def counted() -> dict[str, tuple[float, float, float]]:

@@ -73,5 +73,8 @@ def _measure(_: Path) -> None:
     for found, plan in zip(measure_all(plans, lambda _: watched), plans, strict=True):
         assert not isinstance(found, Exception), found
         assert found.plan is plan
-        assert all(one.throughput_per_s is None or one.throughput_per_s > 1000 for one in found.measurements)
-    assert [one.executors for one in watched.measured] == [1, 2, 1, 2]
+        assert all(
+            measurement.throughput_per_s is None or measurement.throughput_per_s > 1000
+            for measurement in found.measurements
+        )
+    assert [span.executors for span in watched.measured] == [1, 2, 1, 2]

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from headgate.apps.record_source import RecordSource
 from headgate.local.kafka import LocalKafka
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import Record
 from headgate.workloads.schedule import event_times_ms

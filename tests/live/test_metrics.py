@@ -40,7 +40,7 @@ def test_prometheus_reads_how_a_job_without_a_service_fares(spark: SparkSession,
     assert families["headgate_instances"] >= 1
     assert families["headgate_cost_per_hour"] >= 0.5
     # Counters are told without their suffix; what the client library tells of the process is its own.
-    known = {one.name.removesuffix("_total") for one in FAMILIES}
+    known = {family.name.removesuffix("_total") for family in FAMILIES}
     assert {name for name in families if not name.startswith(("python_", "process_"))} <= known
     assert {"headgate_loop_lateness_seconds", "headgate_error_budget_left_ratio"} <= set(families)
 
@@ -48,5 +48,7 @@ def test_prometheus_reads_how_a_job_without_a_service_fares(spark: SparkSession,
 def _read(url: str) -> dict[str, float]:
     """The largest value of each family."""
     text = httpx.get(url, timeout=10.0).text
-    found = {one.name: [sample.value for sample in one.samples] for one in text_string_to_metric_families(text)}
+    found = {
+        family.name: [sample.value for sample in family.samples] for family in text_string_to_metric_families(text)
+    }
     return {name: max(values) for name, values in found.items() if values}

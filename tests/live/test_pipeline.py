@@ -17,8 +17,8 @@ import headgate.apps.payloads  # noqa: F401 - registers the payloads of all appl
 from headgate.apps.grep import PATTERN
 from headgate.apps.registry import application_names
 from headgate.core.types import JSON
-from headgate.local.cluster import LocalCluster
 from headgate.local.kafka import LocalKafka
+from headgate.local.spark.cluster import LocalCluster
 from headgate.pipelines.children import Children
 from headgate.pipelines.reading import read_pipeline
 from headgate.pipelines.report import PipelineRun, write_pipeline_report
@@ -92,7 +92,7 @@ def test_two_jobs_joined_by_a_topic_give_every_record_once_and_report_as_one(
     assert (end["distinct"], end["doubled"], end["unmeasured"]) == (matches, 0, 0)
     assert 0 < end["p50_s"] < 30
     assert not told.outcome.restarts
-    assert all(one.mean_instances > 0 for one in told.jobs.values())
+    assert all(job.mean_instances > 0 for job in told.jobs.values())
     page = told.report.read_text()
     assert "What happened to grep" in page
     assert "What happened to look-up" in page
@@ -112,7 +112,7 @@ def test_an_example_keeps_its_objective_with_jobs_of_different_sizes(name: str, 
     assert told.kept_pct is not None
     assert told.kept_pct >= 95
     assert len({told.largest[job.name] for job in pipeline.jobs}) > 1
-    assert any(one.rescales >= 2 for one in told.jobs.values())
+    assert any(job.rescales >= 2 for job in told.jobs.values())
 
 
 @pytest.mark.soak

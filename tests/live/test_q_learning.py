@@ -47,15 +47,15 @@ def test_it_scales_a_real_job_learns_from_it_and_goes_on_from_there(
     try:
         with headgate.autoscale(spark, **options, journal=journal) as first:  # type: ignore[arg-type]
             first.watch(lambda _, decided: made.append(decided.verdicts["job"]) if decided else None)
-            eventually("a scale-out", lambda: any(one.change > 0 for one in made))
-            eventually("something learned", lambda: any("last_reward" in one.numbers for one in made))
+            eventually("a scale-out", lambda: any(decision.change > 0 for decision in made))
+            eventually("something learned", lambda: any("last_reward" in decision.numbers for decision in made))
         learned = read_state(journal, "q-learning")
         with headgate.autoscale(spark, **options, state=journal) as second:  # type: ignore[arg-type]
             assert second.loop.policy.snapshot() == learned
-        eventually("a batch that is done", lambda: any(one["numInputRows"] for one in query.recentProgress))
+        eventually("a batch that is done", lambda: any(progress["numInputRows"] for progress in query.recentProgress))
     finally:
         query.stop()
-    grown = next(one for one in made if one.change > 0)
+    grown = next(decision for decision in made if decision.change > 0)
     assert grown.code == "scale-out"
     assert {"q_out", "q_none", "q_in", "region"} <= set(grown.numbers)
     with closing(SqliteJournal.read(journal)) as reader:

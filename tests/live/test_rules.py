@@ -76,8 +76,8 @@ def test_5_2_3_a_long_queue_is_emptied_by_two_more_executors(spark: SparkSession
         query.stop()
     assert job.check(spark).is_exact
     with closing(SqliteJournal.read(journal)) as reader:
-        changes = [(one.at_s, one.verdicts["job"]) for one in reader.decisions() if not one.is_hold]
-        readings = [one.samples["job"] for one in reader.observations() if "job" in one.samples]
+        changes = [(decision.at_s, decision.verdicts["job"]) for decision in reader.decisions() if not decision.is_hold]
+        readings = [observation.samples["job"] for observation in reader.observations() if "job" in observation.samples]
         (changed,) = [event for event in reader.events() if event.kind == "policy-changed"]
     # An observation repeats the newest reading until there is another.
     samples = list({sample.at_s: sample for sample in readings}.values())
@@ -132,8 +132,10 @@ def test_a_rule_can_go_by_what_the_job_observes_and_what_executors_report(spark:
     finally:
         query.stop()
     with closing(SqliteJournal.read(journal)) as reader:
-        metrics = [one.samples["job"].metrics for one in reader.observations() if "job" in one.samples]
-        (change,) = [one.verdicts["job"] for one in reader.decisions() if not one.is_hold]
+        metrics = [
+            observation.samples["job"].metrics for observation in reader.observations() if "job" in observation.samples
+        ]
+        (change,) = [decision.verdicts["job"] for decision in reader.decisions() if not decision.is_hold]
     assert set(metrics[-1]) == {"rows", "failed_tasks:max"}
     assert metrics[-1]["rows"] == pytest.approx(20, abs=20)
     assert metrics[-1]["failed_tasks:max"] == 0
@@ -152,4 +154,4 @@ def _backlog(observation: Observation) -> float | None:
 
 
 def _peak(seen: list[Observation]) -> float:
-    return max((backlog for one in seen if (backlog := _backlog(one)) is not None), default=0.0)
+    return max((backlog for observation in seen if (backlog := _backlog(observation)) is not None), default=0.0)

@@ -62,11 +62,11 @@ def test_an_idle_job_does_not_scale(spark: SparkSession, engine: SparkEngine, tm
         eventually("all records", lambda: len(seen) > 4 and _done(seen[-4]) >= 60)
         before = len(seen)
         time.sleep(8)
-    quiet = [one.samples["job"] for one in seen[before:]]
+    quiet = [observation.samples["job"] for observation in seen[before:]]
     assert len(quiet) > 20
     assert {(sample.latency_s, sample.backlog, sample.running_s) for sample in quiet} == {(0.0, 0.0, None)}
     assert quiet[-1].input_rate_per_s == 0
-    sizes = [one.instances["job"].planned for one in seen[before:]]
+    sizes = [observation.instances["job"].planned for observation in seen[before:]]
     assert max(sizes) == sizes[0], "an idle job does not grow"
 
 
@@ -155,7 +155,7 @@ def test_common_idioms_do_not_blind_it(spark: SparkSession, engine: SparkEngine,
 
 def _read(query: StreamingQuery) -> list[int]:
     """Rows that each batch has read."""
-    return [one.numInputRows for one in query.recentProgress if one.numInputRows]
+    return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 
 def _done_offset(query: StreamingQuery) -> int:
@@ -247,7 +247,7 @@ def test_other_resource_profiles_keep_their_executors_across_a_resize(spark: Spa
     def of_profile() -> set[str]:
         listed = context.statusStore().executorList(True)
         alive = (listed.apply(index) for index in range(listed.size()))
-        return {one.id() for one in alive if one.resourceProfileId() == profile.id}
+        return {executor.id() for executor in alive if executor.resourceProfileId() == profile.id}
 
     others: set[str] = set()
     try:
@@ -289,9 +289,9 @@ def test_a_master_that_hangs_fails_a_decision_within_seconds_and_it_is_made_agai
         eventually("two executors", lambda: seen[-1].instances["job"] == Instances(2, 2, 2))
     with closing(SqliteJournal.read(tmp_path / "journal.db")) as reader:
         receipts = reader.receipts()
-    failed = [one for one in receipts if one.outcome is Outcome.FAILED]
+    failed = [receipt for receipt in receipts if receipt.outcome is Outcome.FAILED]
     assert "has not answered a request for 2 executors within 5s" in failed[0].detail
     assert len(failed) > 2, "it is tried at each decision, without another wait"
     assert frozen > 3, "it goes on observing"
-    assert {one.instances["job"].planned for one in seen[:frozen]} == {1}, "what failed is not the plan"
-    assert any(one.outcome is Outcome.ACCEPTED for one in receipts if one.at_s > failed[-1].at_s)
+    assert {observation.instances["job"].planned for observation in seen[:frozen]} == {1}, "what failed is not the plan"
+    assert any(receipt.outcome is Outcome.ACCEPTED for receipt in receipts if receipt.at_s > failed[-1].at_s)

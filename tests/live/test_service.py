@@ -104,7 +104,7 @@ def test_a_service_scales_a_job_that_keeps_its_size_and_then_decides_itself_whil
     assert any(detail.startswith("count joined at size 1") for detail in told), told
     assert any(detail.startswith("count joined at size 3") for detail in told), told
     assert any(detail.startswith("count chose size 3 itself") for detail in told), told
-    assert any(one["verdicts"]["count"]["target"] == 2 for one in changes)
+    assert any(change["verdicts"]["count"]["target"] == 2 for change in changes)
 
 
 def _is_ready(url: str) -> bool:

@@ -33,7 +33,7 @@ def steady_job(directory: Path, *, seconds: float, rate: float = 60.0) -> Steady
 
 
 def running_executors(engine: SparkEngine) -> list[Executor]:
-    return [one for one in engine._backend.executors() if one.is_active]
+    return [executor for executor in engine._backend.executors() if executor.is_active]
 
 
 def test_it_keeps_the_engine_contract(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
@@ -149,7 +149,9 @@ def test_an_executor_that_does_not_leave_in_time_is_killed(spark: SparkSession) 
     resize(engine, 2)
     with ThreadPoolExecutor(1) as pool:
         total = pool.submit(lambda: spark.sparkContext.parallelize(range(2), 2).map(work).sum())
-        eventually("both executors to be busy", lambda: all(one.active_tasks for one in running_executors(engine)))
+        eventually(
+            "both executors to be busy", lambda: all(executor.active_tasks for executor in running_executors(engine))
+        )
         engine.apply(decision(size(engine), 1))
         details: list[str] = []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headgate.core.types import Outcome
 from headgate.journal.sqlite import SqliteJournal
-from headgate.local.cluster import LocalCluster, graceful_removal
+from headgate.local.spark.cluster import LocalCluster, graceful_removal
 
 JOB = """
 import json, sys, time
@@ -51,17 +51,17 @@ def test_a_hold_removes_no_executors_at_the_start_and_the_end_of_the_session_is_
     )
     assert finished.returncode == 0, finished.stderr
     with closing(SqliteJournal.read(journal)) as reader:
-        sizes = [one.instances["job"] for one in reader.observations()]
+        sizes = [observation.instances["job"] for observation in reader.observations()]
         receipts, decisions = reader.receipts(), reader.decisions()
         events = [event.kind for event in reader.events()]
     assert finished.stdout.strip() == "ended by itself"
     assert events == ["started", "engine-gone"]
-    assert all(one.is_hold for one in decisions)
+    assert all(decision.is_hold for decision in decisions)
     assert {size.planned for size in sizes} == {3}, "what the session was set up with"
     ready = [size.ready for size in sizes]
     assert ready == sorted(ready), "none was taken away"
     assert ready[-1] == 3
-    assert not [one for one in receipts if one.outcome is not Outcome.UNCHANGED]
+    assert not [receipt for receipt in receipts if receipt.outcome is not Outcome.UNCHANGED]
 
 
 LOCAL_SESSION = """

@@ -51,9 +51,9 @@ def test_what_is_read_of_a_kafka_job_is_the_truth_at_any_moment(
         query.stop()
     truth = Truth.of(kafka.bootstrap, topic, sink)
     compared = [one for observation in seen if (one := compare(observation, truth)) is not None]
-    wrong = [one for one in compared if one.wrong]
+    wrong = [comparison for comparison in compared if comparison.wrong]
     assert (truth.missing, truth.doubled) == (0, 0)
     assert len(compared) > LOAD_S
-    assert max(one.sample.running_s or 0.0 for one in compared) > 8, "it was looked inside long batches"
-    assert max(one.ready for one in compared) == 2, "it was looked while it was scaled"
+    assert max(comparison.sample.running_s or 0.0 for comparison in compared) > 8, "it was looked inside long batches"
+    assert max(comparison.ready for comparison in compared) == 2, "it was looked while it was scaled"
     assert not wrong, "\n".join(map(str, wrong))

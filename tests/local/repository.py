@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.local.ivy import Jar
+from headgate.local.jars import Jar
 
 
 class Repository:

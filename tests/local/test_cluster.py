@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from headgate.core.errors import EngineError, InputError
-from headgate.local import cluster
-from headgate.local.cluster import LocalCluster
+from headgate.local.spark import cluster
+from headgate.local.spark.cluster import LocalCluster
 from tests.live.support import eventually
 from tests.local.processes import all_gone, is_alive, listens, starter
 
 STARTER = """
 import sys, time
-from headgate.local.cluster import LocalCluster
+from headgate.local.spark.cluster import LocalCluster
 with LocalCluster(slots=1) as running:
     print(running.master_url, running.directory, flush=True)
     time.sleep(600)
@@ -35,7 +35,7 @@ def test_a_cluster_does_not_outlive_its_starter(number: signal.Signals) -> None:
         assert process.stdout is not None
         master_url, directory = process.stdout.readline().split()
         processes = psutil.Process(process.pid).children(recursive=True)
-        assert any("org.apache.spark.deploy.worker.Worker" in one.cmdline() for one in processes)
+        assert any("org.apache.spark.deploy.worker.Worker" in process.cmdline() for process in processes)
         process.send_signal(number)
         eventually("all processes to be gone", lambda: all_gone(processes), 30.0)
         eventually("its folder to be gone", lambda: not Path(directory).exists(), 10.0)

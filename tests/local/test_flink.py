@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from headgate.core.errors import EngineError, InputError
-from headgate.local.flink import FlinkCluster, LocalFlink
-from headgate.local.flink_servers import leave_taskmanager, want_taskmanager, wanted_taskmanagers
+from headgate.local.flink import FlinkCluster, LocalFlink, leave_taskmanager, want_taskmanager, wanted_taskmanagers
 from tests.live.support import eventually
 from tests.local.processes import all_gone, is_alive
 
@@ -53,8 +52,8 @@ def test_nothing_that_answers_is_told_with_the_address() -> None:
 
 def server_of(warden_pid: int, word: str) -> psutil.Process:
     """The server of a warden whose command line has a word."""
-    alive = [one for one in psutil.Process(warden_pid).children() if is_alive(one)]
-    (found,) = [one for one in alive if word in " ".join(one.cmdline())]
+    alive = [child for child in psutil.Process(warden_pid).children() if is_alive(child)]
+    (found,) = [process for process in alive if word in " ".join(process.cmdline())]
     return found
 
 
@@ -89,8 +88,8 @@ def test_taskmanagers_of_a_detached_cluster_come_and_go_and_what_is_killed_comes
             cluster.remove_taskmanager("taskmanager-1")
 
         killed = [server_of(warden_pid, word) for word in ("taskmanager-2", "StandaloneSession")]
-        for one in killed:
-            one.kill()
+        for process in killed:
+            process.kill()
         eventually("both to have been noticed", lambda: all_gone(killed), 10.0)
         eventually("both to be back", lambda: _is_back(cluster, "taskmanager-2"), 90.0)
         processes += psutil.Process(warden_pid).children(recursive=True)
@@ -107,6 +106,6 @@ def test_taskmanagers_of_a_detached_cluster_come_and_go_and_what_is_killed_comes
 
 def _is_back(cluster: FlinkCluster, name: str) -> bool:
     try:
-        return [one.id for one in cluster.taskmanagers()] == [name]
+        return [taskmanager.id for taskmanager in cluster.taskmanagers()] == [name]
     except EngineError:
         return False

@@ -17,8 +17,7 @@ from threading import Thread
 import pytest
 
 from headgate.core.errors import FetchError, InputError
-from headgate.local.ivy import Jar, _problem
-from headgate.local.jars import ASK_AGAIN_S, WORKSHOP, cache_directory, fetch, fetch_published, pinned
+from headgate.local.jars import ASK_AGAIN_S, WORKSHOP, Jar, _problem, cache_directory, fetch, fetch_published, pinned
 from headgate.local.machine import free_ports
 from tests.local.repository import Repository
 
@@ -137,7 +136,7 @@ def test_of_two_processes_that_need_the_same_one_fetches(
 ) -> None:
     texts = {str(jar): digest for jar, digest in wanted.items()}
     program = (
-        "from headgate.local.ivy import Jar; from headgate.local.jars import fetch\n"
+        "from headgate.local.jars import Jar; from headgate.local.jars import fetch\n"
         f"print(len(fetch('water', {{Jar.parse(jar): digest for jar, digest in {texts!r}.items()}})))"
     )
     with slowly(repository) as (address, given):
@@ -157,7 +156,7 @@ def test_of_two_processes_that_need_the_same_one_fetches(
 def test_a_connection_that_falls_silent_is_given_up(
     wanted: dict[Jar, str], repository: Repository, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headgate.local.ivy.STALL_S", 0.01)
+    monkeypatch.setattr("headgate.local.jars.STALL_S", 0.01)
     with pytest.raises(FetchError, match="the download was given up: nothing came for"):
         fetch("water", wanted)
     assert names(cache) == {"lock"}

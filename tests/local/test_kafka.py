@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from headgate.core.errors import EngineError, InputError
-from headgate.local.broker import addresses
 from headgate.local.kafka import LocalKafka
+from headgate.local.topics import addresses
 from tests.live.support import eventually
 from tests.local.processes import all_gone, listens, starter
 
@@ -30,7 +30,7 @@ with LocalKafka() as running:
 
 def broker_of(pid: int) -> psutil.Process:
     """The broker among the descendants of a process."""
-    (found,) = [one for one in psutil.Process(pid).children(recursive=True) if "kafka.Kafka" in one.cmdline()]
+    (found,) = [child for child in psutil.Process(pid).children(recursive=True) if "kafka.Kafka" in child.cmdline()]
     return found
 
 
@@ -123,8 +123,8 @@ def test_a_broker_that_is_stopped_leaves_nothing(tmp_path: Path, monkeypatch: py
     # Other tests of this session may have a broker of their own.
     before = set(psutil.Process().children(recursive=True))
     with LocalKafka() as kafka:
-        processes = [one for one in psutil.Process().children(recursive=True) if one not in before]
-        assert [one for one in processes if "kafka.Kafka" in one.cmdline()]
+        processes = [child for child in psutil.Process().children(recursive=True) if child not in before]
+        assert [process for process in processes if "kafka.Kafka" in process.cmdline()]
         bootstrap = kafka.bootstrap
         with pytest.raises(InputError, match=r"^port \d+ of 127\.0\.0\.1 cannot be used: address already in use"):
             LocalKafka(port=addresses(bootstrap)[0][1]).start()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from headgate.local import warden
-from headgate.local.plan import Server
+from headgate.local.server_plan import Server
+from headgate.local.supervisor import MOST_FAILURES
 from tests.live.support import eventually
 
 SLEEPS = "import time; time.sleep(600)"
@@ -39,7 +39,7 @@ class Folder:
     def wanted(self) -> Iterator[Server]:
         for path in sorted(Path(self.directory, "wanted").iterdir()):
             command = (sys.executable, "-c", path.read_text())
-            yield Server(path.name, command, None, os.environ, is_revived=True)
+            yield Server(path.name, command, None, os.environ, is_restarted=True)
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def told(words: Path) -> str:
 
 
 def children(process: psutil.Process) -> list[psutil.Process]:
-    return [one for one in process.children() if one.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in process.children() if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_a_server_that_is_wanted_comes_and_one_that_is_not_goes(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
 def test_a_server_that_ends_again_and_again_is_the_end_of_all(tmp_path: Path) -> None:
     with kept(tmp_path) as (process, wanted, words):
         want(wanted, "print('no such thing'); exit(3)")
-        said = "the one ended with exit code 3: no such thing"
-        eventually("the warden to give up", lambda: told(words) == said, 10.0 + warden.REVIVALS)
+        said = "the one ended with exit code 3 6 times in a row: no such thing"
+        eventually("the warden to give up", lambda: told(words) == said, 10.0 + MOST_FAILURES)
         assert process.wait(20) == 1
 
 

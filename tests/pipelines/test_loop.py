@@ -37,8 +37,8 @@ def test_every_policy_sizes_all_jobs_of_a_pipeline_from_one_loop(policy: str) ->
         assert decided is not None
         decisions.append(decided)
         cluster.pass_time(10)
-    assert {name for one in decisions for name in one.verdicts} == {"parse", "enrich", "sum"}
-    assert not any(verdict.code == "policy-failed" for one in decisions for verdict in one.verdicts.values())
+    assert {name for decision in decisions for name in decision.verdicts} == {"parse", "enrich", "sum"}
+    assert not any(verdict.code == "policy-failed" for decision in decisions for verdict in decision.verdicts.values())
     # Twice what one instance gets through arrives at each of them.
     assert all(size.ready >= 2 for size in cluster.sizes().values())
 

@@ -23,8 +23,8 @@ from headgate.apps.pipeline_plan import BuildFunction, PipelinePlan
 from headgate.apps.registry import find_application
 from headgate.core.errors import QueryFailedError
 from headgate.engines.spark.query_plan import Plan
-from headgate.local.cluster import graceful_removal, local_settings, open_session, starting_size
-from headgate.local.ending import ended_by_parent
+from headgate.local.spark.cluster import graceful_removal, local_settings, open_session, starting_size
+from headgate.local.supervisor import stop_event
 from headgate.runtime.managed.run import ManagedRun
 from headgate.runtime.managed.run import run as managed_run
 
@@ -151,7 +151,7 @@ def main() -> int:
     state = data.get("state_partitions")
     partitions = None if state is None else tuple(state)
     plan = DriverPlan(**{**data, "reads": tuple(data["reads"]), "state_partitions": partitions})
-    return run(plan, ended_by_parent())
+    return run(plan, stop_event())
 
 
 if __name__ == "__main__":

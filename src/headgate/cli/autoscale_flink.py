@@ -174,7 +174,7 @@ def _opened(
 ) -> FlinkEngine:
     from headgate.core.objective import LatencySlo
     from headgate.engines.flink import FlinkEngine
-    from headgate.engines.flink.providers import open_provider, provider_kind
+    from headgate.engines.flink.task_managers import open_provider, provider_kind
 
     kind, deployment = provided
     return FlinkEngine(

@@ -11,7 +11,7 @@ from headgate.cli.detached_view import tell_down, tell_status
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
-    from headgate.local.cluster import ClusterState
+    from headgate.local.spark.cluster import ClusterState
 
 cluster = typer.Typer(
     no_args_is_help=True, help="A real Spark cluster on this machine, to try things on.", rich_markup_mode="rich"
@@ -31,7 +31,7 @@ def up(
 
     Master and worker listen on this machine only. An executor takes about half a gigabyte once a job runs on it.
     """
-    from headgate.local import cluster as local
+    from headgate.local.spark import cluster as local
 
     check_target(json_file)
     with make_console(stderr=True).status("starting a Spark master and a worker"):
@@ -48,7 +48,7 @@ def status(json_file: JsonOption = None) -> None:
 
     The exit code is 1 if one should be up and is gone.
     """
-    from headgate.local import cluster as local
+    from headgate.local.spark import cluster as local
 
     check_target(json_file)
     none_is_up = "no cluster is up; start one with: headgate cluster up"
@@ -58,7 +58,7 @@ def status(json_file: JsonOption = None) -> None:
 @cluster.command()
 def down(json_file: JsonOption = None) -> None:
     """Stop the cluster and everything that runs on it; fine when none is up."""
-    from headgate.local import cluster as local
+    from headgate.local.spark import cluster as local
 
     check_target(json_file)
     tell_down(local.down(), json_file, "cluster")

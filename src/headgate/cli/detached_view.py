@@ -11,13 +11,13 @@ from headgate.cli.common import say, write_json
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
-    from headgate.local.detached import Found, State
+    from headgate.local.servers import DetachedServer, ServerState
 
-StateT = TypeVar("StateT", bound="State")
+StateT = TypeVar("StateT", bound="ServerState")
 
 
 def tell_status(
-    found: Found[StateT] | None,
+    found: DetachedServer[StateT] | None,
     json_file: str | None,
     none_is_up: str,
     told: Callable[[StateT], str],
@@ -34,7 +34,7 @@ def tell_status(
         raise typer.Exit(1)
 
 
-def _standing(found: Found[StateT] | None, as_json: Callable[[StateT], dict[str, JSON]]) -> dict[str, JSON]:
+def _standing(found: DetachedServer[StateT] | None, as_json: Callable[[StateT], dict[str, JSON]]) -> dict[str, JSON]:
     if found is None:
         return {"up": False}
     if found.gone:
@@ -42,7 +42,7 @@ def _standing(found: Found[StateT] | None, as_json: Callable[[StateT], dict[str,
     return {"up": True, **as_json(found.state)}
 
 
-def tell_down(found: Found[StateT] | None, json_file: str | None, what: str) -> None:
+def tell_down(found: DetachedServer[StateT] | None, json_file: str | None, what: str) -> None:
     """Say what was stopped; nothing to stop is fine."""
     if json_file is not None:
         write_json({"up": False, "stopped": found is not None and found.gone is None}, json_file)

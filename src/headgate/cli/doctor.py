@@ -71,14 +71,9 @@ def doctor(
 def _checks(
     kafka: str | None, service: str | None, config: Path | None, ports: list[int] | None
 ) -> dict[str, Callable[[], Iterator[Finding]]]:
-    from headgate.local.checkup.clock import check_clock
-    from headgate.local.checkup.java import check_java
-    from headgate.local.checkup.kafka import check_kafka
-    from headgate.local.checkup.permissions import check_permissions
-    from headgate.local.checkup.ports import check_ports
-    from headgate.local.checkup.service import ServiceAnswer
-    from headgate.local.checkup.spark import check_spark
-    from headgate.local.checkup.versions import check_versions
+    from headgate.local.checkup.host import check_clock, check_permissions, check_ports
+    from headgate.local.checkup.remote import ServiceAnswer, check_kafka
+    from headgate.local.checkup.software import check_java, check_spark, check_versions
 
     answer = None if service is None else ServiceAnswer.of(service)
     for one in ports or ():
@@ -114,16 +109,16 @@ def _secrets(config: Path | None) -> list[Path]:
 
 
 def _config(config: Path | None) -> Iterator[Finding]:
-    from headgate.local.checkup.finding import fine, wrong
+    from headgate.local.checkup.finding import ok_finding, problem_finding
 
     if config is None:
         return
     try:
         read = _read(config)
     except HeadgateError as error:
-        yield wrong("config", str(error), "correct the file; headgate serve refuses it, too")
+        yield problem_finding("config", str(error), "correct the file; headgate serve refuses it, too")
         return
-    yield fine(
+    yield ok_finding(
         "config", f"{config} describes {counted(len(read.jobs), 'job')}, to be looked after at {read.host}:{read.port}."
     )
 
@@ -139,5 +134,5 @@ def _print(findings: list[Finding]) -> None:
             text.append(f"\n→ {one.remedy}", style="dim")
         table.add_row(Text.from_markup(_SIGNS[one.status]), Text(one.check, style="cyan"), text)
     make_console().print(table)
-    wrong = sum(one.status == "problem" for one in findings)
-    say("nothing is wrong." if not wrong else f"{counted(wrong, 'thing')} will not work.")
+    problem_finding = sum(one.status == "problem" for one in findings)
+    say("nothing is wrong." if not problem_finding else f"{counted(problem_finding, 'thing')} will not work.")

@@ -213,9 +213,9 @@ def _results(folder: Path | None, check: bool) -> Path | None:
 def _checked(name: str, source: FlinkSource, results: Path, url: str, job_id: str) -> Differences:
     from headgate.apps.flink.checking import check_results
     from headgate.apps.flink.sources import FileRecords, TopicRecords
-    from headgate.local.cluster import plain_session
-    from headgate.local.consumer import values
-    from headgate.local.flink_asking import await_end
+    from headgate.local.flink_rest import await_end
+    from headgate.local.records import topic_values
+    from headgate.local.spark.cluster import plain_session
 
     await_end(url, job_id)
     with TemporaryDirectory(prefix="headgate-check-") as folder:
@@ -224,7 +224,7 @@ def _checked(name: str, source: FlinkSource, results: Path, url: str, job_id: st
             records = source.path
         elif isinstance(source, TopicRecords):
             with records.open("wb") as file:
-                file.writelines(b"%b\n" % value for value in values(source.bootstrap, source.topic))
+                file.writelines(b"%b\n" % value for value in topic_values(source.bootstrap, source.topic))
         settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
         spark = plain_session("local[1]", "check", settings, Path(folder, "driver.log"))
         try:

@@ -53,7 +53,7 @@ def told_when_stopped(kept: str | Callable[[], str]) -> Iterator[None]:
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
     """An event that is set by the first signal to end; a second one interrupts whatever is going on."""
-    from headgate.local.interruption import SIGNALS
+    from headgate.local.spark.interruption import SIGNALS
 
     stop = threading.Event()
 

@@ -141,7 +141,6 @@ def own_broker() -> str:
 def _ask(bootstrap: str | None) -> dict[str, Any]:
     """What can be said of a named broker, or of the one that should be up here."""
     from headgate.local import kafka as local
-    from headgate.local.broker import release
 
     if bootstrap is None:
         found = local.status()
@@ -151,7 +150,7 @@ def _ask(bootstrap: str | None) -> dict[str, Any]:
         if found.gone:
             return _not_up(bootstrap, found.gone)
     try:
-        answer: dict[str, Any] = {"up": True, "bootstrap": bootstrap, "release": release(bootstrap)}
+        answer: dict[str, Any] = {"up": True, "bootstrap": bootstrap, "release": local.release(bootstrap)}
     except EngineError as error:
         return _not_up(bootstrap, str(error))
     return answer | _topics(bootstrap)

@@ -16,7 +16,7 @@ from headgate.core.errors import EngineError, InputError
 from headgate.core.extras import require
 
 if TYPE_CHECKING:
-    from headgate.local.producer import TopicSink
+    from headgate.local.records import TopicSink
     from headgate.workloads.replay import Standing
 
 
@@ -128,7 +128,7 @@ def _moment_ms(text: str) -> int:
 
 
 def _sink(bootstrap: str, topic: str) -> TopicSink:
-    from headgate.local.producer import TopicSink
+    from headgate.local.records import TopicSink
 
     try:
         return TopicSink(bootstrap, topic)

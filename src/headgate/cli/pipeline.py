@@ -198,13 +198,13 @@ def _changed(found: Pipeline, policy: str | None, seconds: float | None) -> Pipe
 
 def _require_servers(master: str | None, bootstrap: str | None) -> None:
     """Refuse a cluster that cannot be scaled, and a broker that does not answer."""
-    from headgate.local.broker import release
+    from headgate.local.topics import check_broker
 
     if master is not None and not master.startswith(("spark://", "k8s://", "yarn")):
         raise InputError(f"--master {master!r} is not usable; a cluster is needed, such as spark://HOST:PORT.")
     if bootstrap is not None:
         try:
-            release(bootstrap)
+            check_broker(bootstrap)
         except EngineError as error:  # Before anything was started, a broker that is not there is a wrong address.
             raise InputError(str(error)) from error
 

@@ -97,13 +97,13 @@ def _demonstrate(config: ServiceConfig) -> None:
     from tempfile import TemporaryDirectory
 
     from headgate.cli.interrupts import stopped_by_signals
-    from headgate.pipelines.children import Child, Children, Ended
+    from headgate.local.supervisor import ProcessEnd, Supervisor, python_process
     from headgate.service.demo.running import demonstrating
 
-    def tell(ended: Ended) -> None:
-        say(f"headgate: {ended.name} {ended.why}; started again in a moment.", stderr=True)
+    def report(end: ProcessEnd) -> None:
+        say(f"headgate: {end.name} {end.reason}; it restarts in a moment.", stderr=True)
 
-    jobs = Children(tell)
+    jobs = Supervisor(report)
     with (
         stopped_by_signals() as stop,
         TemporaryDirectory(prefix="headgate-demo-") as folder,
@@ -111,11 +111,11 @@ def _demonstrate(config: ServiceConfig) -> None:
     ):
         try:
             plan = asdict(shown.engines)
-            jobs.start(Child("simulated-jobs", "headgate.service.demo.engines", plan, Path(folder)))
+            jobs.start(python_process("simulated-jobs", "headgate.service.demo.engines", plan, Path(folder)))
             say(f"open {shown.url} and watch {len(config.jobs)} simulated jobs being scaled; Ctrl-C ends it.")
             say(f"to change something, sign in with the token {shown.token}")
             while not stop.wait(1.0):
-                jobs.look()
+                jobs.check()
         finally:
             jobs.stop()
     say("headgate: stopped; nothing of the demonstration is kept.", stderr=True)

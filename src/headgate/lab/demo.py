@@ -127,8 +127,8 @@ def run_demo(
     # What can be wrong is found out before a cluster is started.
     preview_policy(plan.policy, plan.goal, plan.chosen_settings)
     from headgate.apps.steady_job import SteadyJob
-    from headgate.local.cluster import LocalCluster
-    from headgate.local.interruption import Interruption
+    from headgate.local.spark.cluster import LocalCluster
+    from headgate.local.spark.interruption import Interruption
 
     journal = plan.journal
     journal.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from headgate.policies.capacity.mst import converged, middling
 if TYPE_CHECKING:
     from headgate.apps.steady_job import StreamingQuery
     from headgate.engines.spark import SparkEngine, SparkSession
-    from headgate.local.cluster import LocalCluster
+    from headgate.local.spark.cluster import LocalCluster
 
 _POLL_S = 0.2
 _START_TIMEOUT_S = 90.0
@@ -57,8 +57,8 @@ def measure_mst(plan: MstPlan, watcher: Watcher) -> MstResult:
 def measure_all(plans: Sequence[MstPlan], watch: Callable[[MstPlan], Watcher]) -> Iterator[MstResult | HeadgateError]:
     """Measure several jobs, one after the other on one cluster; what kept one from being measured is told instead."""
     from headgate.engines.spark import SparkEngine
-    from headgate.local.cluster import LocalCluster
-    from headgate.local.interruption import Interruption
+    from headgate.local.spark.cluster import LocalCluster
+    from headgate.local.spark.interruption import Interruption
 
     first = watch(plans[0])
     first.stage("starting a Spark cluster on this machine")

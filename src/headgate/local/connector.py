@@ -12,8 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from headgate.core.errors import FetchError
-from headgate.local.ivy import Jar
-from headgate.local.jars import JarSet, fetch, fetch_published, pinned
+from headgate.local.jars import Jar, JarSet, fetch, fetch_published, pinned
 from headgate.local.machine import spark_home
 
 ORGANISATION = "org.apache.spark"

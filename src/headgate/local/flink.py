@@ -13,18 +13,146 @@ A JobManager or a TaskManager that ends by itself is started again, and jobs go 
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.core.errors import EngineError, InputError
-from headgate.local.detached import Detached, Found
-from headgate.local.flink_asking import asked
-from headgate.local.flink_servers import FlinkPlan, leave_taskmanager, want_taskmanager, wanted_taskmanagers
+from headgate.local import flink_settings
+from headgate.local.flink_rest import flink_response
 from headgate.local.flink_settings import DIRECTORY_KEY
-from headgate.local.keeper import KeptServers
-from headgate.local.machine import flink_home, free_ports, java
+from headgate.local.machine import LOOPBACK, QUICK_START, flink_home, free_ports, java
+from headgate.local.server_plan import Server, log_file
+from headgate.local.servers import Detached, DetachedServer, LocalServers
+
+WANTED = "taskmanagers"
+TASKMANAGER = "taskmanager-"
+LEAVING_SUFFIX = ".left"
+"""What a wanted TaskManager's file ends with when it is wanted no more: its name is not given again."""
+
+
+@dataclass(frozen=True)
+class FlinkPlan:
+    """Ports are chosen by whoever asks, who also knows that they are free. ``slots`` is per TaskManager."""
+
+    flink_home: str
+    java: str
+    directory: str
+    port: int
+    web_port: int
+    coordinator_port: int
+    slots: int
+    last_words: str | None
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.web_port}"
+
+    def servers(self) -> Iterator[Server]:
+        self._write_settings()
+        coordinator = "org.apache.flink.shaded.zookeeper3.org.apache.zookeeper.server.ZooKeeperServerMain"
+        small = (f"-Xmx{flink_settings.COORDINATOR_HEAP_MB}m",)
+        file = str(Path(self.directory, "coordinator.cfg"))
+        yield self._server("coordinator", small, coordinator, file, is_up=lambda: _listens(self.coordinator_port))
+        jobmanager = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+        heap = (f"-Xmx{flink_settings.JOBMANAGER_HEAP_MB}m", *flink_settings.OPENS)
+        where = ("--configDir", self.directory)
+        yield self._server("jobmanager", heap, jobmanager, *where, is_up=self._answers, is_restarted=True)
+
+    def wanted(self) -> Iterator[Server]:
+        taskmanager = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
+        options = (*flink_settings.TaskManagerMemory(self.slots).java_options(), *flink_settings.OPENS)
+        for name in wanted_taskmanagers(self.directory):
+            arguments = ("--configDir", self.directory, "-D", f"taskmanager.resource-id={name}")
+            yield self._server(name, options, taskmanager, *arguments, is_restarted=True)
+
+    def _write_settings(self) -> None:
+        folder = Path(self.directory)
+        ports = (self.web_port, self.port, self.coordinator_port)
+        settings = flink_settings.settings(self.directory, *ports, self.slots)
+        (folder / "config.yaml").write_text(json.dumps(settings, indent=1))  # JSON is YAML.
+        (folder / "log4j.properties").write_text(flink_settings.LOGGING)
+        data, host, port = folder / "coordinator", LOOPBACK, self.coordinator_port
+        (folder / "coordinator.cfg").write_text(flink_settings.COORDINATOR.format(data=data, host=host, port=port))
+
+    def _server(
+        self,
+        name: str,
+        options: tuple[str, ...],
+        main_class: str,
+        *arguments: str,
+        is_up: Callable[[], bool] | None = None,
+        is_restarted: bool = False,
+    ) -> Server:
+        logging = (
+            f"-Dlog4j.configurationFile={self.directory}/log4j.properties",
+            f"-Dlog.file={log_file(self.directory, name)}",
+        )
+        command = [self.java, *options, *QUICK_START, *logging, main_class, *arguments]
+        return Server(name, command, is_up, self._environment(), is_restarted)
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {
+            "CLASSPATH": f"{self.flink_home}/lib/*",
+            "FLINK_CONF_DIR": self.directory,
+            "FLINK_LIB_DIR": f"{self.flink_home}/lib",
+            "FLINK_PLUGINS_DIR": f"{self.flink_home}/plugins",
+        }
+
+    def _answers(self) -> bool:
+        try:
+            return "taskmanagers" in flink_response(self.url, "overview")
+        except EngineError:
+            return False
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+# --------------------------------------------------------------------------------------------- wanted TaskManagers
+
+
+def wanted_taskmanagers(directory: str) -> list[str]:
+    """The TaskManagers that are to run in the cluster of this folder, in the order in which they were asked for."""
+    numbers = sorted(number for number, left in _numbers(directory) if not left)
+    return [f"{TASKMANAGER}{number}" for number in numbers]
+
+
+def want_taskmanager(directory: str) -> str:
+    """Ask for one more; gives its name, which is also Flink's id for it."""
+    folder = Path(directory, WANTED)
+    folder.mkdir(exist_ok=True)
+    number = 1 + max((number for number, _ in _numbers(directory)), default=0)
+    while True:
+        name = f"{TASKMANAGER}{number}"
+        try:
+            (folder / name).touch(exist_ok=False)
+        except FileExistsError:  # Another process asked for one at the same moment.
+            number += 1
+        else:
+            return name
+
+
+def leave_taskmanager(directory: str, name: str) -> None:
+    """Have the warden stop one; fine when it is not wanted any more."""
+    path = Path(directory, WANTED, name)
+    path.rename(f"{path}{LEAVING_SUFFIX}")
+
+
+def _numbers(directory: str) -> Iterator[tuple[int, bool]]:
+    """The numbers that were given so far, and whether that TaskManager is wanted no more."""
+    for path in Path(directory, WANTED).glob(f"{TASKMANAGER}*"):
+        yield int(path.name.removeprefix(TASKMANAGER).removesuffix(LEAVING_SUFFIX)), path.name.endswith(LEAVING_SUFFIX)
+
 
 STATE_VERSION = 1
 START_TIMEOUT_S = 120.0
@@ -73,7 +201,7 @@ class FlinkCluster:
     def at(cls, url: str) -> FlinkCluster:
         """The cluster at this address, if its TaskManagers are started and stopped on this machine."""
         url = url.rstrip("/")
-        entries = {entry["key"]: entry["value"] for entry in asked(url, "jobmanager/config")}
+        entries = {entry["key"]: entry["value"] for entry in flink_response(url, "jobmanager/config")}
         directory = entries.get(DIRECTORY_KEY)
         if directory is None or not Path(directory).is_dir():
             raise InputError(f"the Flink cluster at {url} was not started here by headgate flink up.")
@@ -81,8 +209,8 @@ class FlinkCluster:
 
     def taskmanagers(self) -> list[TaskManager]:
         """Those that have registered, wanted or on their way out."""
-        found = asked(self.url, "taskmanagers")["taskmanagers"]
-        return [TaskManager(one["id"], one["slotsNumber"], one["freeSlots"]) for one in found]
+        found = flink_response(self.url, "taskmanagers")["taskmanagers"]
+        return [TaskManager(manager["id"], manager["slotsNumber"], manager["freeSlots"]) for manager in found]
 
     def wanted(self) -> list[str]:
         """The ids of the TaskManagers that are to run, the oldest first, whether they have registered or not."""
@@ -101,10 +229,12 @@ class FlinkCluster:
             there = ", ".join(wanted) or "none"
             raise InputError(f"there is no TaskManager {taskmanager_id!r} to remove; there are: {there}.")
         if not even_if_busy:
-            for one in self.taskmanagers():
-                if one.id == taskmanager_id and not one.is_drained:
-                    busy = one.slots - one.free_slots
-                    raise EngineError(f"{taskmanager_id} cannot go: {busy} of its {one.slots} slots are in use.")
+            for taskmanager in self.taskmanagers():
+                if taskmanager.id == taskmanager_id and not taskmanager.is_drained:
+                    busy = taskmanager.slots - taskmanager.free_slots
+                    raise EngineError(
+                        f"{taskmanager_id} cannot go: {busy} of its {taskmanager.slots} slots are in use."
+                    )
         leave_taskmanager(self.directory, taskmanager_id)
 
     def await_taskmanagers(self, ids: Collection[str] | None = None, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -112,7 +242,7 @@ class FlinkCluster:
         registered: list[str] = []
 
         def settled() -> bool:
-            registered[:] = [one.id for one in self.taskmanagers()]
+            registered[:] = [taskmanager.id for taskmanager in self.taskmanagers()]
             return set(registered) == set(self.wanted() if ids is None else ids)
 
         if not _within(timeout_s, settled):
@@ -121,7 +251,7 @@ class FlinkCluster:
             raise EngineError(f"after {timeout_s:.0f} s the TaskManagers are {there}, not {wanted}.")
 
 
-class LocalFlink(KeptServers[FlinkPlan, FlinkState]):
+class LocalFlink(LocalServers[FlinkPlan, FlinkState]):
     """A cluster that begins with so many TaskManagers of so many slots each.
 
     ``home`` is the folder of another Flink than the one that the extra brings, 1.20 or newer.
@@ -152,7 +282,7 @@ class LocalFlink(KeptServers[FlinkPlan, FlinkState]):
         plan = FlinkPlan(
             flink_home=home,
             java=executable,
-            directory=self._keeper.make_directory(),
+            directory=self._warden.make_directory(),
             port=port,
             web_port=web_port,
             coordinator_port=coordinator_port,
@@ -161,7 +291,7 @@ class LocalFlink(KeptServers[FlinkPlan, FlinkState]):
         )
         for _ in range(self._taskmanagers):
             want_taskmanager(plan.directory)
-        warden_pid = self._keep(plan)
+        warden_pid = self._run(plan)
         try:
             self.cluster.await_taskmanagers()
         except BaseException:
@@ -175,12 +305,12 @@ def up(taskmanagers: int, slots: int) -> FlinkState:
     return DETACHED.up(LocalFlink(taskmanagers, slots))
 
 
-def status() -> Found[FlinkState] | None:
+def status() -> DetachedServer[FlinkState] | None:
     """The detached cluster: up, or gone though nobody stopped it; ``None`` if there is none."""
     return DETACHED.status()
 
 
-def down() -> Found[FlinkState] | None:
+def down() -> DetachedServer[FlinkState] | None:
     """Stop the detached cluster; gives what was found."""
     return DETACHED.down()
 

@@ -12,17 +12,76 @@ their state file (``headgate kafka``). What is in the topics goes away with the 
 
 from __future__ import annotations
 
+import base64
+import os
+import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.core.errors import InputError
 from headgate.local import topics
-from headgate.local.broker import release
-from headgate.local.detached import Detached, Found
 from headgate.local.jars import fetch, pinned
-from headgate.local.kafka_servers import KafkaPlan
-from headgate.local.keeper import KeptServers
-from headgate.local.machine import LOOPBACK, free_ports, java, problem_with_port
+from headgate.local.machine import LOOPBACK, QUICK_START, free_ports, java, problem_with_port
+from headgate.local.server_plan import Server
+from headgate.local.servers import Detached, DetachedServer, LocalServers
+
+# A single broker cannot make the three copies that internal topics have by default.
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers={controller}
+listeners=BROKER://{bootstrap},CONTROLLER://{controller}
+listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=BROKER
+controller.listener.names=CONTROLLER
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+@dataclass(frozen=True)
+class KafkaPlan:
+    """How a broker is started, on ports that the caller has found free."""
+
+    java: str
+    jars: list[str]
+    directory: str
+    port: int
+    controller_port: int
+    heap_mb: int
+    last_words: str | None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    def servers(self) -> Iterator[Server]:
+        settings = Path(self.directory, "server.properties")
+        controller = f"{LOOPBACK}:{self.controller_port}"
+        settings.write_text(
+            PROPERTIES.format(bootstrap=self.bootstrap, controller=controller, data=f"{self.directory}/data")
+        )
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # In one word: one id in 64 begins with a dash, and would be taken for an option.
+        form = ("format", "--standalone", f"--cluster-id={cluster_id}", "--config", str(settings))
+        yield Server("format", self._java("kafka.tools.StorageTool", *form), None, self._environment())
+        broker = self._java("kafka.Kafka", str(settings))
+        yield Server("broker", broker, lambda: topics.broker_answers(self.bootstrap), self._environment())
+
+    def _java(self, main_class: str, *arguments: str) -> list[str]:
+        log = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+        return [self.java, f"-Xmx{self.heap_mb}m", *QUICK_START, log, main_class, *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        # Not as an argument: 46 paths would bury the rest of the command line.
+        return os.environ | {"CLASSPATH": os.pathsep.join(self.jars)}
+
 
 HEAP_MB = 384
 STATE_VERSION = 1
@@ -45,7 +104,7 @@ class KafkaState:
 DETACHED = Detached("kafka", "broker", KafkaState)
 
 
-class LocalKafka(KeptServers[KafkaPlan, KafkaState]):
+class LocalKafka(LocalServers[KafkaPlan, KafkaState]):
     """``port`` is where it listens; a free one is taken where none is given."""
 
     def __init__(self, port: int | None = None) -> None:
@@ -68,18 +127,19 @@ class LocalKafka(KeptServers[KafkaPlan, KafkaState]):
         plan = KafkaPlan(
             java=executable,
             jars=[str(jar) for jar in jars],
-            directory=self._keeper.make_directory(),
+            directory=self._warden.make_directory(),
             port=port,
             controller_port=controller_port,
             heap_mb=HEAP_MB,
             last_words=str(DETACHED.last_words) if detached else None,
         )
-        warden_pid = self._keep(plan)
+        warden_pid = self._run(plan)
         return KafkaState(warden_pid, plan.bootstrap, plan.directory)
 
     def release(self) -> str:
-        """The release that answers, such as ``4.3``; an error that says why if none does."""
-        return release(self.bootstrap)
+        """Return the release, such as ``4.3``, if the broker answers."""
+        topics.check_broker(self.bootstrap)
+        return pinned_release()
 
     def topics(self) -> dict[str, int]:
         """The number of partitions of each topic."""
@@ -94,8 +154,22 @@ class LocalKafka(KeptServers[KafkaPlan, KafkaState]):
         topics.delete_topic(self.bootstrap, name)
 
 
+def pinned_release() -> str:
+    """Return the release of the brokers that are started here, such as ``4.3``."""
+    return pinned("kafka").version.rpartition(".")[0]
+
+
+def release(bootstrap: str) -> str:
+    """Return the release of a broker that answers, such as ``4.3`` for the detached one."""
+    found = status()
+    if found is not None and found.gone is None and found.state.bootstrap == bootstrap:
+        topics.check_broker(bootstrap)
+        return pinned_release()
+    return topics.broker_release(bootstrap)
+
+
 def fetch_broker() -> list[Path]:
-    """The jars of the broker; they are fetched when they are first needed."""
+    """Return the jars of the broker, which are fetched when first needed."""
     known = pinned("kafka")
     return fetch(f"Apache Kafka {known.version}", known.jars)
 
@@ -105,11 +179,11 @@ def up(port: int | None = None) -> KafkaState:
     return DETACHED.up(LocalKafka(port))
 
 
-def status() -> Found[KafkaState] | None:
+def status() -> DetachedServer[KafkaState] | None:
     """The detached broker: up, or gone though nobody stopped it; ``None`` if there is none."""
     return DETACHED.status()
 
 
-def down() -> Found[KafkaState] | None:
+def down() -> DetachedServer[KafkaState] | None:
     """Stop the detached broker; gives what was found."""
     return DETACHED.down()

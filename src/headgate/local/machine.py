@@ -61,7 +61,7 @@ def free_ports(count: int) -> list[int]:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
             one.bind((LOOPBACK, 0))
-        return [one.getsockname()[1] for one in sockets]
+        return [bound.getsockname()[1] for bound in sockets]
 
 
 def problem_with_port(port: int) -> str | None:

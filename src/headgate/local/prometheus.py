@@ -11,18 +11,60 @@ from __future__ import annotations
 import json
 import shutil
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from urllib.parse import urlencode
 
 from headgate.core.errors import EngineError, InputError
-from headgate.local.keeper import Keeper
-from headgate.local.machine import free_ports
-from headgate.local.prometheus_servers import PrometheusPlan
+from headgate.local.machine import LOOPBACK, free_ports
+from headgate.local.server_plan import Server
+from headgate.local.servers import WardenHandle
+
+ANSWER_WITHIN_S = 2.0
+
+
+@dataclass(frozen=True)
+class PrometheusPlan:
+    """The port is chosen by whoever asks, who also knows that it is free."""
+
+    executable: str
+    directory: str
+    port: int
+    targets: list[str]
+    every: str
+    last_words: str | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def servers(self) -> Iterator[Server]:
+        settings = Path(self.directory, "prometheus.yml")
+        found = {"static_configs": [{"targets": self.targets}], "job_name": "headgate", "honor_labels": True}
+        # JSON is YAML.
+        settings.write_text(json.dumps({"global": {"scrape_interval": self.every}, "scrape_configs": [found]}))
+        command = [
+            self.executable,
+            f"--config.file={settings}",
+            f"--storage.tsdb.path={self.directory}/data",
+            f"--web.listen-address={LOOPBACK}:{self.port}",
+            "--log.level=error",
+        ]
+        yield Server("prometheus", command, self._is_ready)
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=ANSWER_WITHIN_S):
+                return True
+        except OSError:
+            return False
+
 
 TIMEOUT_S = 10.0
 
-Series = list[tuple[float, float]]
+TimedValues = list[tuple[float, float]]
 """Moments since the epoch, with a value each."""
 
 
@@ -32,7 +74,7 @@ class LocalPrometheus:
     def __init__(self, targets: Sequence[str], every: str = "1s") -> None:
         self._targets = list(targets)
         self._every = every
-        self._keeper = Keeper("prometheus", "Prometheus")
+        self._warden = WardenHandle("prometheus", "Prometheus")
         self._plan: PrometheusPlan | None = None
 
     @property
@@ -41,7 +83,7 @@ class LocalPrometheus:
             raise EngineError("Prometheus is not running; start it first.")
         return self._plan.url
 
-    def over(self, query: str, from_s: float, to_s: float, step_s: float) -> Mapping[str, Series]:
+    def over(self, query: str, from_s: float, to_s: float, step_s: float) -> Mapping[str, TimedValues]:
         """What a query gave over time, by the label ``operator`` of its series."""
         asked = urlencode({"query": query, "start": from_s, "end": to_s, "step": step_s})
         try:
@@ -58,13 +100,13 @@ class LocalPrometheus:
         executable = shutil.which("prometheus")
         if executable is None:
             raise InputError("there is no prometheus on this machine; on Debian: apt-get install prometheus.")
-        plan = PrometheusPlan(executable, self._keeper.make_directory(), free_ports(1)[0], self._targets, self._every)
-        self._keeper.start(plan)
+        plan = PrometheusPlan(executable, self._warden.make_directory(), free_ports(1)[0], self._targets, self._every)
+        self._warden.start(plan)
         self._plan = plan
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._keeper.stop()
+        self._warden.stop()
         self._plan = None

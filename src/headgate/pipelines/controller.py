@@ -21,7 +21,7 @@ from headgate.core.objective import LatencySlo
 from headgate.engines.agents import AgentsEngine
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
-from headgate.local.ending import ended_by_parent
+from headgate.local.supervisor import stop_event
 from headgate.pipelines.meter import Meter, TopicMeter
 from headgate.pipelines.metered import MeteredEngine
 from headgate.pipelines.model import Pipeline
@@ -120,7 +120,7 @@ def run(plan: ControllerPlan, stop: threading.Event) -> None:
 def main() -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
     data = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    run(ControllerPlan(**{**data, "applications": tuple(data["applications"])}), ended_by_parent())
+    run(ControllerPlan(**{**data, "applications": tuple(data["applications"])}), stop_event())
     return 0
 
 

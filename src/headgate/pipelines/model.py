@@ -73,7 +73,7 @@ class Pipeline:
         """Jobs as operators; a stream leads from a job to those that read what it writes."""
         return Topology(
             tuple(job.name for job in self.jobs),
-            tuple((one.name, other.name) for one in self.jobs for other in self.jobs if one.writes in other.reads),
+            tuple((job.name, other.name) for job in self.jobs for other in self.jobs if job.writes in other.reads),
             {job.name: Sizing(job.min_executors, job.max_executors, job.price) for job in self.jobs},
         )
 

@@ -47,7 +47,7 @@ class PipelineRun:
             "end_to_end": dict(self.outcome.end_to_end),
             "restarts": dict(self.outcome.restarts),
             "whole": self.whole.to_json(),
-            "jobs": {name: one.to_json() | {"largest": self.largest[name]} for name, one in self.jobs.items()},
+            "jobs": {name: job.to_json() | {"largest": self.largest[name]} for name, job in self.jobs.items()},
         }
 
 
@@ -64,10 +64,10 @@ def _story(journal: Path, job: str) -> _Story:
     with closing(SqliteJournal.read(journal)) as reader:
         runs = [number for number, _ in reader.runs(job)]
         return _Story(
-            [one for run in runs for one in reader.observations(run=run)],
-            [one for run in runs for one in reader.decisions(run=run)],
-            [one for run in runs for one in reader.receipts(run=run)],
-            [one for run in runs for one in reader.events(run=run)],
+            [observation for run in runs for observation in reader.observations(run=run)],
+            [decision for run in runs for decision in reader.decisions(run=run)],
+            [receipt for run in runs for receipt in reader.receipts(run=run)],
+            [event for run in runs for event in reader.events(run=run)],
         )
 
 
@@ -122,16 +122,16 @@ def _summary(pipeline: Pipeline, name: str, story: _Story) -> Summary:
 def _whole(outcome: Outcome, jobs: Mapping[str, Summary]) -> Summary:
     """The figures of all jobs together; latency is that from end to end."""
     told, late = outcome.end_to_end, outcome.end_to_end.get("late_share")
-    backlogs = [one.max_backlog for one in jobs.values() if one.max_backlog is not None]
-    kept_up = [one.qos_pct for one in jobs.values() if one.qos_pct is not None]
-    costs = [one.cost for one in jobs.values() if one.cost is not None]
+    backlogs = [job.max_backlog for job in jobs.values() if job.max_backlog is not None]
+    kept_up = [job.qos_pct for job in jobs.values() if job.qos_pct is not None]
+    costs = [job.cost for job in jobs.values() if job.cost is not None]
     return Summary(
         slo_violation_pct=None,
         late_records_pct=None if late is None else 100 * late,
         qos_pct=min(kept_up, default=None),
-        mean_instances=sum(one.mean_instances for one in jobs.values()),
-        instance_seconds=sum(one.instance_seconds for one in jobs.values()),
-        rescales=sum(one.rescales for one in jobs.values()),
+        mean_instances=sum(job.mean_instances for job in jobs.values()),
+        instance_seconds=sum(job.instance_seconds for job in jobs.values()),
+        rescales=sum(job.rescales for job in jobs.values()),
         max_backlog=max(backlogs, default=None),
         latency_p50_s=told.get("p50_s"),
         latency_p95_s=told.get("p95_s"),

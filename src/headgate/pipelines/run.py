@@ -22,7 +22,7 @@ from headgate.core.errors import EngineError
 from headgate.core.types import JSON
 from headgate.journal.codec import from_json
 from headgate.local.machine import LOOPBACK, free_ports
-from headgate.pipelines.children import STOP_WITHIN_S, Child, Children, Ended
+from headgate.local.supervisor import STOP_WITHIN_S, ProcessEnd, Supervisor, python_process
 from headgate.pipelines.controller import ControllerPlan
 from headgate.pipelines.model import Job, Pipeline
 from headgate.pipelines.progress import Progress
@@ -99,7 +99,7 @@ class _Run:
         self._port = free_ports(1)[0]
         self._counts_from_ms = round(time.time() * 1000)
         self._restarts: dict[str, int] = {}
-        self._children = Children(self._on_end)
+        self._processes = Supervisor(self._on_end)
         self._standing: Standing | None = None
         self._has_begun = False
         self._progress = Progress(tuple(job.name for job in plan.pipeline.jobs))
@@ -116,7 +116,7 @@ class _Run:
             bootstrap = plan.bootstrap or stack.enter_context(self._own_broker())
             self._make_topics(bootstrap)
             master = plan.master or stack.enter_context(self._own_cluster())
-            stack.callback(self._stop_children)
+            stack.callback(self._stop_processes)
             self._start(bootstrap, master, scratch)
             self._await_joined()
             sent = None
@@ -151,7 +151,7 @@ class _Run:
 
     @contextmanager
     def _own_cluster(self) -> Iterator[str]:
-        from headgate.local.cluster import LocalCluster
+        from headgate.local.spark.cluster import LocalCluster
 
         self._spectator.stage("starting a Spark cluster on this machine")
         with LocalCluster(slots=self._plan.slots) as cluster:
@@ -183,10 +183,10 @@ class _Run:
         logs = self._plan.directory / "logs"
         logs.mkdir(exist_ok=True)
         self._spectator.stage("starting the controller and a driver for each job")
-        self._children.start(Child(CONTROLLER, "headgate.pipelines.controller", asdict(controller), logs))
+        self._processes.start(python_process(CONTROLLER, "headgate.pipelines.controller", asdict(controller), logs))
         for job in pipeline.jobs:
-            told = self._driver_plan(job, bootstrap, master, jars, scratch)
-            self._children.start(Child(job.name, "headgate.apps.pipeline_driver", told, logs))
+            driver = self._driver_plan(job, bootstrap, master, jars, scratch)
+            self._processes.start(python_process(job.name, "headgate.apps.pipeline_driver", driver, logs))
 
     def _driver_plan(self, job: Job, bootstrap: str, master: str, jars: str, scratch: Path) -> dict[str, JSON]:
         build = job.build
@@ -215,9 +215,9 @@ class _Run:
             "spark": dict(job.spark),
         }
 
-    def _stop_children(self) -> None:
+    def _stop_processes(self) -> None:
         # A driver that is only starting hears of nothing, and has done nothing that is to be ended in order.
-        self._children.stop(STOP_WITHIN_S if self._has_begun else STOP_STARTING_WITHIN_S)
+        self._processes.stop(STOP_WITHIN_S if self._has_begun else STOP_STARTING_WITHIN_S)
 
     def _await_joined(self) -> None:
         self._watch(lambda: not self._progress.missing, JOINED_WITHIN_S)
@@ -230,7 +230,7 @@ class _Run:
 
     def _warm_up(self, bootstrap: str) -> None:
         """Let a few records through all jobs: what the first batches load, those that count need not wait for."""
-        from headgate.local.producer import TopicSink
+        from headgate.local.records import TopicSink
 
         pipeline = self._pipeline
         assert pipeline.load is not None
@@ -246,7 +246,7 @@ class _Run:
     # -------------------------------------------------------------------------------------------------- running
 
     def _send_load(self, bootstrap: str) -> int:
-        from headgate.local.producer import TopicSink
+        from headgate.local.records import TopicSink
 
         load, clock = self._pipeline.load, SystemClock()
         assert load is not None
@@ -269,7 +269,7 @@ class _Run:
         """Look after the processes until something is done, or it has taken too long."""
         until_s = time.monotonic() + within_s
         while not self._stop.is_set() and time.monotonic() < until_s:
-            self._children.look()
+            self._processes.check()
             self._look()
             if is_done():
                 return
@@ -289,6 +289,6 @@ class _Run:
         self._progress.take(state)
         self._spectator.state(state, self._standing)
 
-    def _on_end(self, ended: Ended) -> None:
-        self._restarts[ended.name] = self._restarts.get(ended.name, 0) + 1
-        self._spectator.stage(f"{ended.name} {ended.why}; it is started again in {ended.again_after_s:g} s")
+    def _on_end(self, end: ProcessEnd) -> None:
+        self._restarts[end.name] = self._restarts.get(end.name, 0) + 1
+        self._spectator.stage(f"{end.name} {end.reason}; it restarts in {end.restart_after_s:g} s")

@@ -135,7 +135,7 @@ class SmallJob:
 
     def _required(self, method: str, body: Any) -> Any:
         if method == "PUT":
-            wanted = {vertex: one["parallelism"]["upperBound"] for vertex, one in body.items()}
+            wanted = {vertex: requirement["parallelism"]["upperBound"] for vertex, requirement in body.items()}
             if max(wanted.values()) > self.max_parallelism or set(wanted) != set(NAMES):
                 return 400, {
                     "errors": ["x.RestHandlerException: The newly requested parallelism is too large.\n\tat …"]

@@ -73,7 +73,7 @@ class StandIn:
 
 def _only(told: list[dict[str, JSON_VALUE]], names: list[str]) -> list[dict[str, JSON_VALUE]]:
     """As Flink does: one name that is not known empties the answer."""
-    found = {one["id"]: one for one in told}
+    found = {message["id"]: message for message in told}
     return [found[name] for name in names] if all(name in found for name in names) else []
 
 

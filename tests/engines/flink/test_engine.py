@@ -39,7 +39,7 @@ def opened(job: SmallJob, stand_in: StandIn, **more: Any) -> FlinkEngine:
 
 
 def decide(engine: Engine, **sizes: int) -> Decision:
-    planned = {name: one.planned for name, one in engine.observe().instances.items()}
+    planned = {name: instance.planned for name, instance in engine.observe().instances.items()}
     verdicts = {
         name: Verdict(name, planned.get(name, 1), size, size, "test", "a test asks for it")
         for name, size in sizes.items()
@@ -87,7 +87,7 @@ def test_all_vertices_go_into_one_request(stand_in: StandIn, job: SmallJob) -> N
     assert receipt.outcome is Outcome.ACCEPTED
     ((path, body),) = stand_in.changes
     assert path == f"/jobs/{job.job}/resource-requirements"
-    assert {vertex: one["parallelism"] for vertex, one in body.items()} == {
+    assert {vertex: requirement["parallelism"] for vertex, requirement in body.items()} == {
         SOURCE: {"lowerBound": 1, "upperBound": 2},
         SLOW: {"lowerBound": 1, "upperBound": 3},
         COUNT: {"lowerBound": 1, "upperBound": 1},
@@ -103,7 +103,7 @@ def test_sizes_that_somebody_else_changed_are_set_again(stand_in: StandIn, job: 
     job.wanted = {**job.wanted, SLOW: 1}
     receipt = engine.apply(decide(engine, slow=3))
     assert receipt.outcome is Outcome.ACCEPTED
-    assert "asked again" in receipt.detail
+    assert "requested again" in receipt.detail
     assert job.wanted[SLOW] == 3
 
 
@@ -113,7 +113,7 @@ def test_a_rescale_is_timed_and_told(stand_in: StandIn, job: SmallJob, clock: Fa
     engine.apply(decide(engine, slow=3))
     clock.advance(4)
     startups = engine.observe().startups["slow"]
-    assert [one.instance for one in startups] == ["slow-1", "slow-2"]
+    assert [startup.instance for startup in startups] == ["slow-1", "slow-2"]
     assert startups[0].registered_after_s == pytest.approx(1.0, abs=0.1)
     (event,) = engine.take_events()
     assert event.kind == "rescaled"
@@ -195,7 +195,7 @@ def test_more_slots_than_there_are_is_said(stand_in: StandIn, job: SmallJob, clo
     engine = opened(job, stand_in)
     receipt = engine.apply(decide(engine, slow=4))
     assert receipt.detail.endswith(
-        "the cluster has 2 slots too few: Flink runs what fits, and takes more when TaskManagers come"
+        "the cluster has 2 slots too few: Flink runs what fits, and uses more when TaskManagers register"
     )
     clock.advance(5)
     assert engine.observe().instances["slow"].pending == 2
@@ -238,7 +238,7 @@ def test_a_cluster_that_cannot_rescale_is_told_with_what_to_change(
     with pytest.raises(UnsupportedEngineError) as told:
         FlinkEngine(target, job.clock.now)
     assert str(told.value) == (
-        f"job 'clicks' cannot be rescaled while it runs, for Flink says: {said}; the cluster needs "
+        f"job 'clicks' cannot be rescaled while it runs; Flink answers: {said}; the cluster needs "
         "Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'."
     )
 
@@ -254,7 +254,7 @@ def test_who_only_looks_needs_no_cluster_that_can_rescale_and_sees_what_others_c
     job.sizes[SLOW] = 3  # Somebody has submitted it anew.
     clock.advance(5)
     assert engine.observe().instances["slow"] == Instances(3, 3, 3)
-    with pytest.raises(EngineError, match="only looks"):
+    with pytest.raises(EngineError, match="opened to observe only"):
         engine.apply(decide(engine, slow=4))
     assert stand_in.changes == []
 

@@ -11,7 +11,7 @@ import pytest
 from headgate.core.errors import EngineError, EngineGoneError, InputError, UnknownNameError
 from headgate.core.types import Decision, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
-from headgate.engines.flink.rest import FlinkRest, RefusedError, UnknownJobError
+from headgate.engines.flink.rest import FlinkRefusedError, FlinkRest, UnknownJobError
 from headgate.local.machine import LOOPBACK, free_ports
 from headgate.runtime.autoscale_engine import autoscale_engine
 from headgate.testing.clock import FakeClock
@@ -124,7 +124,7 @@ def test_flink_that_hangs_is_not_waited_for(engine: FlinkEngine, stand_in: Stand
     stand_in.hangs.set()
     began_s = time.monotonic()
     for ask in (engine.observe, lambda: engine.apply(GROW)):
-        with pytest.raises(EngineError, match=r"does not answer: no word came within 0.2 s\.$"):
+        with pytest.raises(EngineError, match=r"does not answer: no answer within 0.2 s\.$"):
             ask()
     assert time.monotonic() - began_s < 3
     assert stand_in.changes == []
@@ -149,14 +149,14 @@ def test_a_size_that_flink_refuses_is_not_planned(engine: FlinkEngine, stand_in:
         return plain(method, path, body)
 
     stand_in.answered_by = refusing
-    with pytest.raises(RefusedError, match=r"refused PUT .*: The newly requested parallelism 3 is too large\.$"):
+    with pytest.raises(FlinkRefusedError, match=r"refused PUT .*: The newly requested parallelism 3 is too large\.$"):
         engine.apply(GROW)
     assert engine.observe().instances["slow"].planned == 1
 
 
 def test_what_is_not_known_is_told_from_what_failed(stand_in: StandIn) -> None:
     rest = FlinkRest(stand_in.url)
-    with pytest.raises(UnknownJobError, match="does not know what it was asked for"):
+    with pytest.raises(UnknownJobError, match="does not know what was requested"):
         rest.job("0" * 32)
 
 
@@ -180,7 +180,7 @@ def test_one_metric_that_went_away_costs_one_reading(stand_in: StandIn) -> None:
 
     def fewer(method: str, path: str, body: Any) -> Any:
         told = plain(method, path, body)
-        return [one for one in told if one["id"] in names] if path.endswith("/subtasks/metrics") else told
+        return [message for message in told if message["id"] in names] if path.endswith("/subtasks/metrics") else told
 
     stand_in.answered_by = fewer
     job.clock.advance(5)

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from headgate.core.errors import EngineError, InputError, UnknownNameError
-from headgate.engines.flink.answers import TaskManager
-from headgate.engines.flink.fleet import TaskManagerFleet
-from headgate.engines.flink.kubernetes_provider import DELETION_COST, KubernetesProvider
-from headgate.engines.flink.providers import ProviderKind, open_provider, provider_kind
+from headgate.engines.flink.kubernetes import DELETION_COST, KubernetesProvider
+from headgate.engines.flink.responses import TaskManagerEntry
+from headgate.engines.flink.task_managers import ProviderKind, TaskManagerFleet, open_provider, provider_kind
 from tests.engines.flink.stand_in import StandIn, standing_in
 
 
-def manager(name: str, used: int = 0, slots: int = 2) -> TaskManager:
-    return TaskManager.model_validate({"id": name, "slotsNumber": slots, "freeSlots": slots - used})
+def manager(name: str, used: int = 0, slots: int = 2) -> TaskManagerEntry:
+    return TaskManagerEntry.model_validate({"id": name, "slotsNumber": slots, "freeSlots": slots - used})
 
 
 class Recording:
@@ -183,7 +182,7 @@ def test_a_deployment_is_scaled_by_its_subresource(api: StandIn, account: Path) 
     provider.add(3)
     assert deployment.replicas == 5
     assert api.changes == [(SCALE, {"spec": {"replicas": 5}})]
-    assert {one["Authorization"] for one in api.headers} == {"Bearer secret"}
+    assert {header["Authorization"] for header in api.headers} == {"Bearer secret"}
     assert api.headers[-1]["Content-Type"] == "application/merge-patch+json"
     provider.close()
 

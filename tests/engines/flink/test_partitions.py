@@ -52,7 +52,7 @@ def test_a_slow_source_grows_to_its_partitions_and_says_why_not_further() -> Non
         job, decided = slow_source(policy, partitions=4)
         assert job.sizes[SOURCE] == 4, policy
         reasons = [decision.verdicts["clicks"] for decision in decided]
-        assert any("more than 4 instances" in f"{one.reason} {one.notes}" for one in reasons), policy
+        assert any("more than 4 instances" in f"{reason.reason} {reason.notes}" for reason in reasons), policy
 
 
 def test_a_source_that_tells_of_no_partitions_grows_as_it_has_to() -> None:

@@ -82,7 +82,7 @@ def _engine(stand_in: StandIn, job: SmallJob) -> FlinkEngine:
 )
 def test_only_the_bottleneck_grows(policy: str) -> None:
     job, decided = run(policy, settings=QUICK.get(policy))
-    grown = {name for one in decided for name, verdict in one.verdicts.items() if verdict.change > 0}
+    grown = {name for decision in decided for name, verdict in decision.verdicts.items() if verdict.change > 0}
     assert grown == {"slow"}, [verdict.reason for verdict in decided[-1].verdicts.values()]
     assert job.sizes[SLOW] >= 2
     assert job.wanted["a" * 32] == job.wanted["c" * 32] == 1
@@ -91,7 +91,7 @@ def test_only_the_bottleneck_grows(policy: str) -> None:
 def test_ds2_finds_the_size_in_one_step() -> None:
     """100/s over 60/s of one instance need two, also while half of what comes is held back."""
     job, decided = run("ds2", seconds=120)
-    changes = [(name, v.current, v.target) for one in decided for name, v in one.verdicts.items() if v.change]
+    changes = [(name, v.current, v.target) for decision in decided for name, v in decision.verdicts.items() if v.change]
     assert changes == [("slow", 1, 2)]
     assert job.sizes[SLOW] == 2
 

@@ -10,10 +10,10 @@ from headgate.core.topology import Topology
 from headgate.core.types import Observation, Sample
 from headgate.core.window import History
 from headgate.engines.flink import FlinkEngine
-from headgate.engines.flink.answers import Work
-from headgate.engines.flink.blame import Shares, blamed
-from headgate.engines.flink.counters import WorkCounts
-from headgate.engines.flink.names import LONGEST, operator_name, operator_names
+from headgate.engines.flink.bottleneck import TimeShares, waiting_by_bottleneck
+from headgate.engines.flink.graph import LONGEST, operator_name, operator_names
+from headgate.engines.flink.responses import SubtaskWork
+from headgate.engines.flink.work_counts import WorkCounts
 from headgate.policies.frame.readings import is_steady
 from headgate.testing.clock import FakeClock
 from tests.engines.flink.looking_back import looked_at
@@ -84,7 +84,7 @@ def test_a_recorded_source_without_a_count_of_what_waits_says_so(stand_in: Stand
 
 def test_ages_are_those_of_metrics(stand_in: StandIn) -> None:
     _, seen = looked_at(stand_in, "bottleneck", "three")
-    assert all(0 <= sample.age_s < 5 for one in seen for sample in one.samples.values())
+    assert all(0 <= sample.age_s < 5 for observation in seen for sample in observation.samples.values())
 
 
 # --------------------------------------------------------------------------------------------- where the truth is known
@@ -151,17 +151,17 @@ def test_metrics_that_stand_still_are_no_reading(stand_in: StandIn) -> None:
 @pytest.mark.parametrize(
     ("shares", "whose"),
     [
-        ({"a": Shares(0.2, 0.8), "b": Shares(0.9, 0.0), "c": Shares(0.1, 0.0)}, "b"),
-        ({"a": Shares(0.2, 0.8), "b": Shares(0.3, 0.7), "c": Shares(1.0, 0.0)}, "c"),
-        ({"a": Shares(1.0, 0.0), "b": Shares(0.3, 0.0), "c": Shares(0.2, 0.0)}, "a"),
-        ({"a": Shares(None, None), "b": Shares(0.95, 0.0), "c": Shares(0.2, 0.0)}, "b"),
-        ({"a": Shares(None, None), "b": Shares(0.5, 0.0), "c": Shares(0.2, 0.0)}, "a"),
+        ({"a": TimeShares(0.2, 0.8), "b": TimeShares(0.9, 0.0), "c": TimeShares(0.1, 0.0)}, "b"),
+        ({"a": TimeShares(0.2, 0.8), "b": TimeShares(0.3, 0.7), "c": TimeShares(1.0, 0.0)}, "c"),
+        ({"a": TimeShares(1.0, 0.0), "b": TimeShares(0.3, 0.0), "c": TimeShares(0.2, 0.0)}, "a"),
+        ({"a": TimeShares(None, None), "b": TimeShares(0.95, 0.0), "c": TimeShares(0.2, 0.0)}, "b"),
+        ({"a": TimeShares(None, None), "b": TimeShares(0.5, 0.0), "c": TimeShares(0.2, 0.0)}, "a"),
         ({}, "a"),
     ],
 )
-def test_records_wait_for_the_first_that_is_not_held_back(shares: dict[str, Shares], whose: str) -> None:
+def test_records_wait_for_the_first_that_is_not_held_back(shares: dict[str, TimeShares], whose: str) -> None:
     chain = Topology.of(("a", "b"), ("b", "c"))
-    found = blamed(chain, shares, {("a", "b"): 1.0, ("b", "c"): 1.0}, {"a": 100.0})
+    found = waiting_by_bottleneck(chain, shares, {("a", "b"): 1.0, ("b", "c"): 1.0}, {"a": 100.0})
     assert found == {**dict.fromkeys(chain.operators, 0.0), whose: 100.0}
 
 
@@ -249,8 +249,8 @@ def test_how_fast_an_operator_is_does_not_hang_on_one_reading(stand_in: StandIn)
     assert rates[7:] == pytest.approx([60.0] * 13, rel=0.06)
 
 
-def worked(done: float, busy_s: float, idle_s: float) -> Work:
-    return Work.model_validate(
+def worked(done: float, busy_s: float, idle_s: float) -> SubtaskWork:
+    return SubtaskWork.model_validate(
         {
             "read-records": done,
             "read-records-complete": True,
@@ -273,15 +273,15 @@ def test_waiting_for_the_next_record_is_not_work() -> None:
         worked(12, 2.0, 15),
     ]
     found = [counts.at(work, has_work=False) for work in told]
-    assert [one.busy_s for one in found] == [1.0, 1.0, 1.0, 1.0, 2.0]
+    assert [count.busy_s for count in found] == [1.0, 1.0, 1.0, 1.0, 2.0]
     # What they had is what has passed, whatever it is counted as.
-    assert [one.available_s for one in found] == [10.0, 12.0, 14.0, 16.0, 17.0]
+    assert [count.available_s for count in found] == [10.0, 12.0, 14.0, 16.0, 17.0]
 
 
 def test_a_record_that_takes_long_is_work_before_it_is_done() -> None:
     counts = WorkCounts()
     found = [counts.at(work, has_work=True) for work in (worked(10, 1.0, 9.0), worked(10, 3.0, 9.0))]
-    assert [one.busy_s for one in found] == [1.0, 3.0]
+    assert [count.busy_s for count in found] == [1.0, 3.0]
 
 
 def test_what_comes_while_a_source_is_held_back_and_says_nothing_is_not_nothing(stand_in: StandIn) -> None:

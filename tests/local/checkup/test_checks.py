@@ -10,24 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from headgate.local.checkup import permissions
-from headgate.local.checkup.clock import check_clock
+from headgate.local.checkup import ports as permissions
 from headgate.local.checkup.finding import Finding, Status
-from headgate.local.checkup.java import check_java
-from headgate.local.checkup.kafka import check_kafka
-from headgate.local.checkup.permissions import check_permissions
-from headgate.local.checkup.ports import check_ports
-from headgate.local.checkup.service import ServiceAnswer
-from headgate.local.checkup.spark import check_spark
-from headgate.local.checkup.versions import check_versions
+from headgate.local.checkup.host import check_clock, check_permissions, check_ports
+from headgate.local.checkup.remote import ServiceAnswer, check_kafka
+from headgate.local.checkup.software import check_java, check_spark, check_versions
 from headgate.local.machine import free_ports
 from tests.http_receiver import HttpReceiver
 
 
 def told(findings: Iterable[Finding], status: Status) -> list[str]:
-    found = [one for one in findings if one.status is status]
-    assert all(one.remedy for one in found)
-    return [one.told for one in found]
+    found = [finding for finding in findings if finding.status is status]
+    assert all(finding.remedy for finding in found)
+    return [finding.told for finding in found]
 
 
 def wrong(findings: Iterable[Finding]) -> list[str]:
@@ -72,7 +67,7 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_java_that_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = script(tmp_path / "bin" / "java", "echo 'openjdk version \"21.0.1\" 2024' >&2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert [one.told for one in check_java()] == [f"Java 21 at {command}."]
+    assert [finding.told for finding in check_java()] == [f"Java 21 at {command}."]
 
 
 # --------------------------------------------------------------------------------------------------------------- Spark
@@ -146,7 +141,7 @@ def test_a_port_that_somebody_has() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert odd(check_ports([port])) == [f"port {port} of 127.0.0.1 cannot be taken: address already in use."]
-    assert [one.status for one in check_ports(free_ports(1))] == [Status.OK]
+    assert [finding.status for finding in check_ports(free_ports(1))] == [Status.OK]
 
 
 def test_a_localhost_that_is_elsewhere_or_nowhere() -> None:
@@ -175,7 +170,7 @@ def test_a_clock_that_was_never_set(tmp_path: Path) -> None:
 def test_a_clock_that_is_not_the_services(behind_s: int, expected: list[str]) -> None:
     now_s = 4_000_000_000.0
     found = odd(check_clock(lambda: now_s, formatdate(now_s - behind_s, usegmt=True)))
-    assert [one.split(";")[0] for one in found] == expected
+    assert [message.split(";")[0] for message in found] == expected
     assert len(odd(check_clock(lambda: now_s, "yesterday"))) == 1
 
 
@@ -195,7 +190,7 @@ def test_a_key_that_others_may_read(tmp_path: Path) -> None:
         f"{key} holds a secret, and others may read it (0644)."
     ]
     key.chmod(0o600)
-    assert [one.status for one in check_permissions(tmp_path, tmp_path, [key])] == [Status.OK]
+    assert [finding.status for finding in check_permissions(tmp_path, tmp_path, [key])] == [Status.OK]
     assert wrong(check_permissions(tmp_path, tmp_path, [tmp_path / "gone"])) == [
         f"{tmp_path / 'gone'} cannot be read: no such file or directory."
     ]
@@ -214,7 +209,7 @@ def test_a_folder_from_which_nothing_may_be_run(tmp_path: Path, monkeypatch: pyt
     def refused(command: list[str], **_: object) -> None:
         raise PermissionError(13, "Permission denied", command[0])
 
-    monkeypatch.setattr("headgate.local.checkup.permissions.subprocess.run", refused)
+    monkeypatch.setattr("headgate.local.checkup.host.subprocess.run", refused)
     (problem,) = wrong(check_permissions(tmp_path, tmp_path))
     assert problem == f"nothing may be run from {tmp_path} (noexec); Spark's libraries are unpacked there."
 
@@ -223,7 +218,7 @@ def test_a_folder_from_which_nothing_may_be_run(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headgate.local.checkup.kafka.ANSWERS_WITHIN_S", 1.0)
+    monkeypatch.setattr("headgate.local.checkup.remote.KAFKA_ANSWERS_WITHIN_S", 1.0)
     address = f"127.0.0.1:{free_ports(1)[0]}"
     (problem,) = wrong(check_kafka(address))
     assert problem.startswith(f"the broker at {address} does not answer: ")
@@ -231,7 +226,7 @@ def test_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_kafka_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headgate.local.checkup.kafka.find_spec", lambda name: None)
+    monkeypatch.setattr("headgate.local.checkup.remote.find_spec", lambda name: None)
     assert odd(check_kafka()) == ["Kafka cannot be asked: confluent-kafka is not installed."]
     assert wrong(check_kafka("127.0.0.1:9092")) == ["Kafka cannot be asked: confluent-kafka is not installed."]
 
@@ -241,6 +236,6 @@ def test_a_service_that_is_away_idle_or_well() -> None:
         assert wrong(ServiceAnswer.of(idle.url).findings()) == [f"{idle.url} answers 503: nothing steps the jobs."]
     with HttpReceiver(lambda *_: (200, b"ok")) as well:
         answer = ServiceAnswer.of(well.url)
-        assert [one.status for one in answer.findings()] == [Status.OK]
+        assert [finding.status for finding in answer.findings()] == [Status.OK]
         assert answer.date is not None
     assert wrong(ServiceAnswer.of(well.url).findings()) == [f"{well.url} does not answer: connection refused."]

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from headgate.apps.flink.programs import FlinkJob
 from headgate.core.errors import EngineError, InputError
-from headgate.local.flink_asking import asked
+from headgate.local.flink_rest import flink_response
 from headgate.local.flink_settings import LOGGING, OPENS
 from headgate.local.machine import QUICK_START, flink_home, java
 
@@ -30,7 +30,7 @@ HEAP_MB = 384
 def submit(job: FlinkJob, url: str, home: Path | None = None) -> str:
     """Have a cluster run a job; gives the job's id. ``home`` is the folder of its Flink, if it is another than ours."""
     settings = {**_address(url), "execution.target": "remote", "execution.attached": False, **job.settings()}
-    asked(url, "overview")  # Flink's client would try for a minute to reach what is not there.
+    flink_response(url, "overview")  # Flink's client would try for a minute to reach what is not there.
     needed = job.jars()
     with tempfile.TemporaryDirectory(prefix="headgate-submit-") as name:
         folder = Path(name)

@@ -13,8 +13,7 @@ from itertools import groupby
 
 from headgate.apps.running.folder import Beginning
 from headgate.core.errors import HeadgateError, InputError
-from headgate.local.consumer import values
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink, topic_values
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.replay import Replay, Standing
@@ -99,7 +98,7 @@ class Feeder:
 def numbers_sent(bootstrap: str, topic: str, total: int) -> Sent:
     """Which records of a load a topic has already. Refuses a topic that holds others too."""
     there: set[int] = set()
-    for value in values(bootstrap, topic):
+    for value in topic_values(bootstrap, topic):
         try:
             number = json.loads(value)["number"]
         except (KeyError, TypeError, ValueError):

@@ -9,9 +9,8 @@ from headgate.apps.running.plan import RunPlan
 from headgate.apps.running.sources import Offset
 from headgate.core.errors import EngineError, InputError
 from headgate.local import kafka
-from headgate.local.broker import release
-from headgate.local.consumer import Reach, reach
-from headgate.local.topics import create_topic, require_topic, topics
+from headgate.local.records import Offsets, topic_offsets
+from headgate.local.topics import check_broker, create_topic, require_topic, topics
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ def find_broker(plan: RunPlan, stage: Callable[[str], None]) -> Broker:
     """The broker that was named, the one that is up here, or one that is started now."""
     if plan.bootstrap is not None:
         try:
-            release(plan.bootstrap)
+            check_broker(plan.bootstrap)
         except EngineError as error:  # Before anything was started, a broker that is not there is a wrong address.
             raise InputError(str(error)) from error
         return Broker(plan.bootstrap, is_ours=False)
@@ -48,9 +47,9 @@ def have_topic(plan: RunPlan, bootstrap: str, topic: str) -> None:
 
 def reached(bootstrap: str, topic: str) -> tuple[Offset, Offset]:
     """Where a topic begins and ends, as Spark writes it."""
-    starts, ends = reach(bootstrap, topic)
+    starts, ends = topic_offsets(bootstrap, topic)
     return _offset(topic, starts), _offset(topic, ends)
 
 
-def _offset(topic: str, by_partition: Reach) -> Offset:
+def _offset(topic: str, by_partition: Offsets) -> Offset:
     return {topic: {str(number): offset for number, offset in by_partition.items()}}

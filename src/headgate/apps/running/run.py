@@ -27,10 +27,10 @@ from headgate.apps.running.results import ResultFiles, Results, ResultTopic
 from headgate.apps.running.sources import EmbeddedSource, RunSource, TopicSource, records_between
 from headgate.core.errors import EngineError, HeadgateError
 from headgate.core.types import JSON, Event
-from headgate.local.cluster import LocalCluster, graceful_removal, local_settings, open_session, starting_size
 from headgate.local.connector import find_connector
-from headgate.local.interruption import Interruption
 from headgate.local.machine import LOOPBACK
+from headgate.local.spark.cluster import LocalCluster, graceful_removal, local_settings, open_session, starting_size
+from headgate.local.spark.interruption import Interruption
 from headgate.local.topics import create_topic, topics
 from headgate.runtime.loop import Watcher
 from headgate.runtime.managed.run import ManagedRun

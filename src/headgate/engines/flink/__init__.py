@@ -1,4 +1,4 @@
-"""Jobs on Flink: scaled from outside, by Flink's REST API."""
+"""The engine for Flink jobs, which are scaled through Flink's REST API."""
 
 from headgate.engines.flink.engine import FlinkEngine
 

@@ -1,24 +1,26 @@
-"""What is asked of each operator: what came to it, and what would have if nothing before it were held back.
+"""The demand on each operator: the records that arrived, or would have if nothing upstream were backpressured.
 
-A load that is forecast, and a size that is planned for it, must not be those of the bottleneck itself: what gets
-through a job that is too small says nothing of what is wanted of it.
+A forecast of the load, and a size planned for it, must not rest on what the bottleneck lets through: the throughput
+of a job that is too small says nothing about its load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from headgate.core.topology import Topology
-from headgate.engines.flink.blame import Ratios
+from headgate.core.types import Instant
+from headgate.engines.flink.bottleneck import Ratios
 
-MOST_HELD_BACK = 0.9
-"""A source that was held back for longer than this share of its time tells nothing of what it would have read."""
+MOST_BACKPRESSURED = 0.9
+"""The highest share of backpressured time from which the rate of a source is extrapolated."""
 
 
-class Demand:
-    """Records that were asked of each operator since the start.
+class OperatorDemand:
+    """Records that each operator should have processed since the start.
 
-    >>> demand = Demand(Topology.of(("source", "slow")))
+    >>> demand = OperatorDemand(Topology.of(("source", "slow")))
     >>> demand.add(10.0, {"source": 50.0, "slow": 40.0}, {"source": 20.0, "slow": 10.0}, {("source", "slow"): 1.0})
     >>> demand.arrived
     {'source': 70.0, 'slow': 70.0}
@@ -28,46 +30,113 @@ class Demand:
         self._topology = topology
         self.arrived = dict.fromkeys(topology.operators, 0.0)
         self.rates_per_s = dict.fromkeys(topology.operators, 0.0)
-        """Over the last span between two readings."""
+        """Arrival rates between the last two readings."""
         self.is_known = True
-        """Whether it is known up to the last reading."""
+        """Whether the demand is known up to the last reading."""
         self._has_rates = False
         self._missed_s = 0.0
 
     def begin(self, waiting: Mapping[str, float]) -> None:
-        """At the first reading: what waits has come."""
+        """Count the records that wait at the first reading as arrived."""
         for name, records in waiting.items():
             self.arrived[name] += records
 
-    def went_on(self, elapsed_s: float) -> None:
-        """Nothing was counted meanwhile, as the job was started again: as much came as did before."""
+    def extrapolate(self, elapsed_s: float) -> None:
+        """Assume the previous rates for a span in which nothing was counted, because the job restarted."""
         for name, rate in self.rates_per_s.items():
             self.arrived[name] += rate * elapsed_s
         self.is_known = self._has_rates
 
-    def missed(self, elapsed_s: float) -> None:
-        """Nobody could tell what came meanwhile; it is seen with what comes next."""
+    def skip(self, elapsed_s: float) -> None:
+        """Note a span of unknown arrivals; they are counted with those of the next span."""
         self._missed_s += elapsed_s
         self.is_known = False
 
     def add(self, elapsed_s: float, done: Mapping[str, float], more_wait: Mapping[str, float], ratios: Ratios) -> None:
-        """Take in what was done since, and by how many more (or fewer) records wait in front of each operator."""
-        further_up: dict[str, float] = {}
-        """By how many more wait in front of an operator, or further up because of what comes after it."""
+        """Add the records processed since, and the change in records that wait in front of each operator."""
+        more_upstream: dict[str, float] = {}
+        """The change in records that wait in front of an operator or upstream of it."""
         for name in self._topology.order:
-            before = sum(ratios[source, name] * further_up[source] for source in self._topology.upstream(name))
-            further_up[name] = more_wait.get(name, 0.0) + before
-            came = max(0.0, done.get(name, 0.0) + further_up[name])
-            self.arrived[name] += came
-            self.rates_per_s[name] = came / (elapsed_s + self._missed_s)
+            before = sum(ratios[source, name] * more_upstream[source] for source in self._topology.upstream(name))
+            more_upstream[name] = more_wait.get(name, 0.0) + before
+            arrived = max(0.0, done.get(name, 0.0) + more_upstream[name])
+            self.arrived[name] += arrived
+            self.rates_per_s[name] = arrived / (elapsed_s + self._missed_s)
         self.is_known, self._has_rates, self._missed_s = True, True, 0.0
 
 
-def withheld(done: float, held_back_share: float | None) -> float:
-    """What a source would have read beyond what it did, had it not been held back; by how long it was.
+def withheld(done: float, backpressured_share: float | None) -> float:
+    """Return how many more records a source would have read without backpressure.
 
     >>> withheld(600.0, 0.25)
     200.0
     """
-    share = min(MOST_HELD_BACK, held_back_share or 0.0)
+    share = min(MOST_BACKPRESSURED, backpressured_share or 0.0)
     return done * share / (1 - share)
+
+
+OVER_S = 20.0
+"""The span over which the arrival rate is measured that is extrapolated while a source does not read."""
+LEAST_S = 5.0
+"""The shortest span over which a rate is measured: a report may be as old as the previous reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceReport:
+    at_s: Instant
+    read: float
+    waiting: float
+
+    @property
+    def arrived(self) -> float:
+        return self.read + self.waiting
+
+
+class PendingRecords:
+    """Records that wait at the sources of one job, extrapolated while a source does not report.
+
+    A Kafka source learns how much waits when it reads. A backpressured one does not read and repeats its last number,
+    however much arrives. Until it reads again, arrivals are assumed to continue at their previous rate.
+
+    >>> pending = PendingRecords()
+    >>> reports = ((0.0, 0.0, 50.0), (10.0, 500.0, 550.0), (14.0, 500.0, 550.0), (20.0, 600.0, 1450.0))
+    >>> [pending.at("clicks", at_s, read, waiting) for at_s, read, waiting in reports]
+    [50.0, 550.0, 950.0, 1450.0]
+    """
+
+    def __init__(self) -> None:
+        self._reports: dict[str, list[_SourceReport]] = {}
+        """The recent reports of each source that differ from the previous one, the oldest first."""
+        self._rates_per_s: dict[str, float] = {}
+        self._unknown: set[str] = set()
+
+    def restart(self) -> None:
+        """Forget reports: those of a restarted job cannot be compared with earlier ones."""
+        self._reports.clear()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the arrivals at all sources were known at the last call of ``at``."""
+        return not self._unknown
+
+    def at(self, source: str, at_s: Instant, read: float, waiting: float) -> float:
+        """Return the records that wait at a source that reports to have read and still to read so many."""
+        self._unknown.discard(source)
+        reports = self._reports.setdefault(source, [])
+        newest = reports[-1] if reports else None
+        if newest is None or waiting <= 0 or (read, waiting) != (newest.read, newest.waiting):
+            self._add(source, reports, _SourceReport(at_s, read, waiting))
+            return waiting
+        rate_per_s = self._rates_per_s.get(source)
+        if rate_per_s is None:
+            self._unknown.add(source)
+        return waiting + (rate_per_s or 0.0) * (at_s - newest.at_s)
+
+    def _add(self, source: str, reports: list[_SourceReport], now: _SourceReport) -> None:
+        """Add a report and update the arrival rate up to it."""
+        reports.append(now)
+        while len(reports) > 2 and now.at_s - reports[1].at_s >= OVER_S:
+            del reports[0]
+        span_s = now.at_s - reports[0].at_s
+        if span_s >= LEAST_S:
+            self._rates_per_s[source] = max(0.0, (now.arrived - reports[0].arrived) / span_s)

@@ -1,8 +1,7 @@
-"""A job on a Flink cluster, scaled from outside by Flink's REST API: no code in the job, and none on the cluster.
+"""The engine for a job on a Flink cluster, scaled through Flink's REST API without code in the job or on the cluster.
 
 The cluster must have the adaptive scheduler (``jobmanager.scheduler: adaptive``): it takes new sizes of all vertices in
-one request and starts the job again at them, from its own memory of the last checkpoint. Closing the engine leaves the
-job at its sizes.
+one request and restarts the job from its last checkpoint. Closing the engine leaves the job at its sizes.
 """
 
 from __future__ import annotations
@@ -27,35 +26,31 @@ from headgate.core.types import (
     Sample,
 )
 from headgate.engines.base import EngineBase
-from headgate.engines.flink.answers import RUNNING, JobDetails
-from headgate.engines.flink.fleet import TaskManagerFleet
-from headgate.engines.flink.following import GONE_AFTER_S, Followed
-from headgate.engines.flink.further import FURTHER_METRICS, Further
 from headgate.engines.flink.graph import graph_of
-from headgate.engines.flink.looking import Looking
-from headgate.engines.flink.providers import Provider
-from headgate.engines.flink.readings import Readings
-from headgate.engines.flink.requirements import Requirements
+from headgate.engines.flink.job import GONE_AFTER_S, FollowedJob, Restarts, SizeRequests
+from headgate.engines.flink.responses import RUNNING, JobDetails
 from headgate.engines.flink.rest import ANSWER_WITHIN_S, FlinkRest
-from headgate.engines.flink.restarts import Restarts
+from headgate.engines.flink.samples import SampleBuilder
+from headgate.engines.flink.snapshot import OPTIONAL_METRICS, OptionalMetrics, SnapshotReader
+from headgate.engines.flink.task_managers import Provider, TaskManagerFleet
 
 
 class FlinkEngine(EngineBase):
     """Observes and resizes the vertices of one job.
 
-    - ``target``: where and which, as ``http://127.0.0.1:8081#clicks``
-    - ``fewest``, ``most``: instances of any operator; as many as Flink can do where not given
-    - ``price_per_slot_hour``: what a slot costs for an hour
+    - ``target``: address and job, as ``http://127.0.0.1:8081#clicks``
+    - ``fewest``, ``most``: instances of any operator; by default from 1 to the most that Flink allows
+    - ``price_per_slot_hour``: the price of a slot
     - ``late_after_s``: a record whose result comes later than this counts as late
-    - ``provider``: who starts and stops TaskManagers; nobody where not given
-    - ``acts``: whether sizes will be asked for. Otherwise any scheduler will do: the sizes are those that the job
-      has, whoever changes them
+    - ``provider``: starts and stops TaskManagers; none by default
+    - ``acts``: whether sizes will be requested. If not, any scheduler will do, and the sizes are the job's own,
+      whatever changes them
     """
 
     name = "flink"
     summary = "Flink jobs by their REST API: headgate autoscale-flink, or autoscale_engine('flink', 'URL#JOB')."
 
-    def __init__(  # noqa: PLR0913 - one keyword per thing that can be said
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         target: str,
         now: Callable[[], Instant] = time.time,
@@ -74,26 +69,26 @@ class FlinkEngine(EngineBase):
         url, hash_, job = target.partition("#")
         if not (hash_ and job):
             raise InputError(
-                f"Flink job {target!r} is not usable; write where and which, as http://127.0.0.1:8081#clicks."
+                f"Flink job {target!r} is not usable; write its address and name, as http://127.0.0.1:8081#clicks."
             )
         self._lock = threading.RLock()
         self._closed = False
         self._acts = acts
         self._rest = FlinkRest(url, answer_within_s=answer_within_s)
         try:
-            self._followed = Followed(self._rest, job, gone_after_s=gone_after_s)
+            self._followed = FollowedJob(self._rest, job, gone_after_s=gone_after_s)
             details = self._followed.details(now())
             self._graph = graph_of(details)
-            self._requirements = Requirements(self._rest, self._graph)
-            sizes = self._requirements.wanted_at_first if acts else self._graph.sizes
+            self._requests = SizeRequests(self._rest, self._graph)
+            sizes = self._requests.initial_sizes if acts else self._graph.sizes
             self._planned = sizes(details)
         except BaseException:
             self._rest.close()
             raise
         self._topology = self._graph.topology(fewest, most, price_per_slot_hour)
-        self._looking = Looking(self._rest, self._followed, now, sleep)
-        self._readings = Readings(self._topology, late_after_s)
-        self._further = Further(self._rest)
+        self._snapshots = SnapshotReader(self._rest, self._followed, now, sleep)
+        self._samples = SampleBuilder(self._topology, late_after_s)
+        self._optional = OptionalMetrics(self._rest)
         self._restarts = Restarts()
         self._fleet = TaskManagerFleet(provider)
 
@@ -104,44 +99,43 @@ class FlinkEngine(EngineBase):
 
     @property
     def end_to_end_s(self) -> float | None:
-        """What the oldest record has waited on the slowest way through the job, as of the last reading."""
-        return self._readings.end_to_end_s()
+        """How long the oldest record has waited on the slowest path through the job, as of the last reading."""
+        return self._samples.end_to_end_s()
 
     @property
     def usual_pause_s(self) -> float | None:
-        """How long the job stands still for a rescale, as measured; ``None`` before it was."""
+        """The measured median pause of a rescale; ``None`` before the first."""
         return self._restarts.usual_pause_s
 
     @property
     def further_metrics(self) -> Collection[str]:
-        return FURTHER_METRICS
+        return OPTIONAL_METRICS
 
     def subscribe(self, keys: Collection[str]) -> None:
         with self._lock:
-            self._further.subscribe(keys)
+            self._optional.subscribe(keys)
 
     def topology(self) -> Topology:
         return self._topology
 
     def take_events(self) -> list[Event]:
-        """What happened to the job since this was last asked, for the journal."""
+        """Return and forget the job's events since the last call, for the journal."""
         with self._lock:
-            told = [*self._followed.take_events(), *self._restarts.take_events(), *self._fleet.take_events()]
-            return sorted(told, key=lambda event: event.at_s)
+            events = [*self._followed.take_events(), *self._restarts.take_events(), *self._fleet.take_events()]
+            return sorted(events, key=lambda event: event.at_s)
 
     def observe(self) -> Observation:
         with self._lock:
             self._refuse_if_closed()
-            job = self._seen()
-            look = self._looking.look(self._graph, job)
-            job = look.job
+            snapshot = self._snapshots.take(self._graph, self._job())
+            job = snapshot.job
             ready = self._ready(job)
             if not self._acts:
                 self._planned = self._planned | self._graph.sizes(job)
-            if self._restarts.glance(job):
-                vertices = {one.vertex: self._rest.vertex(job.jid, one.vertex) for one in self._graph.members}
-                self._restarts.began(self.now(), job, vertices, ready)
-            samples = self._with_further(job, self._readings.take(look, self._graph))
+            if self._restarts.is_new_run(job):
+                vertices = {member.vertex: self._rest.vertex(job.jid, member.vertex) for member in self._graph.members}
+                self._restarts.record_run(self.now(), job, vertices, ready)
+            samples = self._with_optional_metrics(job, self._samples.take(snapshot, self._graph))
             self._fit(job, ready)
             now = self.now()
             return Observation(now, samples, self._instances(ready), self._restarts.take_startups())
@@ -151,22 +145,26 @@ class FlinkEngine(EngineBase):
             self._refuse_if_closed()
             now = self.now()
             if not self._acts:
-                raise EngineError(f"the engine of job {self.job!r} only looks; it was opened so.")
+                raise EngineError(f"the engine of job {self.job!r} was opened to observe only.")
             for name, verdict in decision.verdicts.items():
                 if why := self._why_impossible(name, verdict.target):
                     return Receipt(now, {name: Answer(Outcome.REFUSED, self._planned.get(name, 0), why)})
             wanted = self._planned | decision.targets
             changed = {name for name, size in wanted.items() if size != self._planned[name]}
-            job = self._seen()
+            job = self._job()
             missing = self._make_room(job, wanted) if changed else 0
-            asked = self._requirements.bring_to(job.jid, wanted)
+            requested = self._requests.request(job.jid, wanted)
             self._planned = wanted
-            if asked:
-                self._restarts.asked(now)
-            detail = _short_of(missing) if changed else ("Flink had other sizes, and was asked again" if asked else "")
+            if requested:
+                self._restarts.record_request(now)
+            detail = (
+                _short_of(missing)
+                if changed
+                else ("Flink had other sizes; they were requested again" if requested else "")
+            )
             answers = {
                 name: Answer(Outcome.ACCEPTED, wanted[name], detail)
-                if name in changed or name in asked
+                if name in changed or name in requested
                 else Answer(Outcome.UNCHANGED, wanted[name])
                 for name in decision.verdicts
             }
@@ -179,10 +177,8 @@ class FlinkEngine(EngineBase):
                 self._fleet.close()
                 self._rest.close()
 
-    # --------------------------------------------------------------------------------------------------------- inside
-
-    def _seen(self) -> JobDetails:
-        """The job as it is now; if it is another one under the same name, with the same operators."""
+    def _job(self) -> JobDetails:
+        """Return the current job; a new job under the same name must have the same operators."""
         job = self._followed.details(self.now())
         if not job.plan.nodes:
             return job
@@ -195,22 +191,23 @@ class FlinkEngine(EngineBase):
                 f"it was {', '.join(self._graph.operators)}."
             )
         self._graph = graph
-        self._requirements = Requirements(self._rest, graph)
+        self._requests = SizeRequests(self._rest, graph)
         return job
 
     def _ready(self, job: JobDetails) -> dict[str, int]:
         by_vertex = self._graph.by_vertex
-        running = {by_vertex[one.id].operator: one.running for one in job.vertices if one.id in by_vertex}
+        running = {by_vertex[vertex.id].operator: vertex.running for vertex in job.vertices if vertex.id in by_vertex}
         return {name: running.get(name, 0) for name in self._graph.operators}
 
     def _instances(self, ready: Mapping[str, int]) -> dict[str, Instances]:
         return {name: Instances(size, size, ready[name]) for name, size in self._planned.items()}
 
-    def _with_further(self, job: JobDetails, samples: Mapping[str, Sample]) -> dict[str, Sample]:
+    def _with_optional_metrics(self, job: JobDetails, samples: Mapping[str, Sample]) -> dict[str, Sample]:
         paused_s = self._restarts.paused_s
-        found = self._further.of(job, self._graph, samples) if samples and self._further.is_wanted else {}
+        metrics = self._optional.of(job, self._graph, samples) if samples and self._optional.is_wanted else {}
         return {
-            name: replace(one, paused_s=paused_s, metrics=found.get(name, NO_METRICS)) for name, one in samples.items()
+            name: replace(sample, paused_s=paused_s, metrics=metrics.get(name, NO_METRICS))
+            for name, sample in samples.items()
         }
 
     def _fit(self, job: JobDetails, ready: Mapping[str, int]) -> None:
@@ -219,7 +216,7 @@ class FlinkEngine(EngineBase):
             self._fleet.shrink(self.now(), managers, self._graph.slots(self._planned), self._graph.slots(dict(ready)))
 
     def _make_room(self, job: JobDetails, wanted: Mapping[str, int]) -> int:
-        """Have TaskManagers for what is wanted; gives how many slots there will not be."""
+        """Start TaskManagers for the wanted sizes; return how many slots will be missing."""
         # A job that is starting has its slots already.
         own = self._graph.slots(self._graph.sizes(job)) if job.state == RUNNING else 0
         return self._fleet.grow(self.now(), self._rest.task_managers(), self._graph.slots(dict(wanted)), own)
@@ -238,4 +235,4 @@ class FlinkEngine(EngineBase):
 def _short_of(missing: int) -> str:
     if not missing:
         return ""
-    return f"the cluster has {missing} slots too few: Flink runs what fits, and takes more when TaskManagers come"
+    return f"the cluster has {missing} slots too few: Flink runs what fits, and uses more when TaskManagers register"

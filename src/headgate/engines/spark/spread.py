@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headgate.core.errors import EngineError
-from headgate.local.cluster import plain_session
 from headgate.local.machine import LOOPBACK, QUICK_START
+from headgate.local.spark.cluster import plain_session
 
 Work: TypeAlias = Callable[[Iterable[str]], int]
 """Is given the texts of a task, where the task runs, and says how many it has done. It must be found by its name."""

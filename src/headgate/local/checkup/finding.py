@@ -29,13 +29,13 @@ class Finding:
         return {"check": self.check, "status": str(self.status), "told": self.told, "remedy": self.remedy}
 
 
-def fine(check: str, told: str) -> Finding:
+def ok_finding(check: str, told: str) -> Finding:
     return Finding(check, Status.OK, told)
 
 
-def odd(check: str, told: str, remedy: str) -> Finding:
+def note_finding(check: str, told: str, remedy: str) -> Finding:
     return Finding(check, Status.WARNING, told, remedy)
 
 
-def wrong(check: str, told: str, remedy: str) -> Finding:
+def problem_finding(check: str, told: str, remedy: str) -> Finding:
     return Finding(check, Status.PROBLEM, told, remedy)

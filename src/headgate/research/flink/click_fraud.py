@@ -20,13 +20,13 @@ from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import submit
 from headgate.core.objective import Objective
 from headgate.core.types import Decision, Event, Observation
-from headgate.engines.flink.local_provider import LocalProvider
+from headgate.engines.flink.task_managers import LocalProvider
 from headgate.lab.scenario import Progress
 from headgate.local.flink import LocalFlink
 from headgate.local.kafka import LocalKafka
 from headgate.local.machine import free_ports
-from headgate.local.producer import TopicSink
-from headgate.local.prometheus import LocalPrometheus, Series
+from headgate.local.prometheus import LocalPrometheus, TimedValues
+from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
 from headgate.research.flink.run import LEAD_S, Feeder, Seen, opened
 from headgate.research.flink.slots import Had, SlotWatch
@@ -71,15 +71,15 @@ class FraudRan:
     ended_s: float
     source: str
     """The operator that reads the topic, and takes its time with each record."""
-    waits: Series
+    waits: TimedValues
     """Records that wait because of it, as Prometheus was told."""
-    comes_per_s: Series
+    comes_per_s: TimedValues
     had: Sequence[Had]
     decisions: Sequence[Decision]
     observations: Sequence[Observation]
     events: Sequence[Event]
 
-    def slow_shares(self) -> Series:
+    def slow_shares(self) -> TimedValues:
         """Of one second's records, the share that waits: the document's performance."""
         comes = dict(self.comes_per_s)
         return [(at_s, waits / comes[at_s]) for at_s, waits in self.waits if comes.get(at_s)]

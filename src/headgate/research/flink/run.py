@@ -19,11 +19,11 @@ from headgate.core.errors import EngineError
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.engines.flink import FlinkEngine
-from headgate.engines.flink.providers import Provider
+from headgate.engines.flink.task_managers import Provider
 from headgate.lab.scenario import Progress
 from headgate.local.flink import LocalFlink
 from headgate.local.kafka import LocalKafka
-from headgate.local.producer import TopicSink
+from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
 from headgate.research.flink.sink_truth import SinkTruth
 from headgate.research.flink.slots import Had, SlotWatch

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.local.consumer import stamped_values
+from headgate.local.records import timestamped_values
 
 Times = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class SinkTruth:
 
     @classmethod
     def of_topic(cls, bootstrap: str, topic: str, total: int) -> SinkTruth:
-        return cls.of(stamped_values(bootstrap, topic), total)
+        return cls.of(timestamped_values(bootstrap, topic), total)
 
     @property
     def missing(self) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from headgate.agent.agent import Agent
 from headgate.agent.http import HttpController
 from headgate.agent.running import RunningAgent
-from headgate.local.ending import ended_by_parent
+from headgate.local.supervisor import stop_event
 from headgate.service.demo.operator_engine import OperatorEngine, PacedEngine
 from headgate.service.demo.plan import SimulatedJob, demo_jobs
 
@@ -49,7 +49,7 @@ def joined(job: SimulatedJob, plan: EnginesPlan) -> list[RunningAgent[Agent]]:
 
 def main() -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", stream=sys.stderr)
-    run(EnginesPlan(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))), ended_by_parent())
+    run(EnginesPlan(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))), stop_event())
     return 0
 
 
