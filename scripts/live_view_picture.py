@@ -17,7 +17,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from headgate.cli.live_view import LiveView, Shown
+from headgate.cli.job_view import JobView
+from headgate.cli.live_view import RunHeading
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Observation, Role
 from headgate.journal.sqlite import SqliteJournal
@@ -46,13 +47,15 @@ def picture(journal: Path) -> str:
     times_s = [one.at_s for one in observations]
     decisions = {times_s[min(bisect_left(times_s, one.at_s), len(times_s) - 1)]: one for one in acting}
     title = f"headgate · {run.job}"
-    shown = Shown(title, run.policy, parse_objective(run.objective), observations[-1].at_s - observations[0].at_s)
-    return _moving(list(_frames(shown, observations, decisions)))
+    heading = RunHeading(
+        title, run.policy, parse_objective(run.objective), observations[-1].at_s - observations[0].at_s
+    )
+    return _moving(list(_frames(heading, observations, decisions)))
 
 
-def _frames(shown: Shown, observations: list[Observation], decisions: dict[float, Decision]) -> list[str]:
+def _frames(heading: RunHeading, observations: list[Observation], decisions: dict[float, Decision]) -> list[str]:
     console = Console(width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor", record=True)
-    view = LiveView(console, shown)
+    view = JobView(console, heading)
     view.stage("running")
     last = len(observations) - 1
     wanted = {round(last * place / (FRAMES - 1)) for place in range(FRAMES)}

@@ -7,7 +7,8 @@ import io
 import numpy as np
 from rich.console import Console
 
-from headgate.cli.load_view import LoadView, load_view
+from headgate.cli.live_view import shown
+from headgate.cli.load_view import LoadView
 from headgate.workloads.replay import Answers, Lateness, Standing
 
 
@@ -21,7 +22,7 @@ def standing(elapsed_s: float, *, failed: int = 0, paced: bool = True) -> Standi
 
 def printed(view: LoadView, console: Console, *standings: Standing) -> str:
     for one in standings:
-        view.tell(one)
+        view.standing(one)
     if console.is_terminal:
         console.print(view)
     assert isinstance(console.file, io.StringIO)
@@ -30,7 +31,7 @@ def printed(view: LoadView, console: Console, *standings: Standing) -> str:
 
 def test_without_a_terminal_a_line_is_printed_every_ten_seconds() -> None:
     console = Console(file=io.StringIO(), width=120)
-    with load_view(console, "a load", total=60_000, lasting_s=60.0) as view:
+    with shown(LoadView(console, "a load", total=60_000, lasting_s=60.0)) as view:
         lines = printed(view, console, *(standing(at_s / 4) for at_s in range(1, 100))).splitlines()
     assert lines == [
         "   +10s  sent 9,500 of 10,000 due, 9,000 acknowledged, late by p50 4 ms, p99 4 ms, max 4 ms",

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from headgate.cli.live_view import Shown
+from headgate.cli.live_view import RunHeading
 from headgate.cli.operators_view import OperatorsView
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, GuardNote, Verdict
@@ -20,8 +20,8 @@ def printed() -> StringIO:
 
 @pytest.fixture
 def view(printed: StringIO) -> OperatorsView:
-    shown = Shown("a job", "ds2", parse_objective("latency p95 < 10s"), None, "")
-    return OperatorsView(Console(file=printed), shown, ("slow",), lambda: None)
+    heading = RunHeading("a job", "ds2", parse_objective("latency p95 < 10s"), None, "")
+    return OperatorsView(Console(file=printed), heading, ("slow",), lambda: None)
 
 
 def test_what_happens_again_and_again_is_printed_once(view: OperatorsView, printed: StringIO) -> None:

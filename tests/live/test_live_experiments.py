@@ -58,7 +58,8 @@ def _follow(folder: Path) -> None:
     assert told == sorted(told)
     assert told[-1] == 1.0
     report = folder / "live.html"
-    write_scenario_report(report, find_scenario("giannakopoulos-live"), found)
+    scenario = find_scenario("giannakopoulos-live")
+    write_scenario_report(report, scenario.name, scenario.summary, found)
     assert "rules on click-fraud" in report.read_text()
 
 

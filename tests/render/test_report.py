@@ -14,13 +14,11 @@ import pytest
 from headgate.core.errors import InputError, OutputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
-from headgate.lab.scenario import Outcome, Scenario
+from headgate.lab.scenario import Outcome
 from headgate.lab.scenario_report import write_scenario_report
-from headgate.render.candlesticks import Candlestick, candlestick_plot
-from headgate.render.error_bars import ALL_PCT, error_bars
 from headgate.render.figures import TimeUnit, figure, peaks
 from headgate.render.page import require_plotly, write_page
-from headgate.render.plots import Plot
+from headgate.render.plots import ALL_PCT, Candlestick, Plot, candlestick_plot, error_bars
 from headgate.render.report import MAX_ROWS, write_report
 from headgate.runtime.summary import Summary
 from tests.journal.entries import decision, event, observation, receipt
@@ -278,12 +276,12 @@ def test_what_a_priced_run_costs_is_told(target: Path, objective: str, told: str
     assert (told in text) if told else ("Cost" not in text)
 
 
-def test_a_page_is_small_and_has_no_button_to_a_cloud(tmp_path: Path) -> None:
+def test_a_page_carries_the_script_packed_and_has_no_button_to_a_cloud(tmp_path: Path) -> None:
     target = write_report(
         tmp_path / "run.html", title="", observations=[], decisions=[], objective=OBJECTIVE, summary=SUMMARY
     )
     page = target.read_text()
-    assert len(page) < 800_000
+    assert len(page) < 2_300_000
     assert "showSendToCloud: false" in page
     assert 'plotlyServerURL: ""' in page
 
@@ -309,7 +307,7 @@ def test_a_lab_report_says_what_its_plots_show(tmp_path: Path) -> None:
     sticks = {"static": Candlestick(0.0, 1.0, 2.0, 3.0, 4.0)}
     plots = [candlestick_plot("Latency", "seconds", sticks, 30.0), Plot("Plain", [])]
     outcome = Outcome([{"policy": "static", "empty": None, "latency_p95_s": 2.5}], plots=plots)
-    written = write_scenario_report(tmp_path / "r.html", Scenario("s", "A scenario.", lambda _: outcome), outcome)
+    written = write_scenario_report(tmp_path / "r.html", "s", "A scenario.", outcome)
     page = Page(written.read_text())
     assert "the line in them is the mean" in page.text
     assert "Dashed: the bound of the objective." in page.text

@@ -223,33 +223,34 @@ def _load(
 def _run(plan: RunPlan, console: Console) -> RunResult:
     from headgate.apps.running.accounts import Totals
     from headgate.apps.running.run import RunView, run_application
-    from headgate.cli.live_view import LiveView, Shown, live_view
+    from headgate.cli.job_view import JobView
+    from headgate.cli.live_view import RunHeading, shown
     from headgate.core.errors import EngineError, QueryFailedError
     from headgate.core.types import Event
     from headgate.runtime.loop import Watcher
     from headgate.workloads.replay import Standing
 
     class View(RunView):
-        def __init__(self, shown: LiveView) -> None:
-            self._shown = shown
+        def __init__(self, live: JobView) -> None:
+            self._live = live
 
         def stage(self, text: str) -> None:
-            self._shown.stage(text)
+            self._live.stage(text)
 
         def records(self, totals: Totals, load: Standing | None) -> None:
             sent = "" if load is None else f"{load.sent:,} sent, "
             more = f"{sent}{totals.malformed:,} malformed, {totals.late:,} late, {totals.batches:,} batches"
-            self._shown.count("records", f"{totals.read:,} read", more)
+            self._live.count("records", f"{totals.read:,} read", more)
 
         def event(self, event: Event) -> None:
-            self._shown.event(event)
+            self._live.event(event)
 
         @property
         def watcher(self) -> Watcher:
-            return self._shown.tick
+            return self._live.tick
 
     lasting_s = plan.seconds if plan.load is None else plan.load.lasting_s
-    shown = Shown(
+    heading = RunHeading(
         f"headgate app run {plan.application.name}",
         plan.policy,
         plan.objective,
@@ -261,7 +262,7 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
     try:
         with (
             told_when_stopped(kept),
-            live_view(console, shown) as view,
+            shown(JobView(console, heading)) as view,
             _logged(plan.folder.path / "headgate.log"),
         ):
             return run_application(plan, View(view))

@@ -93,8 +93,8 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate autoscale-flink --url http://127.0.0.1:8081 --job clicks --policy ds2 --provider local[/cyan]
     """
     from headgate.cli.interrupts import stopped_by_signals
-    from headgate.cli.live_view import Shown
-    from headgate.cli.operators_view import OperatorsView, shown_operators
+    from headgate.cli.live_view import RunHeading, shown
+    from headgate.cli.operators_view import OperatorsView
     from headgate.runtime.autoscale_engine import autoscale_engine
     from headgate.runtime.clock import SystemClock
     from headgate.runtime.mode import Mode
@@ -109,9 +109,11 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     engine = _opened(f"{url}#{job}", clock, goal, price, (provider, deployment), acts=not recommend)
     console = make_console(stderr=json_file == "-")
     named = acting if isinstance(acting, str) else "rules"
-    shown = Shown(f"headgate autoscale-flink {engine.job}", named, goal, lasting_s, "Ctrl-C stops; the job goes on")
-    view = OperatorsView(console, shown, engine.topology().operators, lambda: engine.end_to_end_s)
-    with stopped_by_signals() as stop, shown_operators(console, view):
+    heading = RunHeading(
+        f"headgate autoscale-flink {engine.job}", named, goal, lasting_s, "Ctrl-C stops; the job goes on"
+    )
+    view = OperatorsView(console, heading, engine.topology().operators, lambda: engine.end_to_end_s)
+    with stopped_by_signals() as stop, shown(view):
         running = autoscale_engine(
             engine,
             objective=goal,

@@ -160,7 +160,7 @@ def run(
         outcome = found.run(progress)
     with Outputs() as outputs:
         if report is not None:
-            outputs.write(write_scenario_report, report, found, outcome)
+            outputs.write(write_scenario_report, report, found.name, found.summary, outcome)
         if json_file is not None:
             outputs.write(write_json, found.to_json(outcome), json_file)
         if json_file != "-":

@@ -25,18 +25,16 @@ if TYPE_CHECKING:
 
 def show_ranks(found: Results, report: Path | None, json_file: str | None) -> None:
     """Write what is asked for, and print the ranks unless the JSON goes where they would."""
-    from headgate.lab.scenario import Scenario
     from headgate.lab.scenario_report import write_scenario_report
     from headgate.research.league.report import league_outcome
 
     outcome = league_outcome(found)
     summary = f"{found.done:,} simulated runs: policies ranked by cost at a kept objective."
-    page = Scenario(found.name, summary, lambda _: outcome)
     with Outputs() as outputs:
         if report is not None:
-            outputs.write(write_scenario_report, report, page, outcome)
+            outputs.write(write_scenario_report, report, found.name, summary, outcome)
         if json_file is not None:
-            outputs.write(write_json, page.to_json(outcome), json_file)
+            outputs.write(write_json, outcome.to_json(found.name, summary), json_file)
         if json_file != "-":
             _print(outcome)
 

@@ -1,12 +1,17 @@
-"""What a running job looks like in the terminal: load, lag, latency against the objective, executors, and why."""
+"""What runs, shown in the terminal: a panel of sections that is redrawn, or lines where there is no terminal.
+
+A view extends :class:`LiveView`: it collects what it is given, and returns sections to draw. ``shown`` displays it.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,183 +19,204 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from headgate.cli.explain import SEVERITY_STYLES
-from headgate.cli.sparklines import sparkline
-from headgate.core.budget import Budget
+from headgate.cli.explain import KIND_STYLES, SEVERITY_STYLES
 from headgate.core.objective import Objective
-from headgate.core.types import Decision, Event, Observation, Verdict
+from headgate.core.slo import LatencySlo
+from headgate.core.types import Event, Instances, Sample, Verdict
 from headgate.core.units import format_duration, plain
-from headgate.journal.budgets import money, pace_in_words
-from headgate.runtime.summary import RunRecord
 
-PLAIN_EVERY_S = 10.0
-"""Where there is no terminal to redraw, a line is printed this often."""
+LINE_EVERY_S = 10.0
+"""Without a terminal, a line is printed this often."""
+REDRAWN_PER_S = 4.0
+CHANGES_SHOWN = 6
+MOST_POINTS = 200
+"""Newest values of which a curve is drawn."""
+BLOCKS = "▁▂▃▄▅▆▇█"
+UNKNOWN_BLOCK = "·"
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What is looked at."""
+class RunHeading:
+    """What is shown of a run besides its readings."""
 
     title: str
     policy: str
     goal: Objective
     seconds: float | None
-    """How long it takes; ``None`` where nobody knows."""
+    """How long it runs; ``None`` where it has no end."""
     when_stopped: str = "Ctrl-C stops and cleans up"
 
 
 class LiveView:
-    """Shows what it is told; the lines it keeps are the run so far."""
+    """Base of all views; thread-safe for its subclasses by ``self._lock``."""
 
-    def __init__(self, console: Console, shown: Shown) -> None:
-        self._console = console
-        self._shown = shown
-        self._record = RunRecord(shown.goal)
-        self._counts: dict[str, tuple[str, str]] = {}
+    refresh_per_s = REDRAWN_PER_S
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
         self._lock = threading.Lock()
-        self._stage = ""
-        self._last_change: tuple[float, Verdict] | None = None
-        self._last_event: Event | None = None
-        self._newest: Verdict | None = None
-        self._spent: list[float | None] = []
-        """The share of the error budget that was spent, by tick."""
-        self._printed_s = -PLAIN_EVERY_S
         self._began_s = time.monotonic()
+        self._stage = ""
+        self._line_due_s = 0.0
+
+    def title(self) -> str:
+        """Return the panel's title, in Rich's markup."""
+        raise NotImplementedError
+
+    def subtitle(self) -> str:
+        return self._stage
+
+    def sections(self) -> Iterable[RenderableType]:
+        """Return what is drawn, from top to bottom."""
+        raise NotImplementedError
 
     def stage(self, text: str) -> None:
-        self._stage = text
-        if not self._console.is_terminal:
-            self._console.print(f"{format_duration(round(time.monotonic() - self._began_s)):>7}  {text}")
-
-    def count(self, name: str, told: str, more: str) -> None:
-        """Show what was counted beside what the loop sees: a line with a name, in place of the one that it had."""
+        """Show what is being done."""
         with self._lock:
-            self._counts[name] = (told, more)
-
-    def event(self, event: Event) -> None:
-        """Take in what happened to the query itself."""
-        with self._lock:
-            self._last_event = event
-            if not self._console.is_terminal:
-                after = format_duration(round(time.monotonic() - self._began_s))
-                self._console.print(f"{after:>7}  {event.kind}: {event.detail}", markup=False, soft_wrap=True)
-
-    def tick(self, observation: Observation | None, decision: Decision | None) -> None:
-        """Take in what a tick of the loop saw and decided; a watcher."""
-        with self._lock:
-            self._record(observation, decision)
-            if observation is not None:
-                self._spent.append(None if (budget := self._budget()) is None else budget.spent)
-            verdict = None if decision is None else decision.verdicts.get(self._record.operator)
-            if decision is None or verdict is None:
-                return
-            self._newest = verdict
-            if verdict.change:
-                self._last_change = (decision.at_s - self._record.start_s, verdict)
-            if not self._console.is_terminal:
-                self._print_line(bool(verdict.change), decision.at_s - self._record.start_s, verdict)
-
-    def _print_line(self, changed: bool, at_s: float, verdict: Verdict) -> None:
-        if not changed and at_s - self._printed_s < PLAIN_EVERY_S:
-            return
-        self._printed_s = at_s
-        point = self._record.series()[-1]
-        told = ", ".join(
-            f"{name} {'?' if point[key] is None else plain(point[key])}{unit}"
-            for name, key, unit in (
-                ("rate", "input_rate", "/s"),
-                ("lag", "backlog", ""),
-                ("latency", "latency_s", " s"),
-                ("executors", "ready", ""),
-            )
-        )
-        if (budget := self._budget()) is not None:
-            told = f"{told}, budget {plain(100 * budget.spent)} % spent"
-        if (spending := self._record.standing().spending) is not None:
-            told = f"{told}, cost {money(spending.spent)}"
-        told = ", ".join([told, *(f"{name} {counted}" for name, (counted, _) in self._counts.items())])
-        why = f"; {verdict.current} → {verdict.target}: {verdict.reason}" if changed else ""
-        self._console.print(f"{f'+{at_s:.0f}s':>7}  {told}{why}", soft_wrap=True)
+            self._stage = text
+        self._print(text)
 
     def __rich__(self) -> RenderableType:
         with self._lock:
-            return Panel(
-                Group(self._gauges(), Text(), *self._words()),
-                title=f"[bold]{self._shown.title}[/bold] · {self._shown.policy} · {self._shown.goal}",
-                subtitle=self._subtitle(),
-                padding=(1, 2),
-            )
+            return Panel(Group(*self.sections()), title=self.title(), subtitle=self.subtitle(), padding=(1, 2))
 
-    def _subtitle(self) -> str:
-        series = self._record.observations
-        if not series or self._stage != "running":
-            return self._stage
-        elapsed_s = series[-1].at_s - series[0].at_s
-        of = "" if self._shown.seconds is None else f" of {format_duration(self._shown.seconds)}"
-        return f"{elapsed_s:.0f} s{of} · {self._shown.when_stopped}"
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._began_s
 
-    def _gauges(self) -> Table:
-        series = self._record.series()
-        newest = series[-1] if series else {"input_rate": None, "backlog": None, "latency_s": None, "ready": 0}
-        planned = newest.get("planned", 1)
-        table = Table.grid(padding=(0, 2, 0, 0), expand=True)
-        table.add_column(style="dim", no_wrap=True, width=10)
-        table.add_column(no_wrap=True, width=26)
-        table.add_column(no_wrap=True, ratio=1)
-        width = max(10, self._console.width - 50)
-        executors = f"{newest['ready']} ready" + (f", {planned} planned" if planned != newest["ready"] else "")
-        rows = (
-            ("load", "input_rate", "blue", _told(newest["input_rate"], "records/s")),
-            ("lag", "backlog", "yellow", _told(newest["backlog"], "records")),
-            ("latency", "latency_s", self._latency_style(newest["latency_s"]), _told(newest["latency_s"], "s")),
-            ("executors", "ready", "green", executors),
-        )
-        for name, key, style, told in rows:
-            values = [point[key] for point in series]
-            table.add_row(name, f"[bold {style}]{told}", f"[{style}]{sparkline(values, width)}")
-        if (budget := self._budget()) is not None:
-            style = "red" if budget.spent > 1 else "cyan"
-            burn = "" if budget.burn_short is None else f", burn {plain(budget.burn_short)} ×"
-            told = f"{plain(100 * budget.spent)} % spent{burn}"
-            table.add_row("budget", f"[bold {style}]{told}", f"[{style}]{sparkline(self._spent, width)}")
-        if (spending := self._record.standing().spending) is not None:
-            table.add_row("cost", f"[bold]{money(spending.spent)}", pace_in_words(spending))
-        for name, (told, more) in self._counts.items():
-            table.add_row(name, f"[bold]{told}", f"[dim]{more}")
-        return table
+    def _elapsed(self) -> str:
+        return format_duration(round(self.elapsed_s))
 
-    def _budget(self) -> Budget | None:
-        return self._record.standing().budgets.get(self._record.operator)
+    def _print(self, text: str, since: str | None = None) -> None:
+        """Print a line with the time since the start, where there is no terminal to redraw."""
+        if not self.console.is_terminal:
+            self.console.print(f"{since or self._elapsed():>7}  {text}", markup=False, soft_wrap=True)
 
-    def _latency_style(self, latency_s: float | None) -> str:
-        bound_s = getattr(self._shown.goal.slo, "bound_s", None)
-        return "red" if latency_s is not None and bound_s is not None and latency_s >= bound_s else "magenta"
-
-    def _words(self) -> Iterator[Text]:
-        if self._last_change is not None:
-            at_s, verdict = self._last_change
-            style = "bold green" if verdict.change > 0 else "bold yellow"
-            change = (f"{verdict.current} → {verdict.target}", style)
-            yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), change, f"  {verdict.reason}")
-        if self._last_event is not None:
-            style = SEVERITY_STYLES[self._last_event.severity]
-            yield Text.assemble(("query  ", "dim"), (self._last_event.kind, style), f"  {self._last_event.detail}")
-        if self._newest is not None:
-            stopped = [note.why for note in self._newest.notes if note.before != note.after]
-            held = f" (held: {stopped[-1]})" if stopped and not self._newest.change else ""
-            yield Text.assemble(("  now  ", "dim"), f"{self._newest.reason}{held}")
+    def _is_line_due(self, now_s: float) -> bool:
+        """Return whether it is time for another line, and count it as printed."""
+        if now_s < self._line_due_s:
+            return False
+        self._line_due_s = now_s + LINE_EVERY_S
+        return True
 
 
-def _told(value: float | None, unit: str) -> str:
-    return f"? {unit}" if value is None else f"{plain(value)} {unit}"
+ViewT = TypeVar("ViewT", bound=LiveView)
 
 
 @contextmanager
-def live_view(console: Console, shown: Shown) -> Iterator[LiveView]:
-    """The view of a job, redrawn on a terminal and printed line by line elsewhere."""
-    view = LiveView(console, shown)
-    if not console.is_terminal:
+def shown(view: ViewT) -> Iterator[ViewT]:
+    """Show a view while the block runs: redrawn on a terminal, as lines elsewhere."""
+    if not view.console.is_terminal:
         yield view
         return
-    with Live(view, console=console, refresh_per_second=4, transient=True):
+    with Live(view, console=view.console, refresh_per_second=view.refresh_per_s, transient=True):
         yield view
+
+
+# ------------------------------------------------------------------------------------------------------------- sections
+
+
+def gauges(rows: Iterable[tuple[str, str, str]], name_width: int, value_width: int) -> Table:
+    """Return a table of names, values and curves or remarks."""
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(style="dim", no_wrap=True, width=name_width)
+    table.add_column(no_wrap=True, width=value_width)
+    table.add_column(no_wrap=True, ratio=1)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+OperatorCells = tuple[str, str, str, str]
+"""Instances, load, lag and latency of an operator."""
+
+
+def operator_cells(instances: Instances, sample: Sample | None) -> OperatorCells:
+    """Return the state of an operator in words.
+
+    >>> operator_cells(Instances(3, 3, 2, stale=True), None)
+    ('2→3?', '?/s', 'lag ?', '? s')
+    """
+    size = f"{instances.ready}" if instances.ready == instances.planned else f"{instances.ready}→{instances.planned}"
+    if instances.stale:
+        size = f"{size}?"
+    if sample is None:
+        return size, "?/s", "lag ?", "? s"
+    return (
+        size,
+        f"{known(sample.input_rate_per_s)}/s",
+        f"lag {known(sample.backlog)}",
+        f"{known(sample.worst_latency_s)} s",
+    )
+
+
+def operators_table(
+    headings: tuple[str, str],
+    cells: Mapping[str, Sequence[str]],
+    sizes: Mapping[str, Sequence[float | None]],
+    width: int,
+) -> Table:
+    """Return a row for each operator, with the course of its size."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
+    for heading in (*headings, "load", "lag", "latency"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("size so far", no_wrap=True, ratio=1)
+    for name, row in cells.items():
+        table.add_row(Text(name, "bold cyan"), *row, f"[green]{sparkline(sizes[name][-MOST_POINTS:], width)}")
+    return table
+
+
+def end_to_end_line(text: str, latencies_s: Sequence[float | None], goal: Objective, width: int) -> Text:
+    """Return the latency of records through all operators with its course, red where it is beyond the bound."""
+    newest_s = latencies_s[-1] if latencies_s else None
+    is_late = isinstance(goal.slo, LatencySlo) and newest_s is not None and newest_s > goal.slo.bound_s
+    curve = sparkline(latencies_s[-MOST_POINTS:], max(10, width - 60))
+    return Text.assemble((f"{text}  ", "bold red" if is_late else "bold magenta"), curve)
+
+
+def change_lines(changes: Iterable[tuple[float, Verdict, str, str]]) -> Iterator[Text]:
+    """Yield a line for each change: when, which verdict, the change in words, and why."""
+    for at_s, verdict, change, why in changes:
+        style = KIND_STYLES["out" if verdict.change > 0 else "in"]
+        yield Text.assemble((f"{at_s:4.0f} s  ", "dim"), (change, style), f"  {why}")
+
+
+def event_line(subject: str, event: Event) -> Text:
+    return Text.assemble((subject, "dim"), (event.kind, SEVERITY_STYLES[event.severity]), f"  {event.detail}")
+
+
+def results_table(first_heading: str, rows: Iterable[Sequence[str]]) -> Table:
+    """Return the results of several operators: largest and mean size, changes, latency and lag."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in (first_heading, "most", "mean", "changes", "latency p95", "largest lag"):
+        table.add_column(heading, justify="left" if heading == first_heading else "right")
+    for name, *cells in rows:
+        table.add_row(Text(name), *cells)
+    return table
+
+
+def known(value: float | None) -> str:
+    """Return a number in words, or a question mark."""
+    return "?" if value is None else plain(value)
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """Return a line of blocks, the tallest for the largest value and the lowest for 0.
+
+    Where there are more values than columns, each column shows its largest value.
+
+    >>> sparkline([0, 1, 2, None, 8], 5)
+    '▁▂▃·█'
+    """
+    count = min(width, len(values))
+    edges = [len(values) * column // count for column in range(count + 1)] if count else []
+    columns = [[value for value in values[first:end] if value is not None] for first, end in pairwise(edges)]
+    tops = [max(column) if column else None for column in columns]
+    largest = max((value for value in tops if value is not None), default=0.0)
+    return "".join(UNKNOWN_BLOCK if value is None else _block(value, largest) for value in tops)
+
+
+def _block(value: float, largest: float) -> str:
+    if largest <= 0:
+        return BLOCKS[0]
+    return BLOCKS[min(len(BLOCKS) - 1, int(len(BLOCKS) * max(0.0, value) / largest))]

@@ -70,7 +70,8 @@ def load(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate load ramp:from=10,to=1000,over=10m --seconds 10m --speed max --to kafka:orders --json[/cyan]
     """
     import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
-    from headgate.cli.load_view import load_view
+    from headgate.cli.live_view import shown
+    from headgate.cli.load_view import LoadView
     from headgate.runtime.clock import SystemClock
     from headgate.workloads.composed import notes_of
     from headgate.workloads.load import Load, parse_speed
@@ -89,8 +90,9 @@ def load(  # noqa: PLR0913 - one parameter per option
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     title = f"[bold]headgate load[/bold] · {workload} · {app} → {topic}"
-    with stopped_by_signals() as stop, load_view(console, title, total=total, lasting_s=asked.lasting_s) as view:
-        result = replay.run(stop, view.tell)
+    view = LoadView(console, title, total=total, lasting_s=asked.lasting_s)
+    with stopped_by_signals() as stop, shown(view):
+        result = replay.run(stop, view.standing)
     with Outputs() as outputs:
         if json_file is not None:
             described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **asked.to_json()}

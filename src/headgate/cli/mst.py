@@ -153,7 +153,8 @@ def _measure(
     plans: Sequence[MstPlan], files: Sequence[Path], kept: dict[str, MstResult], console: Console, outputs: Outputs
 ) -> tuple[list[MstResult], list[str]]:
     """The results, each in its file as soon as there is one, and what kept others from being measured."""
-    from headgate.cli.mst_view import mst_view
+    from headgate.cli.live_view import shown
+    from headgate.cli.mst_view import MstView
     from headgate.core.errors import HeadgateError
     from headgate.lab.mst_measuring import measure_all
 
@@ -164,7 +165,7 @@ def _measure(
         asked = [plan for plan, _ in missing]
         written = [str(file) for plan, file in zip(plans, files, strict=True) if plan.app in kept]
         kept_in_words = partial(_kept_in_words, written, several=len(plans) > 1)
-        with told_when_stopped(kept_in_words), mst_view(console, asked) as view:
+        with told_when_stopped(kept_in_words), shown(MstView(console, asked)) as view:
             for (plan, file), found in zip(missing, measure_all(asked, view.begin), strict=True):
                 if isinstance(found, HeadgateError):
                     if len(plans) == 1:
@@ -191,7 +192,7 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
 
 def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     from headgate.lab.mst import PLOT_KEY
-    from headgate.lab.scenario import Outcome, Scenario
+    from headgate.lab.scenario import Outcome
     from headgate.lab.scenario_report import write_scenario_report
     from headgate.render.plots import Plot
 
@@ -207,7 +208,7 @@ def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     outcome = Outcome([row for one in results for row in _rows(one, with_app=len(results) > 1)], notes, plots)
     summary = "The throughput that a job sustains at most, by its number of executors."
     name = f"mst {plan.app}" if len(results) == 1 else "mst --all"
-    write_scenario_report(path, Scenario(name, summary, lambda _: outcome), outcome)
+    write_scenario_report(path, name, summary, outcome)
 
 
 def _rows(result: MstResult, *, with_app: bool) -> list[dict[str, JSON]]:

@@ -119,7 +119,8 @@ def run(
     """
     _require_installed()
     from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals, told_when_stopped
-    from headgate.cli.pipeline_view import pipeline_view, print_result
+    from headgate.cli.live_view import shown
+    from headgate.cli.pipeline_view import PipelineView, print_result
     from headgate.pipelines.report import write_pipeline_report
     from headgate.pipelines.run import RunPlan, run_pipeline
 
@@ -130,7 +131,7 @@ def run(
     plan = RunPlan(found, _applications(), output, master, bootstrap, checkpoints)
     console = make_console(stderr=json_file == "-")
     kept = f"no load had been sent yet, and what jobs said is in {output / 'logs'}"
-    with told_when_stopped(kept), stopped_by_signals() as stop, pipeline_view(console, found) as view:
+    with told_when_stopped(kept), stopped_by_signals() as stop, shown(PipelineView(console, found)) as view:
         outcome = run_pipeline(plan, view, stop)
     with Outputs() as outputs:
         told = write_pipeline_report(plan, outcome, outputs.failed)

@@ -27,7 +27,7 @@ def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
     """One line each for input rate, backlog, latency and instances."""
     from rich.table import Table
 
-    from headgate.cli.sparklines import sparkline
+    from headgate.cli.live_view import sparkline
 
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from headgate.render.figures import figure
 from headgate.render.page import write_page
 from headgate.render.report import UNKNOWN
 from headgate.render.story import story_of
+from headgate.render.tables import html_table
 from headgate.runtime.summary import Summary
 
 _WORDS = {
@@ -94,9 +95,9 @@ def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, J
         figures.append(figure(run.observations, story_of(run.decisions, run.observations), objective, "job"))
         headings.append(f"Simulated: {name}")
     sections = [
-        _table("Found out about the job", found_rows(replay)),
-        _table("Measured, and simulated with the recorded sizes", check_rows(replay)),
-        _table("What each policy comes to under the recorded load", outcome_rows(replay)),
+        "<h2>Found out about the job</h2>" + html_table(found_rows(replay)),
+        "<h2>Measured, and simulated with the recorded sizes</h2>" + html_table(check_rows(replay)),
+        "<h2>What each policy comes to under the recorded load</h2>" + html_table(outcome_rows(replay)),
         *(
             f'<h2>{escape(heading)}</h2><div class="panel"><div id="figure-{place}"></div></div>'
             for place, heading in enumerate(headings)
@@ -116,18 +117,6 @@ def _head(about: Mapping[str, JSON]) -> str:
         f"Objective: {about['objective']}. {about['policy']} acted on {about['operator']}; what it came to was "
         "measured, all else is simulated on a job that was calibrated to that run."
     )
-
-
-def _table(title: str, rows: Sequence[Mapping[str, str]]) -> str:
-    head = "".join(f'<th class="{"number" if name else ""}">{escape(name)}</th>' for name in rows[0])
-    body = "".join(
-        "<tr>"
-        + "".join(f'<td class="{"number" if name else "nowrap"}">{escape(text)}</td>' for name, text in row.items())
-        + "</tr>"
-        for row in rows
-    )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<h2>{escape(title)}</h2><div class="scroll">{table}</div>'
 
 
 def _told(value: float | None, unit: str = "") -> str:

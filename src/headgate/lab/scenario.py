@@ -66,6 +66,18 @@ class Outcome:
     details: Sequence[Mapping[str, JSON]] = ()
     """What the rows were computed from; only in the JSON."""
 
+    def to_json(self, name: str, summary: str) -> dict[str, JSON]:
+        """Return the results as plain data, with the name and summary of what was run."""
+        return {
+            "version": FORMAT_VERSION,
+            "headgate": __version__,
+            "scenario": name,
+            "summary": summary,
+            "rows": [dict(row) for row in self.rows],
+            "notes": list(self.notes),
+            "details": [dict(detail) for detail in self.details],
+        }
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -80,15 +92,7 @@ class Scenario:
     """About how long it takes on two cores; ``None`` where progress shows within a second."""
 
     def to_json(self, outcome: Outcome) -> dict[str, JSON]:
-        return {
-            "version": FORMAT_VERSION,
-            "headgate": __version__,
-            "scenario": self.name,
-            "summary": self.summary,
-            "rows": [dict(row) for row in outcome.rows],
-            "notes": list(outcome.notes),
-            "details": [dict(detail) for detail in outcome.details],
-        }
+        return outcome.to_json(self.name, self.summary)
 
 
 @dataclass(frozen=True)

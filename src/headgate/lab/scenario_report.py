@@ -1,58 +1,41 @@
-"""A scenario's outcome as one HTML file that needs no network: its table, its plots, and how it is to be read."""
+"""The results of an experiment as one HTML file that needs no network: its table, its plots, and how to read them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from headgate.core.types import JSON
-from headgate.lab.scenario import Outcome, Scenario
+from headgate.lab.scenario import Outcome
 from headgate.render.page import write_page
 from headgate.render.plots import Plot
-from headgate.render.tables import columns_of
+from headgate.render.tables import html_table
 
 MANY_PLOTS = 4
 
 
-def write_scenario_report(path: Path, scenario: Scenario, outcome: Outcome) -> Path:
-    """Write the report and give its path; a file that exists is replaced."""
+def write_scenario_report(path: Path, title: str, summary: str, outcome: Outcome) -> Path:
+    """Write the report and return its path; an existing file is replaced."""
     return write_page(
         path,
-        title=scenario.name,
-        head=f'<p class="sub">{escape(scenario.summary)}</p>',
+        title=title,
+        head=f'<p class="sub">{escape(summary)}</p>',
         sections=_sections(outcome),
         figures=[{"data": list(plot.data), "layout": plot.layout} for plot in outcome.plots],
     )
 
 
 def _sections(outcome: Outcome) -> list[str]:
-    """Plots, table and notes; where there are many plots, the table is not to be looked for below all of them."""
-    plots, table, notes = _plots(outcome), _table(outcome.rows), _notes(outcome.notes)
-    ahead = 1 if len(plots) > MANY_PLOTS else len(plots)
-    return [*plots[:ahead], table, notes, *plots[ahead:]]
+    """Return plots, table and notes; of many plots all but the first follow the table."""
+    plots = [_plot(index, plot) for index, plot in enumerate(outcome.plots)]
+    first = 1 if len(plots) > MANY_PLOTS else len(plots)
+    table = f"<h2>Table</h2>{html_table(outcome.rows)}"
+    return [*plots[:first], table, _notes(outcome.notes), *plots[first:]]
 
 
-def _plots(outcome: Outcome) -> list[str]:
-    return [
-        f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="figure-{index}"></div>{_key(plot)}</div>'
-        for index, plot in enumerate(outcome.plots)
-    ]
-
-
-def _key(plot: Plot) -> str:
-    return f'<p class="key">{escape(plot.key)}</p>' if plot.key else ""
-
-
-def _table(rows: Sequence[Mapping[str, JSON]]) -> str:
-    columns = columns_of(rows)
-    kinds = [' class="number"' if one.is_number else "" for one in columns]
-    head = "".join(f"<th{kind}>{escape(one.heading)}</th>" for kind, one in zip(kinds, columns, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{escape(told)}</td>" for kind, told in zip(kinds, row, strict=True)) + "</tr>"
-        for row in zip(*(one.cells for one in columns), strict=True)
-    )
-    return f'<h2>Table</h2><div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
+def _plot(index: int, plot: Plot) -> str:
+    key = f'<p class="key">{escape(plot.key)}</p>' if plot.key else ""
+    return f'<h2>{escape(plot.title)}</h2><div class="panel"><div id="figure-{index}"></div>{key}</div>'
 
 
 def _notes(notes: Sequence[str]) -> str:

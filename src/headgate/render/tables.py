@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from headgate.core.types import JSON
 from headgate.core.units import plain
@@ -52,6 +53,18 @@ def columns_of(rows: Sequence[Mapping[str, JSON]]) -> list[Column]:
             is_number = bool(known) and all(_NUMBER.fullmatch(told) for told in known)
             found.append(Column(name, cells, is_number))
     return found
+
+
+def html_table(rows: Sequence[Mapping[str, JSON]]) -> str:
+    """Return a table as HTML, numbers to the right."""
+    columns = columns_of(rows)
+    kinds = [' class="number"' if column.is_number else "" for column in columns]
+    head = "".join(f"<th{kind}>{escape(column.heading)}</th>" for kind, column in zip(kinds, columns, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind}>{escape(text)}</td>" for kind, text in zip(kinds, row, strict=True)) + "</tr>"
+        for row in zip(*(column.cells for column in columns), strict=True)
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _unfolded(rows: Sequence[Mapping[str, JSON]]) -> Iterator[tuple[str, list[JSON]]]:

@@ -14,8 +14,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Observation
 from headgate.policies.frame.base import Context
-from headgate.render.candlesticks import line_plot
-from headgate.render.plots import Plot
+from headgate.render.plots import Plot, line_plot
 from headgate.rules import RulePolicy, Rules, policy, rule
 from headgate.rules.fluent import FinishedRule
 from headgate.runtime.assembly import wire

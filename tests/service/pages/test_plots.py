@@ -15,8 +15,7 @@ from headgate.render.story import story_of
 from headgate.service.pages.plots.axes import TimeAxis, ValueAxis
 from headgate.service.pages.plots.course import panels
 from headgate.service.pages.plots.graph import Node, graph
-from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel, times
-from headgate.service.pages.plots.small import meter, sparkline
+from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel, meter, sparkline, times
 
 NOW_S = 1000.0
 TIME = TimeAxis(NOW_S, 300.0, 20.0)

@@ -11,10 +11,9 @@ from headgate.lab.experiments.carry import FIGURES
 from headgate.lab.experiments.results import Results
 from headgate.lab.experiments.summary import COST, Group
 from headgate.lab.measures.repeats import Estimate
-from headgate.lab.scenario import Outcome, Scenario
+from headgate.lab.scenario import Outcome
 from headgate.lab.scenario_report import write_scenario_report
-from headgate.render.error_bars import ALL_PCT, error_bars
-from headgate.render.plots import Plot
+from headgate.render.plots import ALL_PCT, Plot, error_bars
 from headgate.render.tables import number
 
 MOST_PLOTS = 24
@@ -29,8 +28,8 @@ def write_results_report(path: Path, results: Results) -> Path:
     runs = (
         f"{results.done} simulated runs" if results.done == results.total else f"{results.done} of {results.total} runs"
     )
-    page = Scenario(results.name, f"{runs}; means over repeats, all figures simulated.", lambda _: outcome_of(results))
-    return write_scenario_report(path, page, outcome_of(results))
+    summary = f"{runs}; means over repeats, all figures simulated."
+    return write_scenario_report(path, results.name, summary, outcome_of(results))
 
 
 def outcome_of(results: Results) -> Outcome:

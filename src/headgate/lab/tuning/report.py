@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.report import COLOURS, SYMBOLS
-from headgate.lab.scenario import Outcome, Scenario
+from headgate.lab.scenario import Outcome
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.lab.tuning.importance import importances
 from headgate.lab.tuning.running import Tuned
@@ -22,8 +22,7 @@ def write_tuning_report(path: Path, tuned: Tuned) -> Path:
     summary = (
         f"{plan.space.policy} on {plan.workload}, {plan.asked.name}; all figures simulated. {tuned.verdict.sentence}"
     )
-    outcome = outcome_of(tuned)
-    return write_scenario_report(path, Scenario(f"Tuning of {plan.space.policy}", summary, lambda _: outcome), outcome)
+    return write_scenario_report(path, f"Tuning of {plan.space.policy}", summary, outcome_of(tuned))
 
 
 def outcome_of(tuned: Tuned) -> Outcome:

@@ -10,8 +10,7 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Batch
 from headgate.core.units import format_duration
 from headgate.lab.scenario import Outcome, Progress, scenario
-from headgate.render.candlesticks import Candlestick, candlestick_plot, line_plot
-from headgate.render.plots import Plot
+from headgate.render.plots import Candlestick, Plot, candlestick_plot, line_plot
 from headgate.research.plug_load import PlugLoad, plug_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch

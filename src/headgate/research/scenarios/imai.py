@@ -10,8 +10,7 @@ import numpy as np
 
 from headgate.core.types import JSON
 from headgate.lab.scenario import Outcome, Progress, scenario
-from headgate.render.error_bars import ALL_PCT, error_bars
-from headgate.render.plots import Plot
+from headgate.render.plots import ALL_PCT, Plot, error_bars
 from headgate.research.imai.evaluation import QUANTILE, Bench, Plan, Result, evaluate
 from headgate.research.imai.kernel import Week
 from headgate.research.imai.measures import backlogs, least_sizes, measure

@@ -12,7 +12,7 @@ from headgate.render.expectations import UNITS, coverage, expectations
 from headgate.rules.explain import constraint_in_words, rule_in_words
 from headgate.rules.rules_policy import RulesPolicy
 from headgate.service.jobs import Job
-from headgate.service.pages.views.asked import objective_of
+from headgate.service.pages.views.states import objective_of
 from headgate.service.pages.words import UNKNOWN, clock, moment
 from headgate.service.store.changes import Change
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
 from headgate.core.errors import UnknownNameError
 from headgate.core.objective import LatencySlo
-from headgate.core.types import Instances
+from headgate.core.types import Decision, Event, Instances, Instant, Observation, Receipt
 from headgate.core.units import format_duration
 from headgate.journal.budgets import burn_in_words, left_in_words
+from headgate.journal.contract import ReadableJournal
 from headgate.render.story import story_of
 from headgate.service.jobs import Job
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.course import panels
 from headgate.service.pages.plots.graph import Node, graph
 from headgate.service.pages.plots.panel import Panel, times
-from headgate.service.pages.views.asked import objective_of
 from headgate.service.pages.views.beside import (
     ChangeRow,
     Expected,
@@ -31,7 +32,6 @@ from headgate.service.pages.views.beside import (
     rule_rows,
     shadow_rows,
 )
-from headgate.service.pages.views.entries import entries_since
 from headgate.service.pages.views.overview import (
     badges_of,
     budget_left,
@@ -42,9 +42,35 @@ from headgate.service.pages.views.overview import (
     total,
     worst_budget,
 )
-from headgate.service.pages.views.states import Badge, operator_states
+from headgate.service.pages.views.states import Badge, objective_of, operator_states
 from headgate.service.pages.views.story_rows import StoryRow, story_rows
 from headgate.service.pages.words import UNKNOWN, Link, Tile, count, latency, rate, sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Oldest first."""
+
+    observations: list[Observation] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    receipts: list[Receipt] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+
+def entries_since(journal: ReadableJournal, job: str, since_s: Instant) -> Entries:
+    """A service that was started again has begun another run of its jobs: what was before belongs to it too."""
+    runs = journal.runs(job)
+    ends_s = [after.started_s for (_, _), (_, after) in pairwise(runs)] + [float("inf")]
+    found = Entries()
+    for (number, _), end_s in zip(runs, ends_s, strict=True):
+        if end_s < since_s:
+            continue
+        found.observations.extend(journal.observations(run=number, since_s=since_s))
+        found.decisions.extend(journal.decisions(run=number, since_s=since_s))
+        found.receipts.extend(journal.receipts(run=number, since_s=since_s))
+        found.events.extend(journal.events(run=number, since_s=since_s))
+    return found
+
 
 SPANS = {"5m": 300.0, "15m": 900.0, "1h": 3600.0, "6h": 21600.0, "24h": 86400.0}
 INTERVALS_SHOWN = 90

@@ -16,9 +16,8 @@ from headgate.journal.budgets import left_in_words, money
 from headgate.runtime.mode import Mode
 from headgate.service.jobs import Job
 from headgate.service.pages.plots.axes import TimeAxis
-from headgate.service.pages.plots.small import meter, sparkline
-from headgate.service.pages.views.asked import objective_of
-from headgate.service.pages.views.states import Badge, gravity, job_badges, operator_states
+from headgate.service.pages.plots.panel import meter, sparkline
+from headgate.service.pages.views.states import Badge, gravity, job_badges, objective_of, operator_states
 from headgate.service.pages.words import UNKNOWN, Link, Tile, latency, rate, sizes
 from headgate.service.service import Service
 

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from headgate.core.objective import Objective
 from headgate.core.types import Instances, Sample
 from headgate.service.jobs import Job
-from headgate.service.pages.views.asked import objective_of
 from headgate.service.store.changes import Change, ChangeKind
+
+
+def objective_of(job: Job) -> Objective:
+    """What its policy goes by."""
+    found = job.loop.policy.objective  # type: ignore[attr-defined]  # all policies of a service are made by name
+    assert isinstance(found, Objective)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
