@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from headgate.engines.spark.query_plan import Plan
     from headgate.local.kafka import LocalKafka
     from headgate.render.explanation import Explanation, explain
-    from headgate.runtime.autoscale_engine import autoscale_engine
+    from headgate.runtime.autoscaler import autoscale_engine
     from headgate.runtime.autoscaler import Autoscaler, autoscale
-    from headgate.runtime.managed.backoff import Restarts
-    from headgate.runtime.managed.managed_run import ManagedRun
+    from headgate.runtime.managed.failures import Restarts
+    from headgate.runtime.managed.run import ManagedRun
     from headgate.runtime.managed.run import run
     from headgate.runtime.prometheus import Prometheus
 
@@ -71,15 +71,15 @@ _HOMES = {
     "LatencySlo": "headgate.core.objective",
     "LocalCluster": "headgate.local.spark.cluster",
     "LocalKafka": "headgate.local.kafka",
-    "ManagedRun": "headgate.runtime.managed.managed_run",
+    "ManagedRun": "headgate.runtime.managed.run",
     "Objective": "headgate.core.objective",
     "Plan": "headgate.engines.spark.query_plan",
     "Prometheus": "headgate.runtime.prometheus",
-    "Restarts": "headgate.runtime.managed.backoff",
+    "Restarts": "headgate.runtime.managed.failures",
     "SlowShareSlo": "headgate.core.objective",
     "ThroughputSlo": "headgate.core.objective",
     "autoscale": "headgate.runtime.autoscaler",
-    "autoscale_engine": "headgate.runtime.autoscale_engine",
+    "autoscale_engine": "headgate.runtime.autoscaler",
     "explain": "headgate.render.explanation",
     "join": "headgate.agent.join",
     "parse_objective": "headgate.core.objective",

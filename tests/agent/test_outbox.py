@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.agent.outbox import MOST_KEPT, Outbox
+from headgate.agent.agent import MOST_KEPT, Outbox
 
 
 def test_what_has_arrived_is_not_told_again_and_what_came_meanwhile_is() -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from headgate.agent.agent import Agent
-from headgate.agent.running import RunningAgent
+from headgate.agent.join import RunningAgent
 from headgate.core.errors import InputError, SupersededError, TokenRefusedError
 from headgate.core.types import Observation
 from headgate.engines.agents import Reply, Report

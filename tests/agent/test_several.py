@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headgate.agent.several import SeveralAgents
+from headgate.agent.agent import SeveralAgents
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Outcome, Verdict
 from headgate.engines.agents import AgentsEngine

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from headgate.agent.http import HttpController
-from headgate.client.addresses import service_urls
+from headgate.client.client import service_urls
 from headgate.core.errors import ControllerAwayError, InputError, NotLeadingError
 from headgate.local.machine import LOOPBACK, free_ports
 from tests.service.several import REPORT, SECRET, Services

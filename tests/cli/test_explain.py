@@ -15,7 +15,7 @@ from headgate.core.startup import StartupTimes
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Sample, Startup
 from headgate.journal.sqlite import SqliteJournal
 from headgate.render import explanation
-from headgate.runtime.learned import budget_key, startup_key
+from headgate.runtime.past import budget_key, startup_key
 from tests.cli.commands import REACTIVE, SIMULATE, headgate, refused
 from tests.journal.entries import RUN, decision, event, observation, receipt
 

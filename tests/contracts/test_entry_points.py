@@ -21,8 +21,7 @@ from headgate.policies.frame.settings import Settings
 from headgate.rules import Rules
 from headgate.runtime import autoscaler, simulate
 from headgate.runtime.assembly import LoopSpec
-from headgate.runtime.autoscale_engine import autoscale_engine
-from headgate.runtime.autoscaler import Autoscaler, autoscale
+from headgate.runtime.autoscaler import Autoscaler, autoscale, autoscale_engine
 from headgate.service.config import JobSpec, OperatorSpec
 from headgate.service.jobs import Job
 from headgate.simulation.engine import SimulatedEngine

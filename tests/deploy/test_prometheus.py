@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headgate.core.errors import EngineError
-from headgate.runtime.exposition.registry import Exposition
+from headgate.runtime.exposition.families import Exposition
 from headgate.runtime.prometheus import Prometheus
 from tests.prometheus_server import ROOT, RULES, PrometheusServer, needs_prometheus
 from tests.runtime.exposition.told_job import ToldJob

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from headgate.cli.app import app
 from headgate.service.config import read_config
-from headgate.service.running import serving
+from headgate.service.serving import serving
 from tests.docs.blocks import Typed, blocks
 
 GUIDE = [block for block in blocks() if block.page == "docs/guides/service.md"]

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headgate
 import headgate.apps.payloads
-from headgate.agent.running import RunningAgent
+from headgate.agent.join import RunningAgent
 from headgate.apps.grep import PATTERN
 from headgate.apps.load_source import LoadSource
 from headgate.apps.steady_job import SteadyJob, working
@@ -29,7 +29,7 @@ from headgate.local.kafka import LocalKafka
 from headgate.local.machine import free_ports
 from headgate.local.records import TopicSink
 from headgate.local.spark.cluster import LocalCluster
-from headgate.runtime.managed.managed_run import ManagedRun
+from headgate.runtime.managed.run import ManagedRun
 from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope
 from headgate.workloads.payloads import make_payloads

@@ -24,7 +24,7 @@ from headgate.local.flink_rest import flink_response
 from headgate.local.kafka import LocalKafka
 from headgate.local.machine import LOOPBACK, QUICK_START, flink_home, free_ports, java
 from headgate.research.flink.run import Seen
-from headgate.runtime.autoscale_engine import autoscale_engine
+from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from tests.live.support import eventually
 from tests.live.test_flink_changes import OBJECTIVE, QUICK, fed

@@ -27,8 +27,7 @@ from headgate.local.flink_rest import flink_response, stop_with_savepoint
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
 from headgate.research.flink.run import Feeder, Seen, opened
-from headgate.runtime.autoscale_engine import autoscale_engine
-from headgate.runtime.autoscaler import Autoscaler
+from headgate.runtime.autoscaler import Autoscaler, autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import DEFAULT

@@ -23,7 +23,7 @@ from headgate.local.flink import LocalFlink
 from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
-from headgate.runtime.autoscale_engine import autoscale_engine
+from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.testing import check_engine
 from headgate.workloads.load import Load

@@ -20,7 +20,7 @@ from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
 from headgate.research.flink.run import Feeder, Seen, opened
-from headgate.runtime.autoscale_engine import autoscale_engine
+from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
 from tests.live.support import eventually

@@ -13,7 +13,7 @@ from headgate.apps.steady_job import SteadyJob
 from headgate.core.types import Verdict
 from headgate.engines.spark import SparkEngine
 from headgate.journal.sqlite import SqliteJournal
-from headgate.runtime.learned import read_state
+from headgate.runtime.past import read_state
 from tests.live.support import eventually
 
 SETTINGS = {"window_size_s": 4, "decision_interval_s": 3, "latency_granularity_s": 1, "max_latency_s": 30}

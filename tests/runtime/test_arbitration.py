@@ -10,8 +10,7 @@ from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context
 from headgate.runtime.arbitration import Arbitrated
 from headgate.runtime.assembly import wire
-from headgate.runtime.loop import ControlLoop
-from headgate.runtime.mode import Mode
+from headgate.runtime.loop import ControlLoop, Mode
 from headgate.runtime.model_file import policy_with_files
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork

@@ -33,8 +33,8 @@ from headgate.policies.frame.base import Context, PolicyBase
 from headgate.policies.frame.settings import Settings
 from headgate.runtime.assembly import LoopSpec, open_loop, preview_policy, wire
 from headgate.runtime.autoscaler import Autoscaler, autoscale
-from headgate.runtime.exposition.telling import tell_of
-from headgate.runtime.learned import state_key
+from headgate.runtime.exposition.job_figures import tell_of
+from headgate.runtime.past import state_key
 from headgate.testing import FakeClock
 
 if TYPE_CHECKING:

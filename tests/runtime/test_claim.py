@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.runtime.claim import Claim
+from headgate.runtime.autoscaler import Claim
 
 
 class Holder:

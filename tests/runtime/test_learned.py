@@ -15,8 +15,8 @@ from headgate.journal.memory import MemoryJournal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.policies.frame.base import Context, make_policy
 from headgate.runtime.assembly import wire
-from headgate.runtime.learned import read_state
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.past import read_state
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine

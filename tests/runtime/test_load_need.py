@@ -8,7 +8,7 @@ from headgate.core.slo import LatencySlo
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
-from headgate.runtime.load_need import needed_for_load
+from headgate.runtime.arbitration import needed_for_load
 
 SLO = LatencySlo(10.0)
 

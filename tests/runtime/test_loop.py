@@ -29,8 +29,8 @@ from headgate.core.types import (
 )
 from headgate.core.window import Window
 from headgate.journal.memory import MemoryJournal
-from headgate.runtime.learned import startup_key, state_key
 from headgate.runtime.loop import ControlLoop
+from headgate.runtime.past import startup_key, state_key
 from headgate.testing import FakeClock
 
 RUN = Run(0.0, "growing", {}, "latency p95 < 10s", "tiny", ("job",))

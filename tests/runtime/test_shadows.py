@@ -17,8 +17,7 @@ from headgate.policies.frame.base import AnyPolicy, Context, OperatorPolicy, mak
 from headgate.policies.frame.settings import Settings
 from headgate.runtime.assembly import wire
 from headgate.runtime.autoscaler import autoscale
-from headgate.runtime.loop import ControlLoop
-from headgate.runtime.mode import Mode
+from headgate.runtime.loop import ControlLoop, Mode
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine

@@ -12,11 +12,11 @@ from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.core.quota_ledger import Quota as ClusterQuota
 from headgate.core.types import GuardNote, Sample
-from headgate.runtime.mode import Mode
+from headgate.runtime.loop import Mode
 from headgate.runtime.prometheus import Prometheus
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig, read_config
 from headgate.service.config.model import Quota
-from headgate.service.reload import take_up
+from headgate.service.serving import take_up
 from tests.service.services import Served, served
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.service.api.health import OVERDUE_S
+from headgate.service.api.about import OVERDUE_S
 from headgate.service.config import read_config
-from headgate.service.reload import ConfigWatch
+from headgate.service.serving import ConfigWatch
 from headgate.service.scheduler import next_step_s
 from headgate.service.service import Service
 from headgate.service.store import open_store

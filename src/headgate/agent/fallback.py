@@ -13,7 +13,7 @@ from headgate.core.contracts import Engine, Subscribable
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, Instant, Observation, Receipt
 from headgate.runtime.assembly import LoopSpec, open_loop
-from headgate.runtime.mode import Mode
+from headgate.runtime.loop import Mode
 
 AFTER_S = 60.0
 """A service that is away for less than this costs nothing but new decisions."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from urllib.parse import quote
 
-from headgate.client.addresses import Turn, service_urls
-from headgate.client.client import trusting
+from headgate.client.client import Turn, service_urls, trusting
 from headgate.core.errors import (
     ControllerAwayError,
     InputError,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from headgate.agent.agent import Agent
 from headgate.agent.fallback import AFTER_S, Fallback
 from headgate.agent.http import HttpController
-from headgate.agent.running import RunningAgent
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.topology import Topology
@@ -19,6 +18,144 @@ from headgate.runtime.assembly import LoopSpec, goal_of
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession
+
+
+import logging
+import threading
+import time
+from typing import Generic, Protocol, TypeVar
+
+from headgate.core.contracts import Engine
+from headgate.core.errors import EngineGoneError, HeadgateError, SupersededError, TokenRefusedError
+from headgate.core.types import Event
+
+FIRST_AGAIN_AFTER_S = 60.0
+LAST_AGAIN_AFTER_S = 3600.0
+
+
+class Failures:
+    """What goes wrong in a row is worth a word when it begins or changes, and after that less and less often.
+
+    >>> failures = Failures()
+    >>> [failures.is_worth_a_word("no such job.", now_s) for now_s in (0.0, 1.0, 60.0, 119.0, 180.0)]
+    [True, False, True, False, True]
+    >>> failures.is_worth_a_word("no such operator.", 181.0), failures.ended(), failures.ended()
+    (True, True, False)
+    """
+
+    def __init__(self) -> None:
+        self._said = ""
+        self._wait_s = FIRST_AGAIN_AFTER_S
+        self._again_s = 0.0
+
+    def is_worth_a_word(self, told: str, now_s: float) -> bool:
+        is_other = told != self._said
+        if not is_other and now_s < self._again_s:
+            return False
+        self._wait_s = FIRST_AGAIN_AFTER_S if is_other else min(LAST_AGAIN_AFTER_S, 2 * self._wait_s)
+        self._said, self._again_s = told, now_s + self._wait_s
+        return True
+
+    def ended(self) -> bool:
+        """Go on from a success; whether something had gone wrong before it."""
+        had_failed, self._said = bool(self._said), ""
+        return had_failed
+
+
+logger = logging.getLogger("headgate")
+
+
+class Reporting(Protocol):
+    """An agent, or those of several operators of one engine."""
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether a report of it was ever taken."""
+        ...
+
+    @property
+    def wait_s(self) -> float:
+        """How long until it reports again."""
+        ...
+
+    def note(self, event: Event) -> None:
+        """Have something told that happened to the job; from any thread."""
+        ...
+
+    def tick(self) -> Observation: ...
+
+    def leave(self) -> None: ...
+
+
+AgentT_co = TypeVar("AgentT_co", bound=Reporting, covariant=True)
+
+
+class RunningAgent(Generic[AgentT_co]):
+    """An agent on a thread of its own, until it is stopped, superseded, never let in, or its engine is gone.
+
+    ``watcher`` is shown every observation that it makes. ``now`` are seconds of any clock. ``closes`` is called when it
+    was stopped.
+    """
+
+    def __init__(
+        self,
+        agent: AgentT_co,
+        engine: Engine,
+        watcher: Callable[[Observation], None] | None = None,
+        now: Callable[[], float] = time.monotonic,
+        closes: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.agent = agent
+        self.refused: TokenRefusedError | None = None
+        """Why it was never let in."""
+        self._engine = engine
+        self._watcher = watcher
+        self._now = now
+        self._failures = Failures()
+        self._closes = closes
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headgate-agent", daemon=True)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> RunningAgent[AgentT_co]:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Stop reporting; the job keeps its size. Twice is fine."""
+        is_first, is_at_work = not self._stop.is_set(), self._thread.is_alive()
+        self._stop.set()
+        if is_at_work and threading.current_thread() is not self._thread:
+            self._thread.join()
+        if is_first and is_at_work:
+            self.agent.leave()
+        self._engine.close()
+        self._closes()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                observation = self.agent.tick()
+                if self._watcher is not None:
+                    self._watcher(observation)
+            except (EngineGoneError, SupersededError) as error:
+                logger.warning("the agent ends: %s", error)
+                return
+            except HeadgateError as error:
+                if isinstance(error, TokenRefusedError) and not self.agent.has_joined:
+                    self.refused = error
+                    logger.warning("the agent ends: %s", error)
+                    return
+                # It is told and tried again: a job must not lose its agent because it could not be looked at once.
+                if self._failures.is_worth_a_word(str(error), self._now()):
+                    logger.warning("the agent cannot report, and goes on trying: %s", error)
+            else:
+                if self._failures.ended():
+                    logger.warning("the agent reports again")
+            self._stop.wait(self.agent.wait_s)
 
 
 def join(  # noqa: PLR0913 - one keyword per thing that a user may say

@@ -14,7 +14,7 @@ from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
     from headgate.agent.http import HttpController
-    from headgate.agent.running import Reporting
+    from headgate.agent.join import Reporting
     from headgate.core.contracts import Engine
     from headgate.runtime.assembly import LoopSpec
 
@@ -70,8 +70,7 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
       [cyan]headgate agent http://127.0.0.1:8081#sum --engine flink --service http://127.0.0.1:8420 --job sum[/cyan]
     """
     from headgate.agent.http import HttpController
-    from headgate.agent.join import fallback_spec
-    from headgate.agent.running import RunningAgent
+    from headgate.agent.join import RunningAgent, fallback_spec
     from headgate.cli.interrupts import stopped_by_signals
     from headgate.cli.telling import WRONG_INPUT
 
@@ -114,7 +113,7 @@ def _of_adaptor(
 def _of_engine(name: str, target: str, controller: HttpController) -> tuple[Reporting, Engine, tuple[str, ...]]:
     import time
 
-    from headgate.agent.several import SeveralAgents
+    from headgate.agent.agent import SeveralAgents
     from headgate.engines.base import engine_class
 
     engine = engine_class(name)(target, time.time)

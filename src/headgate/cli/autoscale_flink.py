@@ -97,7 +97,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     from headgate.cli.operators_view import OperatorsView
     from headgate.runtime.autoscale_engine import autoscale_engine
     from headgate.runtime.clock import SystemClock
-    from headgate.runtime.mode import Mode
+    from headgate.runtime.loop import Mode
 
     check_target(json_file, journal=journal)
     goal = _goal(objective, fewest, most)

@@ -76,7 +76,7 @@ def show(
       [cyan]headgate policies show q-learning --state learned.json[/cyan]
     """
     from headgate.policies import policy_class
-    from headgate.runtime.learned import read_state
+    from headgate.runtime.past import read_state
 
     check_target(json_file)
     described = _described(policy_class(name).name)

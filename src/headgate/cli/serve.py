@@ -80,7 +80,7 @@ def _serve(config: ServiceConfig) -> None:
     import logging
 
     from headgate.cli.interrupts import stopped_by_signals
-    from headgate.service.running import serving
+    from headgate.service.serving import serving
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     with stopped_by_signals() as stop, serving(config) as url:
@@ -98,7 +98,7 @@ def _demonstrate(config: ServiceConfig) -> None:
 
     from headgate.cli.interrupts import stopped_by_signals
     from headgate.local.supervisor import ProcessEnd, Supervisor, python_process
-    from headgate.service.demo.running import demonstrating
+    from headgate.service.demo.demonstration import demonstrating
 
     def report(end: ProcessEnd) -> None:
         say(f"headgate: {end.name} {end.reason}; it restarts in a moment.", stderr=True)

@@ -173,8 +173,8 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     from headgate.journal.sqlite import SqliteJournal
     from headgate.render.page import require_plotly
     from headgate.rules import Rules
-    from headgate.runtime.learned import read_state
     from headgate.runtime.objective_file import text_or_file
+    from headgate.runtime.past import read_state
     from headgate.runtime.simulate import simulate as run_simulation
     from headgate.workloads import parse_workload
     from headgate.workloads.composed import ends_early, notes_of

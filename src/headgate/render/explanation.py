@@ -21,7 +21,7 @@ from headgate.journal.shadows import ShadowStory, shadow_stories
 from headgate.render.expectations import coverage, coverage_in_words
 from headgate.render.rows import Row, item_to_dict, row_of
 from headgate.render.story import Item, latest, story_of, unaffordable
-from headgate.runtime.learned import budget_key, startup_key
+from headgate.runtime.past import budget_key, startup_key
 
 if TYPE_CHECKING:
     from headgate.journal.reader import JournalReader

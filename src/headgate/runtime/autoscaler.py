@@ -28,14 +28,61 @@ from headgate.journal.contract import Journal
 from headgate.policies.frame.base import PolicyMaker
 from headgate.rules.model import RulePolicy
 from headgate.runtime.assembly import AssembledLoop, LoopSpec, goal_of, open_loop
-from headgate.runtime.claim import Claim
 from headgate.runtime.clock import SystemClock
-from headgate.runtime.exposition.telling import Telling, tell_of
-from headgate.runtime.loop import ControlLoop, Watcher
-from headgate.runtime.mode import Mode
+from headgate.runtime.exposition.job_figures import Telling, tell_of
+from headgate.runtime.loop import ControlLoop, Mode, Watcher
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession, StreamingContext
+
+
+from typing import ClassVar, Protocol
+
+from headgate.core.contracts import Engine
+from headgate.engines.base import EngineBase, engine_class
+from headgate.runtime.clock import Clock
+from headgate.runtime.loop import EventWatcher, mode_named
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None: ...
+
+
+class Claim:
+    """The right to scale one application of this process, until it is released."""
+
+    _held: ClassVar[dict[str, Claim]] = {}
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, application: str) -> None:
+        self.application = application
+        self.holder: Stoppable | None = None
+        """Who is to be stopped when somebody takes over."""
+
+    @classmethod
+    def of(cls, application: str, *, take_over: bool = False) -> Claim:
+        """Claim an application; with ``take_over``, an autoscaler that has it already is stopped first."""
+        with cls._lock:
+            held = cls._held.get(application)
+            if held is None:
+                claim = cls._held[application] = cls(application)
+                return claim
+        holder = held.holder
+        if not take_over or holder is None:
+            raise InputError(
+                f"application {application} is scaled by another autoscaler of this process already; stop that one, or "
+                "pass take_over=True to have it stopped."
+            )
+        logger.info("taking application %s over from another autoscaler", application)
+        holder.stop()
+        return cls.of(application)
+
+    def release(self) -> None:
+        """Let others scale the application; calling it twice is fine."""
+        with self._lock:
+            if self._held.get(self.application) is self:
+                del self._held[self.application]
+
 
 logger = logging.getLogger("headgate")
 
@@ -267,3 +314,76 @@ def autoscale(  # noqa: PLR0913 - one keyword per thing that a user may say
         running = Autoscaler.of(assembled, interval_s, metrics_port, claim)
         undone.pop_all()
     return running.start()
+
+
+def autoscale_engine(  # noqa: PLR0913 - one keyword per thing that a user may say
+    engine: str | Engine,
+    target: str = "",
+    objective: str | Objective | Mapping[str, JSON] | Path = "latency p95 < 10s",
+    policy: str | PolicyMaker | None = None,
+    instances: tuple[int, int] | None = None,
+    *,
+    price: float | None = None,
+    job: str | None = None,
+    settings: Mapping[str, object] | str | Path | None = None,
+    guards: Mapping[str, object] | None = None,
+    constraints: str | Path | RulePolicy | None = None,
+    metrics: Mapping[str, MetricSource] | None = None,
+    interval: str | float = DEFAULT_INTERVAL_S,
+    journal: str | Path | Journal | None = None,
+    state: str | Path | None = None,
+    shadows: Sequence[str | PolicyMaker] = (),
+    mode: str = Mode.ACT,
+    seed: int = 0,
+    clock: Clock | None = None,
+    metrics_port: int | None = None,
+    watchers: Sequence[Watcher] = (),
+    event_watchers: Sequence[EventWatcher] = (),
+) -> Autoscaler:
+    """Keep the operators of an engine at the sizes their objective needs, as ``autoscale`` does those of Spark.
+
+    - ``engine``: a name from ``headgate engines``, or an engine that is open
+    - ``target``: which job, in the words of an engine by name
+    - ``instances``: fewest and most of each operator
+    - ``job``: its name in the journal, by which it is known when it starts again; the target otherwise
+    - ``clock``: where times come from; it must be the engine's own clock where the engine is open already
+    - ``watchers``, ``event_watchers``: are shown every cycle, and told what happens to the loop and to the engine
+
+    An objective from end to end is divided among several operators where the policy looks at one at a time.
+
+    All else is as for ``autoscale``.
+    """
+    spec = LoopSpec(
+        objective=goal_of(objective, instances, price),
+        policy=policy,
+        settings=settings,
+        guards=guards,
+        constraints=constraints,
+        metrics=metrics,
+        shadows=shadows,
+        mode=mode_named(mode),
+        state=state,
+        journal=journal,
+        seed=seed,
+    )
+    interval_s, time = parse_duration_s(interval), SystemClock() if clock is None else clock
+    with contextlib.ExitStack() as undone:
+        opened: Engine = engine_class(engine)(target, time.now) if isinstance(engine, str) else engine
+        undone.callback(opened.close)
+        name = _name(opened)
+        assembled = open_loop(replace(spec, job=job or target or name), opened, time, engine_name=name)
+        undone.callback(assembled.close_journal)
+        assembled.loop.watchers += watchers
+        assembled.loop.event_watchers += event_watchers
+        running = Autoscaler.of(assembled, interval_s, metrics_port)
+        undone.pop_all()
+    return running.start()
+
+
+def _name(engine: Engine) -> str:
+    if isinstance(engine, EngineBase):
+        return engine.name
+    named = getattr(engine, "name", type(engine).__name__)
+    if not isinstance(named, str):
+        raise InputError(f"engine name {named!r} is not allowed; it must be a text.")
+    return named

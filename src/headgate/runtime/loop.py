@@ -12,10 +12,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from functools import partial
 
 from headgate.core.contracts import Engine, Guard, Policy
-from headgate.core.errors import EngineGoneError, HeadgateError, StateError
+from headgate.core.errors import EngineGoneError, HeadgateError, StateError, UnknownNameError
 from headgate.core.guards import Bounds, Resumed
 from headgate.core.metrics import MetricSource
 from headgate.core.step import Guards, guarded, hold, step
@@ -38,10 +39,32 @@ from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.clock import Clock
 from headgate.runtime.interrupts import raise_if_interrupted
-from headgate.runtime.learned import budget_key, startup_key, state_key
 from headgate.runtime.metrics import MetricCollector
-from headgate.runtime.mode import Mode, as_it_is
+from headgate.runtime.past import budget_key, startup_key, state_key
 from headgate.runtime.shadows import Shadow, Shadows
+
+
+class Mode(StrEnum):
+    ACT = "act"
+    RECOMMEND = "recommend"
+    """Everything is observed, decided and journalled, and nothing is changed."""
+
+
+def mode_named(name: str) -> Mode:
+    """A mode by its name."""
+    try:
+        return Mode(name)
+    except ValueError:
+        raise UnknownNameError("mode", name, map(str, Mode)) from None
+
+
+def as_it_is(observation: Observation) -> Observation:
+    """The observation of a job that others scale: what it has is what is planned for it, as far as anybody knows."""
+    instances = {
+        name: replace(size, planned=size.ready, requested=size.ready) for name, size in observation.instances.items()
+    }
+    return replace(observation, instances=instances)
+
 
 logger = logging.getLogger("headgate")
 

@@ -32,8 +32,7 @@ from headgate.policies.frame.base import PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
 from headgate.runtime.assembly import LoopSpec, open_loop
 from headgate.runtime.interrupts import interrupts_deferred
-from headgate.runtime.loop import ControlLoop
-from headgate.runtime.mode import Mode
+from headgate.runtime.loop import ControlLoop, Mode
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.batch_readings import Readings

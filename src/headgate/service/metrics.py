@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from headgate.core.types import Instant
 from headgate.rules.model import ALL_OPERATORS
-from headgate.runtime.exposition.families import Reading
+from headgate.runtime.exposition.families import Exposition, Reading
 from headgate.runtime.exposition.job_figures import JobFigures
 from headgate.runtime.exposition.open_telemetry import Telemetry, open_telemetry
-from headgate.runtime.exposition.registry import Exposition
+from headgate.service.changed import BOTH, IN, OUT
 from headgate.service.jobs import Job
-from headgate.service.steering import BOTH, IN, OUT
 
 if TYPE_CHECKING:
     from headgate.service.service import Service

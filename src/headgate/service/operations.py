@@ -15,12 +15,41 @@ from headgate.rules.model import ALL_OPERATORS
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.service.changed import changed, require_usable
 from headgate.service.jobs import Job
-from headgate.service.redaction import redacted, without_secrets
-from headgate.service.store.audit import Entry
-from headgate.service.store.changes import Change, ChangeKind
+from headgate.service.store.changes import Change, ChangeKind, Entry
 
 if TYPE_CHECKING:
     from headgate.service.service import Service
+
+
+from typing import TypeVar, cast
+
+from headgate.service.store.tokens import PREFIX
+
+_TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{20,}}")
+_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
+T = TypeVar("T")
+
+
+def redacted(text: str) -> str:
+    """The text without tokens of this service and without passwords in addresses.
+
+    >>> redacted("see postgresql://ana:s3cret@db/x, or hg_0123456789012345678901234567890123456789012")
+    'see postgresql://ana:…@db/x, or hg_…'
+    """
+    return _PASSWORD.sub(r"\1…@", _TOKEN.sub(f"{PREFIX}…", text))
+
+
+def without_secrets(value: T) -> T:
+    """The same with all texts in it redacted."""
+    plain: JSON = value
+    if isinstance(plain, str):
+        return cast("T", redacted(plain))
+    if isinstance(plain, dict):
+        return cast("T", {key: without_secrets(one) for key, one in plain.items()})
+    if isinstance(plain, list | tuple):
+        return cast("T", [without_secrets(one) for one in plain])
+    return value
+
 
 FILE_SETTINGS = ("file", MODEL_FILE)
 """Settings of policies that name files."""

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headgate.service.api import make_api
-from headgate.service.certificates import require_usable
 from headgate.service.config import ServiceConfig
-from headgate.service.reload import ConfigWatch
-from headgate.service.server import Server, bound
-from headgate.service.sharing import service_of
+from headgate.service.serving import ConfigWatch
+from headgate.service.server import Server, bound, require_usable
+from headgate.service.standby import service_of
 from headgate.service.store import open_store
 
 

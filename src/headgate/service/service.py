@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 
-from headgate.core.errors import InputError, JournalError
+from headgate.core.errors import InputError, JournalError, NotLeadingError, UnknownNameError
 from headgate.core.types import Decision, Event
 from headgate.journal.codec import decision_to_dict, event_to_dict
 from headgate.runtime.clock import Clock, SystemClock
 from headgate.runtime.loop import ControlLoop
-from headgate.runtime.recalling import Past
+from headgate.runtime.past import Past
 from headgate.service.changed import changed, require_usable
 from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
-from headgate.service.fleet import Fleet
 from headgate.service.hub import Hub
 from headgate.service.jobs import Job
 from headgate.service.lease import fence
@@ -27,6 +27,41 @@ from headgate.service.standby import Standby
 from headgate.service.store import Store
 from headgate.service.store.changes import Change
 from headgate.service.warm import WarmJobs
+
+
+class Fleet:
+    """Safe to use from any thread. Of a job that is not there ``is_coming`` says whether it will be."""
+
+    def __init__(self, is_coming: Callable[[str], bool] = lambda name: False) -> None:
+        self._is_coming = is_coming
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(tuple(self._jobs.values()))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def add(self, job: Job) -> None:
+        with self._lock:
+            self._jobs = {**self._jobs, job.name: job}
+
+    def remove(self, name: str) -> Job | None:
+        with self._lock:
+            removed = self._jobs.get(name)
+            self._jobs = {known: job for known, job in self._jobs.items() if known != name}
+            return removed
+
+    def job(self, name: str) -> Job:
+        """A job by its name; without it an ``UnknownNameError``, or a ``NotLeadingError`` if it will be there."""
+        found = self._jobs.get(name)
+        if found is None and self._is_coming(name):
+            raise NotLeadingError(f"job {name!r} is being taken over from another service; ask again in a moment.")
+        if found is None:
+            raise UnknownNameError("job", name, self._jobs)
+        return found
+
 
 logger = logging.getLogger("headgate")
 

@@ -13,7 +13,7 @@ from headgate.core.types import Decision, Outcome, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.engines.flink.rest import FlinkRefusedError, FlinkRest, UnknownJobError
 from headgate.local.machine import LOOPBACK, free_ports
-from headgate.runtime.autoscale_engine import autoscale_engine
+from headgate.runtime.autoscaler import autoscale_engine
 from headgate.testing.clock import FakeClock
 from tests.engines.flink.small_job import SmallJob, played_by
 from tests.engines.flink.stand_in import StandIn, recorded, standing_in

@@ -13,7 +13,7 @@ from headgate.core.types import Decision
 from headgate.engines.flink import FlinkEngine
 from headgate.policies.frame.base import PolicyMaker
 from headgate.rules.rules_policy import Rules
-from headgate.runtime.autoscale_engine import autoscale_engine
+from headgate.runtime.autoscaler import autoscale_engine
 from headgate.testing.clock import FakeClock
 from tests.engines.flink.small_job import SLOW, SmallJob, played_by
 from tests.engines.flink.stand_in import StandIn, standing_in

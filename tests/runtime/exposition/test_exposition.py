@@ -12,8 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headgate._version import __version__
 from headgate.core.errors import InputError
-from headgate.runtime.exposition.families import ALL_FAMILIES, FAMILIES
-from headgate.runtime.exposition.registry import Exposition
+from headgate.runtime.exposition.families import ALL_FAMILIES, FAMILIES, Exposition
 from tests.runtime.exposition.told_job import INTERVAL_S, ToldJob
 
 Told = dict[tuple[str, tuple[tuple[str, str], ...]], float]

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from headgate.runtime.exposition import open_telemetry as module
-from headgate.runtime.exposition.telling import Telling, tell_of
+from headgate.runtime.exposition.job_figures import Telling, tell_of
 from tests.http_receiver import HttpReceiver
 from tests.runtime.exposition.told_job import ToldJob
 

@@ -7,8 +7,7 @@ from headgate.core.types import Batch, Instances, Observation, Sample
 from headgate.engines.spark.query_plan import Plan, StageWork
 from headgate.runtime.managed.advisor import CAP_REST_S, PENDING_FOR_S, Advisor, Wishes
 from headgate.runtime.managed.batch_cap import BatchTimes
-from headgate.runtime.managed.contracts import PlanChange
-from headgate.runtime.managed.pauses import Pauses
+from headgate.runtime.managed.contracts import Pauses, PlanChange
 from headgate.testing.clock import FakeClock
 
 STATEFUL = StageWork(state_tasks=2, state_task_s=9.0, other_tasks=8, other_task_s=1.0)

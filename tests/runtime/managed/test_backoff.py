@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.runtime.managed.backoff import Backoff, Restarts
+from headgate.runtime.managed.failures import Backoff, Restarts
 
 
 def test_waits_double_up_to_the_longest() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.core.errors import QueryFailedError
 from headgate.runtime.clock import SystemClock
-from headgate.runtime.managed.managed_run import ManagedRun
+from headgate.runtime.managed.run import ManagedRun
 
 
 class GivenUp:

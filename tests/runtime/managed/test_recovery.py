@@ -11,9 +11,8 @@ import pytest
 
 from headgate.core.errors import EngineError, StateError
 from headgate.engines.spark.managed_query import PARTITIONS_KEY, Checkpoint
-from headgate.runtime.managed.aside import Aside
 from headgate.runtime.managed.marker import Marker, MarkerFile, Phase
-from headgate.runtime.managed.recovery import Repartitioning
+from headgate.runtime.managed.recovery import Aside, Repartitioning
 
 
 class Killed(BaseException):

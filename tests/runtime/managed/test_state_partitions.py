@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headgate.engines.spark.query_plan import StageWork
-from headgate.runtime.managed.state_partitions import Strain, worthwhile
+from headgate.runtime.managed.advisor import Strain, worthwhile
 
 HELD_BACK = Strain(partitions=2, slots=4, most_slots=8, work=StageWork(2, 8.0, 8, 2.0), busy_share=0.9, pressure=1.5)
 

@@ -10,9 +10,8 @@ import pytest
 from headgate.core.errors import EngineError, EngineGoneError
 from headgate.core.types import NO_NUMBERS, Number, Severity
 from headgate.engines.spark.query_plan import Plan
-from headgate.runtime.managed.backoff import Backoff, Restarts
-from headgate.runtime.managed.contracts import PlanChange
-from headgate.runtime.managed.pauses import GUESSED_REPARTITION_S, Pauses
+from headgate.runtime.managed.contracts import GUESSED_REPARTITION_S, Pauses, PlanChange
+from headgate.runtime.managed.failures import Backoff, Restarts
 from headgate.runtime.managed.supervisor import Supervisor
 from headgate.testing.clock import FakeClock
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from headgate.agent.agent import Agent
 from headgate.agent.http import HttpController
-from headgate.agent.running import RunningAgent
+from headgate.agent.join import RunningAgent
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Sample
 from headgate.engines.agents import Reply, Report

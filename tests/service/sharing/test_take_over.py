@@ -11,8 +11,7 @@ from headgate.core.errors import DeposedError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Instances, Sample
 from headgate.engines.agents import Report
-from headgate.runtime.learned import state_key
-from headgate.runtime.recalling import LONGEST_BREAK_S
+from headgate.runtime.past import LONGEST_BREAK_S, state_key
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.service import Service
 from headgate.service.store import open_store

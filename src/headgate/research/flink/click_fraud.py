@@ -30,9 +30,9 @@ from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
 from headgate.research.flink.run import LEAD_S, Feeder, Seen, opened
 from headgate.research.flink.slots import Had, SlotWatch
-from headgate.runtime.autoscale_engine import autoscale_engine
+from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
-from headgate.runtime.mode import Mode
+from headgate.runtime.loop import Mode
 from headgate.runtime.prometheus import Prometheus
 from headgate.workloads.load import Load
 from headgate.workloads.replay import Standing

@@ -27,7 +27,7 @@ from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
 from headgate.research.flink.sink_truth import SinkTruth
 from headgate.research.flink.slots import Had, SlotWatch
-from headgate.runtime.autoscale_engine import autoscale_engine
+from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.replay import Replay, Standing

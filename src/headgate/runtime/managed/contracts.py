@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
+from types import MappingProxyType
 from typing import Protocol
 
 from headgate.core.types import NO_NUMBERS, Instant, Number, Severity
 from headgate.engines.spark.query_plan import Plan
+
+GUESSED_RESTART_S = 3.0
+GUESSED_REPARTITION_S = 10.0
+KEPT = 5
+"""Newest pauses of a kind that count: state grows."""
+
+
+class Pauses:
+    """How long a query is down when its plan changes: measured, or guessed before the first time.
+
+    Pauses in which state is repartitioned are counted apart from the others.
+
+    >>> pauses = Pauses()
+    >>> pauses.expected_s(repartitions=True)
+    10.0
+    >>> pauses.add(4.0, repartitions=True)
+    >>> pauses.expected_s(repartitions=True)
+    4.0
+    """
+
+    def __init__(self, known_s: Mapping[bool, Sequence[float]] = MappingProxyType({})) -> None:
+        self._known = {kind: deque(known_s.get(kind, ()), maxlen=KEPT) for kind in (True, False)}
+
+    def add(self, seconds: float, *, repartitions: bool) -> None:
+        self._known[repartitions].append(seconds)
+
+    def known_s(self, *, repartitions: bool) -> tuple[float, ...]:
+        """Those that were measured, oldest first."""
+        return tuple(self._known[repartitions])
+
+    def expected_s(self, *, repartitions: bool) -> float:
+        known = self._known[repartitions]
+        if known:
+            return float(median(known))
+        return GUESSED_REPARTITION_S if repartitions else GUESSED_RESTART_S
 
 
 class Teller(Protocol):

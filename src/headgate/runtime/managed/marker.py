@@ -4,6 +4,7 @@ off. It is written whole or not at all: under another name first, forced to the 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from headgate.core.errors import StateError
 from headgate.core.types import JSON, Instant
+from headgate.engines.spark.query_plan import Plan
+from headgate.runtime.managed.contracts import Pauses
 
 FORMAT_VERSION = 1
 
@@ -86,3 +89,45 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+logger = logging.getLogger("headgate")
+
+LEARNED_FORMAT = 1
+
+
+class LearnedFile:
+    """Keeps the limit of a batch that was in force last, and how long changes took."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.path = checkpoint.with_name(f"{checkpoint.name}.headgate-learned.json")
+
+    def read(self) -> tuple[int | None, Pauses]:
+        """What is known; nothing where there is no file, or one that cannot be used, which is said."""
+        try:
+            body = json.loads(self.path.read_text(encoding="utf-8"))
+            if body["version"] != LEARNED_FORMAT:
+                raise ValueError(f"it has version {body['version']}, not {LEARNED_FORMAT}")
+            cap = body["max_records_per_batch"]
+            known = {name == "repartition": [float(each) for each in body["pauses_s"][name]] for name in _KINDS}
+            return (None if cap is None else max(1, int(cap))), Pauses(known)
+        except FileNotFoundError:
+            return None, Pauses()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            logger.warning("%s is not used: %s", self.path, error)
+            return None, Pauses()
+
+    def write(self, plan: Plan, pauses: Pauses) -> None:
+        """Keep what is known now. It is no harm to have none: a full disk is only told."""
+        body = {
+            "version": LEARNED_FORMAT,
+            "max_records_per_batch": plan.max_records_per_batch,
+            "pauses_s": {name: list(pauses.known_s(repartitions=name == "repartition")) for name in _KINDS},
+        }
+        try:
+            write_whole(self.path, body)
+        except OSError as error:
+            logger.warning("what was learned of the query is not kept: %s", error)
+
+
+_KINDS = ("restart", "repartition")

@@ -6,13 +6,42 @@ before the query can go on. Where it cannot be run at all, the checkpoint as it 
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from headgate.core.errors import EngineError
 from headgate.core.types import Instant
-from headgate.runtime.managed.aside import Aside
-from headgate.runtime.managed.marker import Marker, MarkerFile, Phase
+from headgate.runtime.managed.marker import Marker, MarkerFile, Phase, sync_folder
+
+
+class Aside:
+    """The copy of one checkpoint."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+        self.copy = checkpoint.with_name(f"{checkpoint.name}.headgate-before")
+        self._failed = checkpoint.with_name(f"{checkpoint.name}.headgate-failed")
+
+    def make(self) -> None:
+        self.drop()
+        shutil.copytree(self._checkpoint, self.copy, copy_function=os.link)
+        sync_folder(self.copy.parent)
+
+    def put_back(self) -> None:
+        """Let the copy be the checkpoint. It may be done again after having been cut off anywhere."""
+        if self.copy.exists():
+            shutil.rmtree(self._failed, ignore_errors=True)
+            if self._checkpoint.exists():
+                self._checkpoint.rename(self._failed)
+            self.copy.rename(self._checkpoint)
+            sync_folder(self._checkpoint.parent)
+        shutil.rmtree(self._failed, ignore_errors=True)
+
+    def drop(self) -> None:
+        shutil.rmtree(self.copy, ignore_errors=True)
 
 
 class CheckpointState(Protocol):

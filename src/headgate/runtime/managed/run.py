@@ -30,21 +30,164 @@ from headgate.policies.frame.base import PolicyMaker
 from headgate.runtime.assembly import goal_of
 from headgate.runtime.autoscaler import autoscale
 from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import Mode, mode_named
 from headgate.runtime.managed.advisor import Advisor, Wishes
-from headgate.runtime.managed.aside import Aside
-from headgate.runtime.managed.backoff import Backoff, Restarts
-from headgate.runtime.managed.learned_file import LearnedFile
-from headgate.runtime.managed.managed_run import ManagedRun
-from headgate.runtime.managed.marker import MarkerFile
-from headgate.runtime.managed.pauses import Pauses
-from headgate.runtime.managed.recovery import Repartitioning
+from headgate.runtime.managed.contracts import Pauses
+from headgate.runtime.managed.failures import Backoff, Restarts
+from headgate.runtime.managed.marker import LearnedFile, MarkerFile
+from headgate.runtime.managed.recovery import Aside, Repartitioning
 from headgate.runtime.managed.supervisor import Supervisor
-from headgate.runtime.managed.telling import Telling
-from headgate.runtime.mode import Mode, mode_named
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession
     from headgate.engines.spark.managed_query import Build
+
+
+import logging
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from headgate.core.types import Decision, Observation
+from headgate.runtime.autoscaler import Autoscaler
+from headgate.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from headgate.engines.spark.managed_query import ManagedQuery, StreamingQuery
+
+
+from headgate.core.types import NO_NUMBERS, Number, Severity
+from headgate.runtime.loop import ControlLoop
+
+
+class Telling:
+    """Tells an event to the journal, the log, and whoever asked."""
+
+    def __init__(self, clock: Clock, on_event: Callable[[Event], None] | None) -> None:
+        self.loop: ControlLoop | None = None
+        """Whose journal is written to; ``None`` where there is none."""
+        self._clock = clock
+        self._on_event = on_event
+
+    def __call__(
+        self,
+        kind: str,
+        detail: str,
+        numbers: Mapping[str, Number] = NO_NUMBERS,
+        severity: Severity = Severity.INFO,
+    ) -> None:
+        event = Event(self._clock.now(), kind, detail, numbers, severity)
+        logger.log(logging.INFO if severity is Severity.INFO else logging.WARNING, "%s: %s", kind, detail)
+        if self.loop is not None:
+            self.loop.note(kind, detail, at_s=event.at_s, numbers=numbers, severity=severity)
+        if self._on_event is not None:
+            try:
+                self._on_event(event)
+            except Exception:
+                logger.exception("who asked to be told of events failed; it goes on being told")
+
+
+logger = logging.getLogger("headgate")
+
+LOOK_EVERY_S = 0.25
+
+
+class ManagedRun:
+    """A query that is kept running, by a thread of its own, until ``stop``."""
+
+    def __init__(
+        self,
+        managed: ManagedQuery,
+        supervisor: Supervisor,
+        clock: Clock,
+        *,
+        stop: threading.Event,
+        watch: Callable[[Observation | None, Decision | None], None],
+        drain_timeout_s: float,
+    ) -> None:
+        self.autoscaler: Autoscaler | None = None
+        """What scales it; ``None`` where others do."""
+        self.observe = watch
+        """To be shown every observation and decision, where no autoscaler of this process makes them."""
+        self._managed = managed
+        self._supervisor = supervisor
+        self._clock = clock
+        self._stop = stop
+        self._drain_timeout_s = drain_timeout_s
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="headgate-managed", daemon=True)
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """The query as it was started last."""
+        return self._managed.query
+
+    @property
+    def plan(self) -> Plan:
+        """What it was started with last, and what was changed since."""
+        return self._supervisor.plan
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again, for whatever reason."""
+        return self._supervisor.restarts
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the query is still looked after."""
+        return self._thread.is_alive()
+
+    def change(self, *, max_records_per_batch: int | None = None, state_partitions: int | None = None) -> None:
+        """Go on with another plan, whatever the advisor thinks; it is put in force between two batches."""
+        plan = self.plan
+        wanted = Plan(
+            plan.max_records_per_batch if max_records_per_batch is None else max_records_per_batch,
+            plan.state_partitions if state_partitions is None else state_partitions,
+        )
+        self._supervisor.ask(wanted, f"asked for: {wanted.in_words()}")
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; whether it came in time. A failure that cannot heal is raised, as ``QueryFailedError``."""
+        ended = self._ended.wait(timeout_s)
+        if ended and self._supervisor.failure is not None:
+            raise self._supervisor.failure
+        return ended
+
+    def stop(self) -> None:
+        """Stop the query between two batches, and the autoscaler. Calling it twice is fine."""
+        self._stop.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def start(self) -> ManagedRun:
+        self._thread.start()
+        return self
+
+    def __enter__(self) -> ManagedRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set() and not self._supervisor.has_ended:
+                self._supervisor.tend()
+                self._clock.wait_until(self._clock.now() + LOOK_EVERY_S, self._stop)
+            if not self._supervisor.has_ended:
+                self._supervisor.stop(self._drain_timeout_s)
+        except Exception:
+            logger.exception("the managed query could not be stopped as it should")
+        finally:
+            try:
+                if self.autoscaler is not None:
+                    self.autoscaler.stop()
+            except Exception:  # A driver that is gone does not answer. Whoever waits for the end must hear of it.
+                logger.exception("the autoscaler of the managed query could not be stopped as it should")
+            finally:
+                self._ended.set()
+
 
 __all__ = ["ManagedRun", "run"]
 

@@ -14,10 +14,8 @@ from headgate.core.types import Instant, Severity
 from headgate.core.units import format_duration
 from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.clock import Clock
-from headgate.runtime.managed.backoff import Backoff
-from headgate.runtime.managed.contracts import Advises, Host, PlanChange, Repartitions, Teller
-from headgate.runtime.managed.failures import Failure, told_failure
-from headgate.runtime.managed.pauses import Pauses
+from headgate.runtime.managed.contracts import Advises, Host, Pauses, PlanChange, Repartitions, Teller
+from headgate.runtime.managed.failures import Backoff, Failure, told_failure
 
 logger = logging.getLogger("headgate")
 

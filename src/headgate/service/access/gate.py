@@ -11,16 +11,48 @@
 from __future__ import annotations
 
 import hmac
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from headgate.core.errors import JournalError
-from headgate.engines.agents.wire import LONGEST_TEXT
+from headgate.engines.agents.wire import LEADER_HEADER, LONGEST_TEXT, NOT_LEADING
 from headgate.service.access.callers import NOBODY, READER, Caller, Callers
-from headgate.service.access.limits import RateLimit
 from headgate.service.config.model import AccessRules, is_loopback
+from headgate.service.service import Service
 from headgate.service.store.tokens import Scope
+
+BURST_S = 2.0
+"""A bucket holds what comes into it in so many seconds."""
+MOST_CALLERS = 20_000
+"""Of more, those that asked longest ago are forgotten: their buckets are full by then."""
+
+
+class RateLimit:
+    """
+    >>> limit = RateLimit(1, lambda: 0.0)
+    >>> [limit.admits("a") for _ in range(3)], limit.admits("b")
+    ([True, True, False], True)
+    """
+
+    def __init__(self, per_s: float, now: Callable[[], float]) -> None:
+        self._per_s = per_s
+        self._most = max(1.0, per_s * BURST_S)
+        self._now = now
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def admits(self, caller: str) -> bool:
+        """Whether one more request may be made now."""
+        now_s = self._now()
+        left, seen_s = self._buckets.pop(caller, (self._most, now_s))
+        left = min(self._most, left + (now_s - seen_s) * self._per_s)
+        admitted = left >= 1.0
+        self._buckets[caller] = (left - 1.0 if admitted else left, now_s)
+        if len(self._buckets) > MOST_CALLERS:
+            self._buckets.popitem(last=False)
+        return admitted
+
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -194,3 +226,35 @@ async def _answer(send: Send, refused: Refused) -> None:
         headers.append((b"retry-after", b"1"))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": text})
+
+
+ALWAYS = OPEN_PATHS | {"/metrics"}
+
+
+StandingBy: TypeAlias = Callable[[MutableMapping[str, Any], str, str], App | None]
+"""The page for a browser, given the reason and the address of the leader; ``None``: a sentence, as for programs."""
+
+
+class LeaderOnly:
+    """Passes requests on only while the service leads; otherwise answers why not, and where the leader is."""
+
+    def __init__(self, app: App, service: Service, shown: StandingBy) -> None:
+        self._app = app
+        self._service = service
+        self._shown = shown
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        path, why = scope.get("path", ""), self._service.standing_by
+        if scope["type"] != "http" or not why or path in ALWAYS or path.startswith(OPEN_FOLDERS):
+            await self._app(scope, receive, send)
+            return
+        url = self._service.leader_url
+        if (page := self._shown(scope, why, url)) is not None:
+            await page(scope, receive, send)
+            return
+        text = f"this service {why}.".encode()
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
+        if url:
+            headers.append((LEADER_HEADER.lower().encode(), url.encode()))
+        await send({"type": "http.response.start", "status": NOT_LEADING, "headers": headers})
+        await send({"type": "http.response.body", "body": text})

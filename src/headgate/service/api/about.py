@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from headgate._version import __version__
 from headgate.service.api.answers import problems, told
 from headgate.service.api.models import AuditView, ServiceView
-from headgate.service.api.readings import LastQuery
+from headgate.service.api.history import LastQuery
 from headgate.service.service import Service
 
 

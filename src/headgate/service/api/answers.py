@@ -20,6 +20,8 @@ from headgate.core.errors import (
 from headgate.core.types import JSON
 from headgate.engines.agents.wire import NOT_LEADING
 from headgate.journal.codec import to_json
+from headgate.service.access.callers import Caller
+from headgate.service.access.gate import CALLER
 
 NOT_FOUND = frozenset({"job", "operator", "period", "change"})
 """What a path names; of other names it is the body that is wrong."""
@@ -99,3 +101,13 @@ def _status_of(error: Exception) -> int:
     if isinstance(error, UnknownNameError) and error.kind in NOT_FOUND:
         return 404
     return next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+
+
+def caller_of(request: Request) -> Caller:
+    found: Caller = request.scope[CALLER]
+    return found
+
+
+def who_of(request: Request) -> str:
+    """The name of the token."""
+    return caller_of(request).name

@@ -11,8 +11,7 @@ from fastapi import FastAPI
 from headgate._version import __version__
 from headgate.runtime.clock import Clock
 from headgate.service.access.callers import Callers
-from headgate.service.access.gate import Gate
-from headgate.service.access.leader_only import LeaderOnly
+from headgate.service.access.gate import Gate, LeaderOnly
 from headgate.service.api import (
     about,
     decisions,
@@ -30,7 +29,7 @@ from headgate.service.api.answers import document, tell_errors
 from headgate.service.config.model import ServiceConfig
 from headgate.service.pages.routes import add_pages
 from headgate.service.service import Service
-from headgate.service.sharing import service_of
+from headgate.service.standby import service_of
 from headgate.service.store import open_store
 
 ABOUT = """Looks after the sizes of streaming jobs: agents report here and are told what is wanted of them; people and

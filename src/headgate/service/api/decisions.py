@@ -10,7 +10,7 @@ from headgate.core.types import Role
 from headgate.journal.codec import decision_to_dict, event_to_dict
 from headgate.service.api.answers import problems, told
 from headgate.service.api.models import DecisionsView, EventsView
-from headgate.service.api.readings import LastQuery, SinceQuery
+from headgate.service.api.history import LastQuery, SinceQuery
 from headgate.service.service import Service
 
 MOST_READ = 20_000

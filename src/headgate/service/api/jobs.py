@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from headgate.service.api.answers import problems, told
 from headgate.service.api.models import BudgetView, JobView, ObjectiveView, OperatorView, StateView
-from headgate.service.api.views import budget_view, job_view, objective_view, operator_view, state_view
+from headgate.service.api.jobs import budget_view, job_view, objective_view, operator_view, state_view
 from headgate.service.service import Service
 
 

@@ -6,11 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from headgate.service.api.answers import problems, told
-from headgate.service.api.asked import ModeAsked, PauseAsked, PeriodAsked, ResumeAsked, RevertAsked, SizeAsked
-from headgate.service.api.callers import who_of
+from headgate.service.api.answers import problems, told, who_of
+from headgate.service.api.requests import ModeAsked, PauseAsked, PeriodAsked, ResumeAsked, RevertAsked, SizeAsked
 from headgate.service.api.models import ChangeView
-from headgate.service.api.views import change_view
+from headgate.service.api.jobs import change_view
 from headgate.service.service import Service
 from headgate.service.store.changes import ChangeKind
 

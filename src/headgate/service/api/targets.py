@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from headgate.service.api.answers import problems, told
-from headgate.service.api.asked import BoundsAsked, ObjectiveAsked, PolicyAsked, RulesAsked, SettingsAsked
-from headgate.service.api.callers import who_of
+from headgate.service.api.answers import problems, told, who_of
+from headgate.service.api.requests import BoundsAsked, ObjectiveAsked, PolicyAsked, RulesAsked, SettingsAsked
 from headgate.service.api.models import ChangeView, RulesView
-from headgate.service.api.views import change_view
+from headgate.service.api.jobs import change_view
 from headgate.service.service import Service
 from headgate.service.store.changes import ChangeKind
 

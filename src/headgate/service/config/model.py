@@ -17,7 +17,7 @@ from headgate.core.topology import Sizing, Topology
 from headgate.local.machine import LOOPBACK
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
 from headgate.rules.model import Constraint
-from headgate.runtime.mode import Mode
+from headgate.runtime.loop import Mode
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.prometheus import Prometheus
 

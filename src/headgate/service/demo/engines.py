@@ -9,16 +9,91 @@ import json
 import logging
 import sys
 import threading
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headgate.agent.agent import Agent
 from headgate.agent.http import HttpController
-from headgate.agent.running import RunningAgent
+from headgate.agent.join import RunningAgent
+from headgate.core.topology import Topology
+from headgate.core.types import NO_STARTUPS, Batch, Decision, Instant, Observation, Receipt, Startup
 from headgate.local.supervisor import stop_event
-from headgate.service.demo.operator_engine import OperatorEngine, PacedEngine
 from headgate.service.demo.plan import SimulatedJob, demo_jobs
+from headgate.simulation.engine import SimulatedEngine
+
+LOOK_EVERY_S = 0.4
+"""All operators are looked at together, and not more often than this: rates are those between two readings."""
+
+
+class PacedEngine:
+    """A simulated engine whose job runs on as time goes by; its operators are looked at from several threads."""
+
+    def __init__(self, engine: SimulatedEngine, clock: Callable[[], float] = time.monotonic) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._began_s = clock() - engine.now()
+        self._lock = threading.Lock()
+        self._seen: Observation | None = None
+        operators = engine.topology().operators
+        self._batches: dict[str, list[Batch]] = {name: [] for name in operators}
+        self._startups: dict[str, list[Startup]] = {name: [] for name in operators}
+
+    def now(self) -> Instant:
+        """The time of the simulated job."""
+        return self._clock() - self._began_s
+
+    def observe(self, operator: str) -> Observation:
+        """What is to be seen of one operator: all that has happened to it since it was last looked at."""
+        with self._lock:
+            if self._seen is None or self.now() - self._seen.at_s >= LOOK_EVERY_S:
+                self._look()
+            seen = self._seen
+            assert seen is not None
+            batches, self._batches[operator] = self._batches[operator], []
+            startups, self._startups[operator] = self._startups[operator], []
+            sample = seen.samples.get(operator)
+            return Observation(
+                seen.at_s,
+                {} if sample is None else {operator: replace(sample, batches=tuple(batches))},
+                {operator: seen.instances[operator]},
+                {operator: tuple(startups)} if startups else NO_STARTUPS,
+            )
+
+    def apply(self, decision: Decision) -> Receipt:
+        with self._lock:
+            self._engine.advance(max(self._engine.now(), self.now()))
+            return self._engine.apply(decision)
+
+    def _look(self) -> None:
+        self._engine.advance(max(self._engine.now(), self.now()))
+        self._seen = self._engine.observe()
+        for name, sample in self._seen.samples.items():
+            self._batches[name].extend(sample.batches)
+        for name, found in self._seen.startups.items():
+            self._startups[name].extend(found)
+
+
+class OperatorEngine:
+    """What an agent sees of one operator."""
+
+    def __init__(self, paced: PacedEngine, operator: str) -> None:
+        self._paced = paced
+        self._operator = operator
+
+    def topology(self) -> Topology:
+        return Topology.single(self._operator)
+
+    def observe(self) -> Observation:
+        return self._paced.observe(self._operator)
+
+    def apply(self, decision: Decision) -> Receipt:
+        return self._paced.apply(decision)
+
+    def close(self) -> None:
+        """The other operators go on."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 
 from headgate.core.errors import HeadgateError, InputError, UnknownNameError
 from headgate.policies.frame.base import policy_names
-from headgate.service.api.callers import caller_of, who_of
+from headgate.service.api.answers import caller_of, who_of
 from headgate.service.jobs import Job
 from headgate.service.pages.forms import wish_of
 from headgate.service.pages.rendering import Renderer

@@ -15,7 +15,7 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
 from headgate.rules.model import ALL_OPERATORS
-from headgate.service.api.asked import (
+from headgate.service.api.requests import (
     BoundsAsked,
     ModeAsked,
     ObjectiveAsked,

@@ -11,8 +11,7 @@ from fastapi.responses import RedirectResponse
 
 from headgate.engines.agents.wire import LEADER_HEADER
 from headgate.service.access.callers import COOKIE
-from headgate.service.access.gate import SAFE, App, Refused, Shown
-from headgate.service.access.leader_only import StandingBy
+from headgate.service.access.gate import SAFE, App, Refused, Shown, StandingBy
 from headgate.service.pages.rendering import Renderer, here
 
 LOOK_AGAIN_S = 5

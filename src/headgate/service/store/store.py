@@ -14,8 +14,7 @@ from headgate.journal.postgres import first_line
 from headgate.journal.reader import Following, JournalReader
 from headgate.journal.writer import Fence
 from headgate.service.lease import Lease, database_now
-from headgate.service.store.audit import AuditLog
-from headgate.service.store.changes import Changes
+from headgate.service.store.changes import AuditLog, Changes
 from headgate.service.store.tokens import Tokens
 
 JournalOf: TypeAlias = Callable[[str, Fence | None], Journal]

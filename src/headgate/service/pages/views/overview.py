@@ -13,7 +13,7 @@ from headgate.core.objective import LatencySlo
 from headgate.core.types import Instances, Instant, Observation
 from headgate.core.units import format_duration, plain
 from headgate.journal.budgets import left_in_words, money
-from headgate.runtime.mode import Mode
+from headgate.runtime.loop import Mode
 from headgate.service.jobs import Job
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import meter, sparkline
