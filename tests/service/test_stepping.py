@@ -10,9 +10,9 @@ import pytest
 
 from headgate.service.api.about import OVERDUE_S
 from headgate.service.config import read_config
-from headgate.service.serving import ConfigWatch
 from headgate.service.scheduler import next_step_s
 from headgate.service.service import Service
+from headgate.service.serving import ConfigWatch
 from headgate.service.store import open_store
 from headgate.testing.clock import FakeClock
 from tests.service.services import CLICKS, START_S, Served, served

@@ -21,7 +21,7 @@ from headgate.runtime.loop import ControlLoop, Mode
 from headgate.runtime.past import Past
 from headgate.service.changed import Steering, changed, loop_spec, require_usable
 from headgate.service.config.model import JobSpec
-from headgate.service.published_journal import Heard, HeardJournal
+from headgate.service.published_journal import EntryListener, PublishedJournal
 from headgate.service.store.changes import Change
 
 HOUR_S = 3600.0
@@ -129,7 +129,7 @@ class Job:
         further: Callable[[], Mapping[str, JSON]] = dict,
         guards: Sequence[Guard] = (),
         wired: Callable[[ControlLoop], None] = lambda loop: None,
-        hear: Heard = _nobody,
+        hear: EntryListener = _nobody,
         term: int | None = None,
         changes: Sequence[Change] = (),
         past: Callable[[JobSpec], Past | None] = lambda spec: None,
@@ -142,7 +142,7 @@ class Job:
         self.steering = Steering()
         self.steering.take(changes)
         self.clock = clock
-        self.journal = HeardJournal(journal, hear)
+        self.journal = PublishedJournal(journal, hear)
         known = past(self.spec)
         self.began_with = journal.last_sizes(spec.name) if known is None else known.sizes
         """The sizes it had before."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from headgate.core.errors import InputError, JournalError, NotLeadingError, UnknownNameError
 from headgate.core.types import Decision, Event
@@ -23,7 +24,6 @@ from headgate.service.metrics import ServiceFigures
 from headgate.service.operations import Operations
 from headgate.service.quotas import JobQuota, SharedArbiter, limits_of
 from headgate.service.scheduler import Scheduler, next_step_s
-from headgate.service.standby import Standby
 from headgate.service.store import Store
 from headgate.service.store.changes import Change
 from headgate.service.warm import WarmJobs
@@ -62,6 +62,9 @@ class Fleet:
             raise UnknownNameError("job", name, self._jobs)
         return found
 
+
+if TYPE_CHECKING:
+    from headgate.service.standby import Standby
 
 logger = logging.getLogger("headgate")
 

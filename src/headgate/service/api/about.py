@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from headgate._version import __version__
-from headgate.service.api.answers import problems, told
-from headgate.service.api.models import AuditView, ServiceView
+from headgate.service.api.answers import json_response, problems
 from headgate.service.api.history import LastQuery
+from headgate.service.api.models import AuditView, ServiceView
 from headgate.service.service import Service
 
 
-def router(service: Service) -> APIRouter:
+def about_router(service: Service) -> APIRouter:
     made = APIRouter(tags=["service"])
 
     @made.get("/v1/service", response_model=ServiceView, responses=problems(), summary="The service itself")
     def about() -> Response:
         config = service.config
-        return told(
+        return json_response(
             {
                 "version": __version__,
                 "started_s": service.started_s,
@@ -40,6 +40,69 @@ def router(service: Service) -> APIRouter:
         last: LastQuery = 100,
     ) -> Response:
         entries = service.store.audit.entries(job=job, before=before, last=last)
-        return told({"entries": [asdict(entry) for entry in entries]})
+        return json_response({"entries": [asdict(entry) for entry in entries]})
+
+    return made
+
+
+OVERDUE_S = 30.0
+"""A job that was due so long ago and was not decided on: the loop is alive and does nothing."""
+
+
+def health_router(service: Service) -> APIRouter:
+    made = APIRouter(tags=["health"])
+
+    @made.get("/healthz", summary="Whether it lives and does its work", responses=_responses("It does nothing."))
+    def healthz() -> Response:
+        """503 when nothing steps the jobs, or a job waits for its decision for far too long."""
+        return _status(problem_of(service))
+
+    @made.get("/readyz", summary="Whether it can be asked", responses=_responses("It cannot be asked yet."))
+    def readyz() -> Response:
+        """503 while it cannot answer agents: before it runs, when its store is away, and while another leads."""
+        why = service.standing_by
+        return _status(problem_of(service) or (why and f"it {why}.") or service.store_problem())
+
+    return made
+
+
+def problem_of(service: Service) -> str:
+    """What is wrong with the loop; empty where nothing is."""
+    if not service.scheduler.is_alive:
+        return "nothing steps the jobs."
+    if service.standby is not None and not service.standby.is_alive:
+        return "nothing looks whether it leads."
+    overdue_s = service.scheduler.overdue_s()
+    if overdue_s > OVERDUE_S:
+        return f"a job has waited {overdue_s:.0f} s for its decision."
+    return ""
+
+
+def _status(problem: str) -> Response:
+    return Response(problem or "ok", 503 if problem else 200, media_type="text/plain")
+
+
+def _responses(problem: str) -> dict[int | str, dict[str, object]]:
+    plain = {"text/plain": {"schema": {"type": "string"}}}
+    return {
+        200: {"description": "It does.", "content": {"text/plain": {"schema": {"type": "string"}, "example": "ok"}}},
+        503: {"description": problem, "content": plain},
+    }
+
+
+_PAGE = {"text/plain": {"schema": {"type": "string"}, "example": 'headgate_ticks_total{job="clicks"} 360.0'}}
+
+
+def metrics_router(service: Service) -> APIRouter:
+    made = APIRouter(tags=["health"])
+
+    @made.get(
+        "/metrics",
+        summary="Figures for Prometheus",
+        responses={200: {"description": "In Prometheus' format.", "content": _PAGE}, **problems()},
+    )
+    def metrics(request: Request) -> Response:
+        page, content_type = service.figures.exposition.text(request.headers.get("Accept"))
+        return Response(page, media_type=content_type)
 
     return made

@@ -54,12 +54,12 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def told(value: JSON, status: int = 200) -> Response:
+def json_response(value: JSON, status: int = 200) -> Response:
     """A value as JSON; numbers that are not finite are told as ``{"$float": "inf"}``."""
     return Response(to_json(value), status, media_type="application/json")
 
 
-def tell_errors(api: FastAPI) -> None:
+def add_error_handlers(api: FastAPI) -> None:
     """Have whatever is raised on purpose told in one sentence."""
 
     async def refused(request: Request, error: Exception) -> Response:

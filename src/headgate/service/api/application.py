@@ -12,20 +12,12 @@ from headgate._version import __version__
 from headgate.runtime.clock import Clock
 from headgate.service.access.callers import Callers
 from headgate.service.access.gate import Gate, LeaderOnly
-from headgate.service.api import (
-    about,
-    decisions,
-    events,
-    health,
-    jobs,
-    metrics,
-    policies,
-    readings,
-    reports,
-    steering,
-    targets,
-)
-from headgate.service.api.answers import document, tell_errors
+from headgate.service.api.about import about_router, health_router, metrics_router
+from headgate.service.api.answers import add_error_handlers, document
+from headgate.service.api.history import decisions_router, events_router, readings_router
+from headgate.service.api.jobs import jobs_router, policies_router
+from headgate.service.api.reports import reports_router
+from headgate.service.api.steering import steering_router, targets_router
 from headgate.service.config.model import ServiceConfig
 from headgate.service.pages.routes import add_pages
 from headgate.service.service import Service
@@ -60,9 +52,21 @@ def make_api(service: Service, now: Callable[[], float] = time.monotonic, *, dem
         generate_unique_id_function=lambda route: route.name,
     )
     api.state.service = service
-    tell_errors(api)
-    for part in (reports, jobs, readings, decisions, policies, steering, targets, events, about, health, metrics):
-        api.include_router(part.router(service))
+    add_error_handlers(api)
+    for router in (
+        reports_router,
+        jobs_router,
+        readings_router,
+        decisions_router,
+        policies_router,
+        steering_router,
+        targets_router,
+        events_router,
+        about_router,
+        health_router,
+        metrics_router,
+    ):
+        api.include_router(router(service))
     document(api)
     shown, standing_by = add_pages(api, service, demo)
     gate: Any = Gate

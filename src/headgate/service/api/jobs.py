@@ -4,36 +4,182 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from headgate.service.api.answers import problems, told
-from headgate.service.api.models import BudgetView, JobView, ObjectiveView, OperatorView, StateView
-from headgate.service.api.jobs import budget_view, job_view, objective_view, operator_view, state_view
+from headgate.core.types import JSON, Instances
+from headgate.journal.codec import decision_to_dict, observation_to_dict, sample_to_dict
+from headgate.policies.frame.base import AnyPolicy, guards_for, policy_class, policy_names
+from headgate.policies.frame.settings import describe_settings
+from headgate.service.api.answers import json_response, problems
+from headgate.service.api.models import (
+    BudgetView,
+    JobPolicyView,
+    JobView,
+    ObjectiveView,
+    OperatorView,
+    PolicyView,
+    StateView,
+)
+from headgate.service.jobs import Job
 from headgate.service.service import Service
+from headgate.service.store.changes import Change, ChangeKind
 
 
-def router(service: Service) -> APIRouter:
+def job_view(job: Job) -> dict[str, JSON]:
+    """A job in short, with its operators."""
+    loop, spec = job.loop, job.spec
+    return {
+        "name": job.name,
+        "state": state_of(job),
+        "group": spec.group,
+        "mode": str(loop.mode),
+        "policy": loop.policy.name,
+        "objective": str(spec.asked),
+        "interval_s": spec.interval_s,
+        "ticks": job.ticks,
+        "ticked_s": job.ticked_s,
+        "paused": {one.name: one.body["direction"] for one in job.changes if one.kind is ChangeKind.PAUSE},
+        "forced": {one.name: one.body["size"] for one in job.changes if one.kind is ChangeKind.SIZE},
+        "operators": [operator_view(job, name) for name in job.operators],
+        "streams": [list(stream) for stream in spec.streams],
+        "shadows": list(spec.shadows),
+    }
+
+
+def state_of(job: Job) -> str:
+    """``waiting`` for a first agent, ``running``, ``partial`` where an agent is missing, ``lost`` where all are."""
+    joined, heard = job.engine.joined, job.engine.heard
+    if len(joined) == len(job.operators):
+        return "running"
+    if joined:
+        return "partial"
+    return "lost" if any(at_s is not None for at_s in heard.values()) else "waiting"
+
+
+def operator_view(job: Job, name: str) -> dict[str, JSON]:
+    sizing = job.spec.operator(name)
+    seen, decided = job.observation, job.decision
+    sample = None if seen is None else seen.samples.get(name)
+    verdict = None if decided is None else decided.verdicts.get(name)
+    return {
+        "name": name,
+        "joined": name in job.engine.joined,
+        "heard_s": job.engine.heard[name],
+        "instances": _sizes(None if seen is None else seen.instances.get(name)),
+        "bounds": [sizing.min_instances, sizing.max_instances],
+        "price": sizing.price,
+        "reading": None if sample is None else sample_to_dict(sample),
+        "decided": None
+        if verdict is None or decided is None
+        else {"at_s": decided.at_s, "target": verdict.target, "code": verdict.code, "reason": verdict.reason},
+    }
+
+
+def _sizes(known: Instances | None) -> JSON:
+    if known is None:
+        return None
+    return {"planned": known.planned, "requested": known.requested, "ready": known.ready, "stale": known.stale}
+
+
+def state_view(job: Job) -> dict[str, JSON]:
+    """What was seen and decided last, in the form of the journal."""
+    seen, decided = job.observation, job.decision
+    return {
+        "ticks": job.ticks,
+        "joined": sorted(job.engine.joined),
+        "observation": None if seen is None else observation_to_dict(seen),
+        "decision": None if decided is None else decision_to_dict(decided),
+        **job.further_state(),
+    }
+
+
+def objective_view(job: Job) -> dict[str, JSON]:
+    asked = job.spec.objective
+    return {
+        "objective": str(job.spec.asked),
+        "operators": {name: str(asked.slo_of(name)) for name in job.operators},
+        "bounds": {name: list(asked.bounds_of(name, job.spec.topology)) for name in job.operators},
+        "prices": asked.prices(job.spec.topology),
+    }
+
+
+def budget_view(job: Job) -> dict[str, JSON]:
+    """How the error budget of each operator stands, and what was spent."""
+    with job.at_rest() as loop:
+        budgets = {name: loop.history.budget(name) for name in job.operators}
+        spending = loop.history.spending()
+    return {
+        "operators": {name: None if one is None else one.to_json() for name, one in budgets.items()},
+        "spending": None if spending is None else spending.to_json(),
+    }
+
+
+def change_view(change: Change) -> dict[str, JSON]:
+    return {
+        "job": change.job,
+        "kind": str(change.kind),
+        "name": change.name,
+        "body": change.body,
+        "at_s": change.at_s,
+        "until_s": change.until_s,
+        "who": change.who,
+        "why": change.why,
+    }
+
+
+def policies_router(service: Service) -> APIRouter:
+    made = APIRouter(tags=["policies"])
+
+    @made.get("/v1/policies", response_model=list[PolicyView], responses=problems(), summary="All policies")
+    def policies() -> Response:
+        return json_response([_described(policy_class(name)) for name in policy_names()])
+
+    @made.get(
+        "/v1/jobs/{job}/policy", response_model=JobPolicyView, responses=problems(404), summary="What decides for it"
+    )
+    def job_policy(job: str) -> Response:
+        return json_response(policy_view(service.fleet.job(job)))
+
+    return made
+
+
+def policy_view(job: Job) -> dict[str, JSON]:
+    spec = job.spec
+    made = spec.make_policy()
+    return {
+        "policy": spec.policy,
+        "settings": made.settings.model_dump(mode="json"),
+        "guards": guards_for(made, spec.guards).model_dump(mode="json"),
+        "shadows": list(spec.shadows),
+    }
+
+
+def _described(kind: type[AnyPolicy]) -> dict[str, JSON]:
+    return {"name": kind.name, "summary": kind.summary, "settings": describe_settings(kind.Settings)}
+
+
+def jobs_router(service: Service) -> APIRouter:
     made = APIRouter(tags=["jobs"])
     fleet = service.fleet
 
     @made.get("/v1/jobs", response_model=list[JobView], responses=problems(), summary="All jobs")
     def jobs() -> Response:
-        return told([job_view(job) for job in fleet])
+        return json_response([job_view(job) for job in fleet])
 
     @made.get("/v1/jobs/{job}", response_model=JobView, responses=problems(404), summary="One job")
     def job(job: str) -> Response:
-        return told(job_view(fleet.job(job)))
+        return json_response(job_view(fleet.job(job)))
 
     @made.get(
         "/v1/jobs/{job}/state", response_model=StateView, responses=problems(404), summary="Seen and decided last"
     )
     def state(job: str) -> Response:
-        return told(state_view(fleet.job(job)))
+        return json_response(state_view(fleet.job(job)))
 
     @made.get(
         "/v1/jobs/{job}/operators", response_model=list[OperatorView], responses=problems(404), summary="Its operators"
     )
     def operators(job: str) -> Response:
         found = fleet.job(job)
-        return told([operator_view(found, name) for name in found.operators])
+        return json_response([operator_view(found, name) for name in found.operators])
 
     @made.get(
         "/v1/jobs/{job}/operators/{operator}",
@@ -44,18 +190,18 @@ def router(service: Service) -> APIRouter:
     def operator(job: str, operator: str) -> Response:
         found = fleet.job(job)
         found.require_operator(operator)
-        return told(operator_view(found, operator))
+        return json_response(operator_view(found, operator))
 
     @made.get(
         "/v1/jobs/{job}/objective", response_model=ObjectiveView, responses=problems(404), summary="What is asked of it"
     )
     def objective(job: str) -> Response:
-        return told(objective_view(fleet.job(job)))
+        return json_response(objective_view(fleet.job(job)))
 
     @made.get(
         "/v1/jobs/{job}/budget", response_model=BudgetView, responses=problems(404), summary="Its error budget and cost"
     )
     def budget(job: str) -> Response:
-        return told(budget_view(fleet.job(job)))
+        return json_response(budget_view(fleet.job(job)))
 
     return made

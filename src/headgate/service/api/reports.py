@@ -18,7 +18,7 @@ REPORT = {
 REPLY = {"version": 1, "size": 3, "subscriptions": [], "report_every_s": 5.0}
 
 
-def router(service: Service) -> APIRouter:
+def reports_router(service: Service) -> APIRouter:
     made = APIRouter(tags=["agents"])
 
     @made.post(

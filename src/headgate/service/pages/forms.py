@@ -16,17 +16,17 @@ from headgate.core.types import JSON
 from headgate.core.units import format_duration
 from headgate.rules.model import ALL_OPERATORS
 from headgate.service.api.requests import (
-    BoundsAsked,
-    ModeAsked,
-    ObjectiveAsked,
-    PauseAsked,
-    PeriodAsked,
-    PolicyAsked,
-    ResumeAsked,
-    RevertAsked,
-    RulesAsked,
-    SettingsAsked,
-    SizeAsked,
+    BoundsRequest,
+    ModeRequest,
+    ObjectiveRequest,
+    PauseRequest,
+    PeriodRequest,
+    PolicyRequest,
+    ResumeRequest,
+    RevertRequest,
+    RulesRequest,
+    SettingsRequest,
+    SizeRequest,
 )
 from headgate.service.jobs import Job
 from headgate.service.service import Service
@@ -95,7 +95,7 @@ def _put(  # noqa: PLR0913 - the parts of a change, and how it is told
 
 
 def _pause(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(PauseAsked, **_some(fields, "why", "direction", "operator", "lasts"))
+    asked = _asked(PauseRequest, **_some(fields, "why", "direction", "operator", "lasts"))
     which = {"both": "any scaling", "in": "scaling in", "out": "scaling out"}[asked.direction]
     told = f"Pause {which} of {_named(job, asked.operator)}"
     before = _pauses(job)
@@ -106,7 +106,7 @@ def _pause(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 
 def _resume(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(ResumeAsked, **_some(fields, "why", "operator"))
+    asked = _asked(ResumeRequest, **_some(fields, "why", "operator"))
 
     def check() -> None:
         if not any(one.kind is ChangeKind.PAUSE for one in job.changes):
@@ -122,7 +122,7 @@ def _resume(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 
 def _size(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(SizeAsked, **_some(fields, "why", "size", "lasts"))
+    asked = _asked(SizeRequest, **_some(fields, "why", "size", "lasts"))
     operator = fields.get("operator", "")
     instances = None if job.observation is None else job.observation.instances.get(operator)
     before = "unknown" if instances is None else f"{instances.planned} planned"
@@ -134,7 +134,7 @@ def _size(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 
 def _mode(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(ModeAsked, **_some(fields, "why", "mode", "lasts"))
+    asked = _asked(ModeRequest, **_some(fields, "why", "mode", "lasts"))
     words = {"act": "act on what is decided", "recommend": "only recommend, and change nothing"}
     return _put(
         service, job, ChangeKind.MODE, "", {"mode": asked.mode}, asked.why,
@@ -149,7 +149,7 @@ def _period(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
         raise InputError("name: nothing was filled in; a period needs one, such as office-hours.")
     during = [line.strip() for line in fields.get("during", "").splitlines() if line.strip()]
     asked = _asked(
-        PeriodAsked,
+        PeriodRequest,
         during=during,
         **_some(fields, "why", "operator", "forbid", "at_least", "at_most", "time_zone"),
     )
@@ -171,7 +171,7 @@ def _period(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 def _policy(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     asked = _asked(
-        PolicyAsked,
+        PolicyRequest,
         why=fields.get("why"),
         policy=fields.get("policy"),
         settings=_lines(fields, "settings"),
@@ -187,7 +187,7 @@ def _policy(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 def _settings(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     asked = _asked(
-        SettingsAsked,
+        SettingsRequest,
         why=fields.get("why"),
         settings=_lines(fields, "settings"),
         guards=_lines(fields, "guards"),
@@ -208,7 +208,7 @@ def _settings(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 def _bounds(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     both = [fields.get("fewest", ""), fields.get("most", "")]
-    asked = _asked(BoundsAsked, why=fields.get("why"), instances=both if all(both) else None)
+    asked = _asked(BoundsRequest, why=fields.get("why"), instances=both if all(both) else None)
     operator = fields.get("operator", "")
     job.require_operator(operator)
     now, (fewest, most) = job.spec.operator(operator), asked.instances
@@ -220,7 +220,7 @@ def _bounds(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 
 def _objective(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(ObjectiveAsked, **_some(fields, "why", "objective"))
+    asked = _asked(ObjectiveRequest, **_some(fields, "why", "objective"))
     return _put(
         service, job, ChangeKind.OBJECTIVE, "", {"objective": asked.objective}, asked.why,
         told=f"Ask for {asked.objective}", before=str(job.spec.asked), after=asked.objective,
@@ -228,7 +228,7 @@ def _objective(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 
 def _rules(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(RulesAsked, **_some(fields, "why", "rules"))
+    asked = _asked(RulesRequest, **_some(fields, "why", "rules"))
     body = {"policy": RULES, "settings": {RULES: asked.rules}, "guards": {}}
     before = str(job.spec.settings.get(RULES, "")) if job.spec.policy == RULES else f"{job.spec.policy} decides"
     return _put(
@@ -238,7 +238,7 @@ def _rules(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
 
 
 def _revert(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(RevertAsked, **_some(fields, "why", "kind", "name"))
+    asked = _asked(RevertRequest, **_some(fields, "why", "kind", "name"))
     kind = ChangeKind(asked.kind)
     found = next((one for one in job.changes if (one.kind, one.name) == (kind, asked.name)), None)
 

@@ -9,13 +9,13 @@ from headgate.core.types import JSON, Decision, Event, Instant, Observation, Rec
 from headgate.journal.contract import Journal, Runs
 from headgate.journal.retention import Thinned
 
-Heard: TypeAlias = Callable[[Decision | Event], None]
+EntryListener: TypeAlias = Callable[[Decision | Event], None]
 
 
-class HeardJournal:
+class PublishedJournal:
     """Writes to ``journal``, and tells ``hear`` of decisions and events."""
 
-    def __init__(self, journal: Journal, hear: Heard) -> None:
+    def __init__(self, journal: Journal, hear: EntryListener) -> None:
         self._journal = journal
         self._hear = hear
         self.run: int | None = None

@@ -37,12 +37,12 @@ def _seconds(value: str | float) -> float:
 Lasts = Annotated[str | float, AfterValidator(_seconds), Field(description="Such as 30m.", examples=["30m"])]
 
 
-class Asked(BaseModel):
+class ChangeRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
     why: Why
 
 
-class PauseAsked(Asked):
+class PauseRequest(ChangeRequest):
     direction: Literal["both", "in", "out"] = "both"
     """Pause scaling altogether, only scaling in, or only scaling out."""
     operator: Operator = "*"
@@ -50,22 +50,22 @@ class PauseAsked(Asked):
     """How long; until it is resumed where not given."""
 
 
-class ResumeAsked(Asked):
+class ResumeRequest(ChangeRequest):
     operator: Operator = "*"
 
 
-class SizeAsked(Asked):
+class SizeRequest(ChangeRequest):
     size: Count
     lasts: Lasts
     """How long the size is forced; then the policy decides again."""
 
 
-class ModeAsked(Asked):
+class ModeRequest(ChangeRequest):
     mode: Literal["act", "recommend"]
     lasts: Lasts | None = None
 
 
-class PeriodAsked(Asked):
+class PeriodRequest(ChangeRequest):
     """What holds in a period of the week: forbidden scaling, or sizes."""
 
     operator: Operator = "*"
@@ -77,34 +77,34 @@ class PeriodAsked(Asked):
     time_zone: Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])] = "UTC"
 
 
-class PolicyAsked(Asked):
+class PolicyRequest(ChangeRequest):
     policy: Annotated[str, Field(max_length=100, examples=["autopilot"])]
     settings: Settings = {}
     guards: Settings = {}
 
 
-class SettingsAsked(Asked):
+class SettingsRequest(ChangeRequest):
     """Only those that are named are changed."""
 
     settings: Settings = {}
     guards: Settings = {}
 
 
-class BoundsAsked(Asked):
+class BoundsRequest(ChangeRequest):
     instances: Annotated[list[Count], Field(min_length=2, max_length=2, examples=[[1, 8]])]
     """The fewest and the most."""
 
 
-class ObjectiveAsked(Asked):
+class ObjectiveRequest(ChangeRequest):
     objective: Annotated[str, Field(max_length=1000, examples=["latency p95 < 5s"])]
 
 
-class RulesAsked(Asked):
+class RulesRequest(ChangeRequest):
     rules: Annotated[str, Field(max_length=200_000, examples=["version: 1\nrules: []\n"])]
     """A rule file, as YAML."""
 
 
-class RevertAsked(Asked):
+class RevertRequest(ChangeRequest):
     kind: Literal["pause", "size", "mode", "period", "policy", "bounds", "objective"]
     name: Annotated[str, Field(max_length=200, examples=["count"])] = ""
     """Of the operator or the period; empty where there can be one of its kind only."""

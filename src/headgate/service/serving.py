@@ -1,19 +1,22 @@
-"""Takes up what changes in the service's file, and in those that it names, while it runs.
-
-A file that is wrong is told of, and what was in force stays.
-"""
+"""A service that runs: its store, its jobs, the thread that steps them, and the server that answers."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from headgate.core.errors import InputError
 from headgate.core.types import Severity
 from headgate.runtime.rule_file import signature
+from headgate.service.api import make_api
 from headgate.service.config import ServiceConfig, read_config
 from headgate.service.quotas import limits_of
+from headgate.service.server import Server, bound, require_usable
 from headgate.service.service import Service
+from headgate.service.standby import service_of
+from headgate.service.store import open_store
 
 logger = logging.getLogger("headgate")
 
@@ -91,3 +94,24 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
     told = {"added": added, "changed": different, "gone": gone}
     service.store.audit.add(BY, "", "file", "the file has changed", None, told)
     logger.info("the file has changed: %s", told)
+
+
+@contextmanager
+def serving(config: ServiceConfig) -> Iterator[str]:
+    """Runs a service inside the block; gives where it answers."""
+    if config.tls is not None:
+        require_usable(config.tls)
+    # Before the store is touched: where the port is taken, the same service may be running already.
+    listener = bound(config.host, config.port)
+    try:
+        store = open_store(config.store, retention=config.retention)
+        service = service_of(config, store)
+    except BaseException:
+        listener.close()
+        raise
+    service.scheduler.chores.append(ConfigWatch(service))
+    served = Server(make_api(service), config.port, config.host, config.tls, listener)
+    # The server ends last: it waits for those who listen to events, whom the service lets go of.
+    with served as server, service, service.figures.sent():
+        service.run()
+        yield server.url
