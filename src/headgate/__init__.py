@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from headgate.engines.spark.query_plan import Plan
     from headgate.local.kafka import LocalKafka
     from headgate.render.explanation import Explanation, explain
-    from headgate.runtime.autoscaler import autoscale_engine
-    from headgate.runtime.autoscaler import Autoscaler, autoscale
+    from headgate.runtime.autoscaler import Autoscaler, autoscale, autoscale_engine
     from headgate.runtime.managed.failures import Restarts
-    from headgate.runtime.managed.run import ManagedRun
-    from headgate.runtime.managed.run import run
+    from headgate.runtime.managed.run import ManagedRun, run
     from headgate.runtime.prometheus import Prometheus
 
 __all__ = [

@@ -48,8 +48,8 @@ from headgate.policies.frame.base import guards_for, policy_class
 from headgate.policies.frame.settings import make_settings
 from headgate.rules.model import Constraint
 from headgate.rules.rules_policy import load_constraints, read_text
-from headgate.runtime.metrics import require_metrics
 from headgate.runtime.loop import Mode, mode_named
+from headgate.runtime.metrics import require_metrics
 from headgate.runtime.prometheus import Prometheus
 from headgate.runtime.shadows import refuse_duplicates
 from headgate.service.config.model import (
