@@ -95,7 +95,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     from headgate.cli.interrupts import stopped_by_signals
     from headgate.cli.live_view import RunHeading, shown
     from headgate.cli.operators_view import OperatorsView
-    from headgate.runtime.autoscale_engine import autoscale_engine
+    from headgate.runtime.autoscaler import autoscale_engine
     from headgate.runtime.clock import SystemClock
     from headgate.runtime.loop import Mode
 
