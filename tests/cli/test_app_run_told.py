@@ -18,7 +18,7 @@ from headgate.cli.application import problems, sentences
 from headgate.core.objective import parse_objective
 from headgate.runtime.summary import RunRecord
 from headgate.workloads.load import Load
-from headgate.workloads.replay import Answers, Standing
+from headgate.workloads.replay import Answers, ReplayProgress
 
 EXACT = Differences(missing=0, unexpected=0, doubled=0, wrong=0, expected=7)
 
@@ -52,7 +52,7 @@ def test_results_that_differ_are_a_problem_and_late_records_may_be_why(result: R
 
 
 def test_records_that_the_broker_did_not_take_are_a_problem(result: RunResult) -> None:
-    standing = Standing(1.0, due=100, sent=100, answers=Answers(acknowledged=90, failed=8), lateness=None)
+    standing = ReplayProgress(1.0, due=100, sent=100, answers=Answers(acknowledged=90, failed=8), lateness=None)
     (told,) = problems(replace(result, load=standing))
     assert told.startswith("8 records were not accepted by the broker, and of 2 it is not known")
 

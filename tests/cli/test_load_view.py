@@ -9,18 +9,18 @@ from rich.console import Console
 
 from headgate.cli.live_view import shown
 from headgate.cli.load_view import LoadView
-from headgate.workloads.replay import Answers, Lateness, Standing
+from headgate.workloads.replay import Answers, ReplayProgress, SendLateness
 
 
-def standing(elapsed_s: float, *, failed: int = 0, paced: bool = True) -> Standing:
-    lateness = Lateness() if paced else None
+def standing(elapsed_s: float, *, failed: int = 0, paced: bool = True) -> ReplayProgress:
+    lateness = SendLateness() if paced else None
     if lateness is not None:
         lateness.sent(elapsed_s, np.array([elapsed_s - 0.004]))
     answers = Answers(round(900 * elapsed_s) - failed, failed, {"Message size too large": failed} if failed else {})
-    return Standing(elapsed_s, round(1000 * elapsed_s), round(950 * elapsed_s), answers, lateness)
+    return ReplayProgress(elapsed_s, round(1000 * elapsed_s), round(950 * elapsed_s), answers, lateness)
 
 
-def printed(view: LoadView, console: Console, *standings: Standing) -> str:
+def printed(view: LoadView, console: Console, *standings: ReplayProgress) -> str:
     for one in standings:
         view.standing(one)
     if console.is_terminal:

@@ -44,7 +44,7 @@ from headgate.testing import (
     journals,
     policies,
 )
-from headgate.testing.engines import every_batch_is_told_once
+from headgate.testing.engines import every_batch_is_reported_once
 from headgate.testing.journal_features import RUN
 from headgate.workloads import parse_workload
 
@@ -623,7 +623,7 @@ def test_what_a_running_batch_has_done_is_not_missed_before_a_batch_was_told() -
     running = Sample("job", 7.0, arrived=140.0, done=130.0, backlog=10.0, running_s=1.5)
     sizes = {"job": Instances(1, 1, 1)}
     seen = [Observation(one.at_s, {"job": one}, sizes) for one in (first, running)]
-    every_batch_is_told_once(seen, "job")
+    every_batch_is_reported_once(seen, "job")
     stopped = replace(running, running_s=None)
     with pytest.raises(ContractViolation, match="had 0 records, and 70 were counted as done"):
-        every_batch_is_told_once([seen[0], Observation(7.0, {"job": stopped}, sizes)], "job")
+        every_batch_is_reported_once([seen[0], Observation(7.0, {"job": stopped}, sizes)], "job")

@@ -23,7 +23,7 @@ from headgate.pipelines.children import Children
 from headgate.pipelines.reading import read_pipeline
 from headgate.pipelines.report import PipelineRun, write_pipeline_report
 from headgate.pipelines.run import CONTROLLER, RunPlan, run_pipeline
-from headgate.workloads.replay import Standing
+from headgate.workloads.replay import ReplayProgress
 
 ROOT = Path(__file__).parents[2]
 APPLICATIONS = tuple(application_names())
@@ -63,7 +63,7 @@ class Spectator:
     def stage(self, text: str) -> None:
         self.stages.append(text)
 
-    def state(self, state: Mapping[str, JSON], load: Standing | None) -> None:
+    def state(self, state: Mapping[str, JSON], load: ReplayProgress | None) -> None:
         self.states.append(state)
         for sent in [sent for sent in self._at_sent if load is not None and load.sent >= sent]:
             self._at_sent.pop(sent)()

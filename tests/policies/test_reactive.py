@@ -16,7 +16,7 @@ from headgate.core.types import Sample
 from headgate.core.window import History
 from headgate.policies import Context, make_policy
 from headgate.policies.frame.base import AnyPolicy, GuardSettings
-from headgate.testing.scenarios import Scenario, ScenarioRun, hill, steps
+from headgate.testing.scenarios import LoadScenario, ScenarioRun, hill, steps
 from tests.core.building import JOB, decision, history, observation, policy, propose
 
 OVER, WITHIN = 12.3, 3.0
@@ -371,7 +371,7 @@ def test_operators_are_learned_and_sized_apart() -> None:
 
 
 def drive(
-    scenario: Scenario, during: dict[float, Scenario] | None = None, **settings: object
+    scenario: LoadScenario, during: dict[float, LoadScenario] | None = None, **settings: object
 ) -> tuple[float, list[int]]:
     """The share of violated readings, and the planned sizes; ``during`` changes the scenario at some times."""
     chosen = make_policy("reactive", Context(scenario.objective, scenario.topology), settings)
@@ -396,7 +396,7 @@ OBJECTIVE = Objective(parse_objective("latency < 10s").slo, 1, 10)
 
 @pytest.mark.parametrize("trigger_interval_s", [None, 10.0])
 def test_it_follows_a_load_that_rises_and_falls(trigger_interval_s: float | None) -> None:
-    scenario = Scenario(
+    scenario = LoadScenario(
         "hill",
         {"job": hill(50, 650, 3600)},
         service_rate_per_s=100,
@@ -411,7 +411,7 @@ def test_it_follows_a_load_that_rises_and_falls(trigger_interval_s: float | None
 
 
 def test_a_jump_far_beyond_capacity_is_met_in_few_steps() -> None:
-    scenario = Scenario(
+    scenario = LoadScenario(
         "jump", {"job": steps((0, 80), (600, 800))}, service_rate_per_s=100, duration_s=1200, objective=OBJECTIVE
     )
     _, planned = drive(scenario)
@@ -420,7 +420,7 @@ def test_a_jump_far_beyond_capacity_is_met_in_few_steps() -> None:
 
 
 def test_a_job_that_is_too_large_from_the_start_shrinks_to_what_it_needs_without_a_violation() -> None:
-    scenario = Scenario(
+    scenario = LoadScenario(
         "oversized",
         {"job": steps((0, 150))},
         service_rate_per_s=100,
@@ -434,7 +434,7 @@ def test_a_job_that_is_too_large_from_the_start_shrinks_to_what_it_needs_without
 @pytest.mark.parametrize("trigger_interval_s", [None, 10.0])
 def test_a_stall_of_a_job_with_little_load_does_not_keep_it_large(trigger_interval_s: float | None) -> None:
     load = {"job": steps((0, 30))}
-    calm = Scenario("stall", load, 100.0, trigger_interval_s, duration_s=3600, objective=OBJECTIVE)
+    calm = LoadScenario("stall", load, 100.0, trigger_interval_s, duration_s=3600, objective=OBJECTIVE)
     stalled = replace(calm, service_rate_per_s=2.0)
     _, planned = drive(calm, during={600.0: stalled, 630.0: calm})
     assert max(planned) > 2, "the stall is answered"
@@ -442,14 +442,14 @@ def test_a_stall_of_a_job_with_little_load_does_not_keep_it_large(trigger_interv
 
 
 def test_a_steady_load_keeps_its_size() -> None:
-    scenario = Scenario(
+    scenario = LoadScenario(
         "steady", {"job": steps((0, 250))}, service_rate_per_s=100, start_instances=3, objective=OBJECTIVE
     )
     assert set(drive(scenario)[1]) == {3}
 
 
 def test_counting_the_backlog_shortens_violations_when_instances_start_slowly() -> None:
-    scenario = Scenario(
+    scenario = LoadScenario(
         "slow-start",
         {"job": hill(50, 650, 1800)},
         service_rate_per_s=100,

@@ -16,7 +16,7 @@ from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.summary import RunRecord
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.engine import SimulatedEngine
-from headgate.simulation.fleet import Fleet
+from headgate.simulation.fleet import SimulatedFleet
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload
@@ -44,12 +44,12 @@ def held(roots: Iterable[object]) -> int:
 
 @pytest.mark.parametrize("model", ["queue", "micro-batch"])
 def test_what_a_run_holds_does_not_grow_with_its_length(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    defaults = Fleet.__init__.__kwdefaults__
+    defaults = SimulatedFleet.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "most_changes", FEW)
     load, objective = parse_workload("sine:mean=50,amplitude=30,period=10m"), parse_objective("latency p95 < 10s")
     kernel = (
-        QueueNetwork(load, 10.0, late_after_s=10.0, most_kept=FEW)
+        QueueNetwork(load, 10.0, late_after_s=10.0, most_retained=FEW)
         if model == "queue"
         else MicroBatchJob(load, 10.0, MicroBatch(), late_after_s=10.0, most_batches=FEW)
     )

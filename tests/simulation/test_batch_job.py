@@ -215,7 +215,7 @@ def test_a_job_without_records_runs_no_batches_and_nothing_waits() -> None:
     assert (sample.backlog, sample.latency_s, sample.batch_ended_s, sample.running_s) == (0, 0, 35, None)
 
 
-def test_records_that_came_late_are_not_older_than_they_are() -> None:
+def test_records_that_arrived_late_are_not_older_than_they_are() -> None:
     # The batch of 100 records from 10 s on ends at 60 s; the next records came at 50 s only.
     running = job("periodic:base=10,peak=0,high=40s,low=10s", 2)
     running.advance(60)
@@ -244,7 +244,7 @@ def test_noise_is_repeatable_by_its_seed_and_one_on_average() -> None:
     assert sum(times_s(1)) / len(times_s(1)) == pytest.approx(2, rel=0.05)
 
 
-def test_an_instance_that_joins_is_told_of_when_it_did_its_first_task_and_when_it_slows_nothing_down() -> None:
+def test_an_instance_that_joins_is_reported_at_its_first_task_and_once_it_slows_nothing_down() -> None:
     model = MicroBatch(trigger_interval_s=10, overhead_s=1, cold_factor=2, cold_batches=1, partitions=4)
     running = job("constant:8", 10, model)
     running.advance(15)
@@ -424,8 +424,10 @@ def test_with_a_batch_per_interval_batches_queue_up_and_wait_for_their_turn() ->
     model = MicroBatch(trigger_interval_s=10.0, overhead_s=0.0, batch_per_interval=True)
     running = job("constant:10", 5, model)
     batches = read(running, 70).batches
-    told = [(batch.ended_s, batch.processing_time_s, batch.scheduling_delay_s, batch.latency_s) for batch in batches]
-    assert told == [(30.0, 20.0, 0.0, 30.0), (50.0, 20.0, 10.0, 40.0), (70.0, 20.0, 20.0, 50.0)]
+    reported = [
+        (batch.ended_s, batch.processing_time_s, batch.scheduling_delay_s, batch.latency_s) for batch in batches
+    ]
+    assert reported == [(30.0, 20.0, 0.0, 30.0), (50.0, 20.0, 10.0, 40.0), (70.0, 20.0, 20.0, 50.0)]
     assert running.processed() == 300
 
 

@@ -35,8 +35,8 @@ def test_the_first_operator_is_like_a_job_of_its_own() -> None:
     model = MicroBatch(trigger_interval_s=5.0, overhead_s=1.0)
     alone = MicroBatchJob(LOAD, 20.0, model, readings="kafka")
     network = BatchNetwork(LOAD, dict.fromkeys(CHAIN.operators, 20.0), CHAIN, model, late_after_s=60.0)
-    for one in (alone, network):
-        one.advance(300.0)
+    for kernel in (alone, network):
+        kernel.advance(300.0)
     assert network.done("parse") == alone.processed()
 
 

@@ -30,20 +30,20 @@ def read(running: MicroBatchJob, at_s: float) -> Sample:
 
 def test_spark_knows_arrivals_as_of_the_planning_of_the_newest_batch_and_guesses_since() -> None:
     running = job("spark")
-    told = [read(running, at_s) for at_s in (31, 36, 39)]
+    readings = [read(running, at_s) for at_s in (31, 36, 39)]
     # Planned at 30 s with 300 records, at the rate of 10/s until then; in truth 350, 600 and 750 have come.
-    assert [sample.arrived for sample in told] == [310, 360, 390]
-    assert [sample.age_s for sample in told] == [1, 6, 9]
+    assert [sample.arrived for sample in readings] == [310, 360, 390]
+    assert [sample.age_s for sample in readings] == [1, 6, 9]
     # Planned at 40 s: now it is known. What comes since is guessed from the last half a minute.
     known = read(running, 40.5)
     assert [known.arrived, known.age_s] == pytest.approx([800 + 0.5 * 700 / 30, 0.5])
-    assert [sample.input_rate_per_s for sample in (*told, known)] == [10, 10, 10, 50]
+    assert [sample.input_rate_per_s for sample in (*readings, known)] == [10, 10, 10, 50]
 
 
 def test_before_a_second_planning_spark_knows_nothing_of_what_arrives() -> None:
     running = job("spark")
-    told = [read(running, at_s) for at_s in (0, 9, 11)]
-    assert [(sample.arrived, sample.backlog, sample.latency_s) for sample in told] == [
+    readings = [read(running, at_s) for at_s in (0, 9, 11)]
+    assert [(sample.arrived, sample.backlog, sample.latency_s) for sample in readings] == [
         (0, 0, 0),
         (None, None, None),
         (110, 110, 11),
@@ -59,11 +59,11 @@ def test_inside_a_long_batch_spark_tells_nothing_newer_of_the_source() -> None:
     assert sample.batches == ()
 
 
-def test_a_source_that_is_asked_tells_arrivals_as_of_now() -> None:
+def test_a_source_that_is_queried_reports_arrivals_as_of_now() -> None:
     running = job("kafka")
-    told = [read(running, at_s) for at_s in (31, 36, 85)]
-    assert [sample.arrived for sample in told] == [350, 600, 3050]
-    assert [sample.age_s for sample in told] == [0, 0, 0]
+    readings = [read(running, at_s) for at_s in (31, 36, 85)]
+    assert [sample.arrived for sample in readings] == [350, 600, 3050]
+    assert [sample.age_s for sample in readings] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("readings", ["spark", "kafka", "perfect"])
@@ -85,10 +85,10 @@ def test_a_guess_that_was_too_high_is_taken_back_but_the_counter_waits_until_it_
     assert read(running, 200).arrived == pytest.approx(500 + 190 * 5)
 
 
-def test_spark_does_not_know_when_the_records_of_a_batch_came_but_between_which_plannings() -> None:
+def test_spark_knows_between_which_plannings_the_records_of_a_batch_arrived_but_not_when() -> None:
     late_in_the_interval = "spike:base=0,peak=10,at=18s,width=2s"
-    told = {readings: read(job(readings, late_in_the_interval), 20.5) for readings in ("spark", "perfect")}
-    assert (told["spark"].latency_s, told["perfect"].latency_s) == (10.5, 2.5)
+    readings = {readings: read(job(readings, late_in_the_interval), 20.5) for readings in ("spark", "perfect")}
+    assert (readings["spark"].latency_s, readings["perfect"].latency_s) == (10.5, 2.5)
 
 
 def test_what_waits_between_batches_is_as_old_as_the_newest_planning() -> None:
@@ -106,7 +106,7 @@ def test_a_source_that_went_quiet_is_seen_to_be_quiet() -> None:
         assert (sample.backlog, sample.latency_s, sample.running_s) == (0, 0, None)
 
 
-def test_with_a_batch_per_interval_arrivals_are_told_as_each_interval_ends() -> None:
+def test_with_a_batch_per_interval_arrivals_are_reported_as_each_interval_ends() -> None:
     queueing = MicroBatch(trigger_interval_s=10, overhead_s=0, batch_per_interval=True)
     running = job("spark", "constant:10", rate=2, model=queueing)
     # The batch of the first interval runs until 60 s, and batches of the others wait.

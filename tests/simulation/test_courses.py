@@ -12,7 +12,7 @@ from headgate.core.topology import Topology
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
-from headgate.simulation.station import BusyPhase, _Came
+from headgate.simulation.station import BusyPhase, _ArrivalLine
 from headgate.workloads import Workload, parse_workload
 
 BOUND_S = 8.0
@@ -139,7 +139,7 @@ def test_the_latencies_of_records_lie_between_those_of_the_newest_and_the_oldest
 
 @settings(max_examples=200)
 @given(st.integers(0, 2**32 - 1), st.sampled_from((0.0, 1e-3, 1.0, 50.0)))
-def test_a_phase_finds_its_moments_as_if_it_looked_at_all_that_came(seed: int, capacity_per_s: float) -> None:
+def test_a_phase_finds_the_same_moments_as_a_search_over_all_arrivals(seed: int, capacity_per_s: float) -> None:
     rng = np.random.default_rng(seed)
     times_s = np.sort(np.round(rng.random(40) * 50) * 20)
     counts = np.concatenate([[0.0], np.cumsum(rng.random(39) * rng.integers(0, 3, 39) * 100)])
@@ -150,4 +150,4 @@ def test_a_phase_finds_its_moments_as_if_it_looked_at_all_that_came(seed: int, c
         every.append(phase.from_s + (counts - phase.done_before) / capacity_per_s)
     at_s = np.unique(np.concatenate(every))
     expected_s = at_s[(at_s >= phase.from_s) & (at_s <= phase.until_s)]
-    assert np.array_equal(_Came(times_s, counts).moments_s(phase), expected_s)
+    assert np.array_equal(_ArrivalLine(times_s, counts).moments_s(phase), expected_s)

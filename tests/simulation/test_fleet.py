@@ -6,12 +6,12 @@ import pytest
 
 from headgate.core.types import Instances, Startup
 from headgate.simulation.contract import Warmed
-from headgate.simulation.fleet import Fleet
+from headgate.simulation.fleet import SimulatedFleet
 
 
-def starting() -> Fleet:
+def starting() -> SimulatedFleet:
     """One instance ready, one that will be at 30 s, and one at 40 s."""
-    fleet = Fleet(1, lambda: 30.0)
+    fleet = SimulatedFleet(1, lambda: 30.0)
     fleet.bring_to(2, 0.0)
     fleet.bring_to(3, 10.0)
     return fleet
@@ -32,7 +32,7 @@ def test_scaling_in_cancels_the_instance_that_would_be_ready_last_and_only_then_
         assert fleet.instances == Instances(planned, planned, ready)
 
 
-def test_an_instance_that_is_asked_for_again_starts_from_the_beginning() -> None:
+def test_an_instance_that_is_requested_again_starts_from_the_beginning() -> None:
     fleet = starting()
     fleet.bring_to(1, 20.0)
     fleet.bring_to(2, 25.0)
@@ -47,7 +47,7 @@ def test_asking_for_the_size_that_is_coming_changes_nothing() -> None:
 
 def test_the_instance_that_starts_fastest_is_ready_first() -> None:
     drawn_s = iter((50.0, 20.0, 30.0))
-    fleet = Fleet(1, lambda: next(drawn_s))
+    fleet = SimulatedFleet(1, lambda: next(drawn_s))
     fleet.bring_to(4, 0.0)
     ready = []
     for at_s in (20.0, 30.0, 50.0):
@@ -57,7 +57,7 @@ def test_the_instance_that_starts_fastest_is_ready_first() -> None:
 
 
 def test_an_instance_is_paid_for_from_the_request_until_it_has_left() -> None:
-    fleet = Fleet(1, lambda: 30.0, drain_s=2.0)
+    fleet = SimulatedFleet(1, lambda: 30.0, drain_s=2.0)
     fleet.bring_to(3, 10.0)
     fleet.join(40.0)
     fleet.bring_to(1, 60.0)
@@ -74,15 +74,15 @@ def test_an_instance_is_paid_for_from_the_request_until_it_has_left() -> None:
 
 
 def test_an_instance_that_was_cancelled_or_lost_is_not_paid_for_any_longer() -> None:
-    fleet = Fleet(2, lambda: 30.0)
+    fleet = SimulatedFleet(2, lambda: 30.0)
     fleet.bring_to(3, 10.0)
     fleet.bring_to(2, 20.0)
     fleet.lose(50.0)
     assert fleet.sizes(60.0).tolist() == [[0, 10, 2, 2], [10, 20, 2, 3], [20, 50, 2, 2], [50, 60, 1, 1]]
 
 
-def test_a_start_up_is_told_when_it_has_started_and_when_it_is_known_to_the_end() -> None:
-    fleet = Fleet(1, lambda: 30.0)
+def test_a_start_up_is_reported_when_it_has_started_and_when_it_is_complete() -> None:
+    fleet = SimulatedFleet(1, lambda: 30.0)
     fleet.bring_to(2, 10.0)
     fleet.join(40.0)
     assert fleet.startups(45.0, []) == (Startup("2", 10.0, 30.0),)
@@ -91,8 +91,8 @@ def test_a_start_up_is_told_when_it_has_started_and_when_it_is_known_to_the_end(
     assert fleet.startups(56.0, [Warmed(40.0, 44.0, 55.0)]) == ()
 
 
-def test_an_instance_that_left_before_it_was_of_use_is_not_told_of() -> None:
-    fleet = Fleet(1, lambda: 30.0)
+def test_an_instance_that_left_before_it_was_warm_is_not_reported() -> None:
+    fleet = SimulatedFleet(1, lambda: 30.0)
     fleet.bring_to(2, 10.0)
     fleet.join(40.0)
     fleet.bring_to(0, 41.0)
@@ -100,8 +100,8 @@ def test_an_instance_that_left_before_it_was_of_use_is_not_told_of() -> None:
     assert fleet.startups(56.0, [Warmed(40.0, 44.0, 55.0)]) == ()
 
 
-def test_an_instance_that_got_no_work_is_told_of_without_in_the_end() -> None:
-    fleet = Fleet(1, lambda: 30.0)
+def test_an_instance_that_got_no_work_is_reported_without_a_first_task() -> None:
+    fleet = SimulatedFleet(1, lambda: 30.0)
     fleet.bring_to(2, 10.0)
     fleet.join(40.0)
     assert fleet.startups(40.0, []) == (Startup("2", 10.0, 30.0),)

@@ -22,7 +22,7 @@ def test_a_text_says_all_of_a_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("linaer:rate=1", r"unknown service model 'linaer', did you mean 'linear'\?"),
         ("linear", r"service model 'linear' says no more than its name; write for example linear:rate=50"),
@@ -39,8 +39,8 @@ def test_a_text_says_all_of_a_model() -> None:
         ("linear:rate=5,pause=soon", r"duration 'soon' is not understood"),
     ],
 )
-def test_what_is_wrong_with_a_text_is_said(text: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_is_wrong_with_a_text_is_said(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         parse_service_model(text)
 
 

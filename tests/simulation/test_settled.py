@@ -1,4 +1,4 @@
-"""Long runs of which the older part is settled, against the same runs kept whole."""
+"""Long runs of which the older part is settled, against the same runs in full."""
 
 import math
 
@@ -12,7 +12,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.runtime.summary import violated_parts
 from headgate.simulation.batch_job import MicroBatchJob
-from headgate.simulation.fleet import Fleet
+from headgate.simulation.fleet import SimulatedFleet
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
 from headgate.simulation.settled import LEAST, RELATIVE_ERROR, Settled
@@ -37,8 +37,8 @@ Kernel = QueueNetwork | MicroBatchJob
 
 def kernels(workload: Workload, most: int) -> list[Kernel]:
     return [
-        QueueNetwork(workload, 10, late_after_s=BOUND_S, most_kept=most),
-        QueueNetwork(workload, {"first": 12, "job": 10}, topology=CHAIN, late_after_s=BOUND_S, most_kept=most),
+        QueueNetwork(workload, 10, late_after_s=BOUND_S, most_retained=most),
+        QueueNetwork(workload, {"first": 12, "job": 10}, topology=CHAIN, late_after_s=BOUND_S, most_retained=most),
         *(
             MicroBatchJob(workload, 10, model, readings="perfect", late_after_s=BOUND_S, most_batches=most)
             for model in (
@@ -67,7 +67,7 @@ def lasts_s(course: Course, parts: Rows | None) -> float:
 
 @settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.sampled_from(LOADS).map(parse_workload), SIZES)
-def test_a_settled_run_comes_to_what_it_came_to(workload: Workload, sizes: list[tuple[float, int]]) -> None:
+def test_a_settled_run_has_the_same_totals(workload: Workload, sizes: list[tuple[float, int]]) -> None:
     slow = parse_objective("slow records < 5%")
     for settling, whole in zip(kernels(workload, FEW), kernels(workload, MANY), strict=True):
         found, true = course_of(settling, sizes), course_of(whole, sizes)
@@ -103,17 +103,17 @@ def test_nothing_is_settled_in_a_run_of_usual_length() -> None:
 
 
 @pytest.mark.parametrize("load", ["sine:mean=20,amplitude=30,period=90s", "periodic:base=0,peak=30,high=20s,low=40s"])
-def test_what_is_kept_does_not_grow_with_the_length_of_a_run(load: str) -> None:
+def test_memory_does_not_grow_with_the_length_of_a_run(load: str) -> None:
     for kernel in kernels(parse_workload(load), 100):
         most = []
         for hours in (1.5, 6):
-            kept = []
+            retained = []
             while kernel.now_s < hours * 3600:
                 kernel.advance(kernel.now_s + 300)
                 for operator in kernel.topology.operators:
                     kernel.resize(operator, 3 + int(kernel.now_s / 300) % 4)
-                kept.append(kernel.kept)
-            most.append(max(kept))
+                retained.append(kernel.retained)
+            most.append(max(retained))
         # With every batch and every phase it would be four times as much.
         assert most[1] <= 1.5 * most[0], kernel
 
@@ -121,21 +121,21 @@ def test_what_is_kept_does_not_grow_with_the_length_of_a_run(load: str) -> None:
 def test_what_is_settled_does_not_grow_with_how_often_it_is_added_to() -> None:
     settled = Settled(BOUND_S)
     random = np.random.default_rng(0)
-    kept = []
+    retained = []
     for number in range(320):
         from_s = 1000.0 * number
         at_s = np.sort(from_s + 1000 * random.random(51))
-        ages_s, backlogs = random.lognormal(1.0, 1.0, (2, 51)), random.lognormal(3.0, 1.0, (2, 51))
-        waits = np.column_stack([at_s[:-1], at_s[1:], ages_s[:, 1:].T])
+        durations_s, backlogs = random.lognormal(1.0, 1.0, (2, 51)), random.lognormal(3.0, 1.0, (2, 51))
+        waits = np.column_stack([at_s[:-1], at_s[1:], durations_s[:, 1:].T])
         loads = np.column_stack([at_s[:-1], at_s[1:], backlogs[:, 1:].T, random.random(50)])
-        results = np.column_stack([random.random(50), ages_s[:, 1:].min(0), ages_s[:, 1:].max(0)])
+        results = np.column_stack([random.random(50), durations_s[:, 1:].min(0), durations_s[:, 1:].max(0)])
         settled.add(Course(from_s, from_s + 1000, waits=waits, results=results, loads=lambda made=loads: made))  # type: ignore[misc]
-        kept.append(settled.kept)
-    assert max(kept[160:]) <= 1.1 * max(kept[:160])
+        retained.append(settled.retained)
+    assert max(retained[160:]) <= 1.1 * max(retained[:160])
 
 
-def test_a_backlog_that_never_ends_is_looked_through_now_and_then() -> None:
-    kernel = QueueNetwork(parse_workload("periodic:base=20,peak=30,high=20s,low=40s"), 10, most_kept=10)
+def test_a_backlog_that_never_ends_is_searched_only_now_and_then() -> None:
+    kernel = QueueNetwork(parse_workload("periodic:base=20,peak=30,high=20s,low=40s"), 10, most_retained=10)
     kernel.advance(10_000.0)
     whole = QueueNetwork(parse_workload("periodic:base=20,peak=30,high=20s,low=40s"), 10)
     whole.advance(10_000.0)
@@ -146,7 +146,7 @@ def test_a_backlog_that_never_ends_is_looked_through_now_and_then() -> None:
 
 @given(st.lists(st.tuples(st.floats(0.1, 50), st.integers(0, 6)), min_size=1, max_size=60))
 def test_settled_sizes_are_paid_for_like_others(changes: list[tuple[float, int]]) -> None:
-    fleets = [Fleet(1, lambda: 3.0, drain_s=2.0, most_changes=most) for most in (3, MANY)]
+    fleets = [SimulatedFleet(1, lambda: 3.0, drain_s=2.0, most_changes=most) for most in (3, MANY)]
     until_s = 0.0
     for fleet in fleets:
         now = 0.0
@@ -162,4 +162,4 @@ def test_settled_sizes_are_paid_for_like_others(changes: list[tuple[float, int]]
     assert found.paid_s() == pytest.approx(true.paid_s())
     assert found.mean_ready() == pytest.approx(true.mean_ready())
     assert math.isclose(found.sizes[-1, 1], until_s + 10)
-    assert fleets[0].kept <= 40 + 64 * 20
+    assert fleets[0].retained <= 40 + 64 * 20

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headgate.core.course import Course
 from headgate.core.errors import InputError
 from headgate.simulation.batch_job import MicroBatchJob
-from headgate.simulation.batch_work import Fluid, Tasks, Work
+from headgate.simulation.batch_work import BatchWork, Fluid, Tasks
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
 
@@ -109,7 +109,7 @@ def test_a_skew_is_a_share(skew: float) -> None:
 def test_work_is_done_to_the_end_whatever_the_size_does(
     share: float, tasks: int | None, slots: int, changes: list[tuple[float, int, float]]
 ) -> None:
-    work: Work
+    work: BatchWork
     if tasks is None:
         work = Fluid(0.0, 1.0, 10.0, slots, 10 * share)
     else:

@@ -11,7 +11,7 @@ from headgate.simulation.settled import LEAST, RELATIVE_ERROR, compact
 BOUND = 8.0
 VALUES = st.one_of(st.floats(-5, 100), st.sampled_from([0.0, 0.001, 1.0, BOUND, 1e6]))
 SPANS = st.lists(
-    st.tuples(st.floats(0.1, 1000), VALUES, VALUES).map(lambda one: (one[0], min(one[1:]), max(one[1:]))),
+    st.tuples(st.floats(0.1, 1000), VALUES, VALUES).map(lambda row: (row[0], min(row[1:]), max(row[1:]))),
     min_size=1,
     max_size=30,
 ).map(lambda spans: rows(spans, 3))
@@ -44,7 +44,7 @@ def test_a_quantile_is_off_by_no_more_than_is_said(spans: Rows) -> None:
 
 
 @given(SPANS)
-def test_what_is_above_the_bound_is_told_exactly(spans: Rows) -> None:
+def test_what_is_above_the_bound_stays_exact(spans: Rows) -> None:
     late = of(spans).late_share(BOUND)
     assert late is not None
     assert of(compact(spans, BOUND)).late_share(BOUND) == pytest.approx(late, abs=1e-9)

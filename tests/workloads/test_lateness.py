@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headgate.workloads.replay import Lateness
+from headgate.workloads.replay import SendLateness
 
 
 def test_percentiles_are_those_of_the_records() -> None:
     late_s = np.random.default_rng(1).lognormal(-5.0, 1.5, 20_000)
-    lateness = Lateness()
+    lateness = SendLateness()
     for chunk_s in np.split(late_s, 200):
         lateness.sent(100.0, 100.0 - chunk_s)
     for percent in (1, 50, 90, 99, 99.9):
@@ -20,7 +20,7 @@ def test_percentiles_are_those_of_the_records() -> None:
 
 
 def test_a_record_that_is_sent_a_moment_too_early_by_rounding_is_not_late() -> None:
-    lateness = Lateness()
+    lateness = SendLateness()
     lateness.sent(1.0, np.array([1.0 + 1e-7]))
     assert (lateness.max_s, lateness.percentile_s(99)) == (0.0, 0.0)
 
@@ -40,7 +40,7 @@ def test_a_record_that_is_sent_a_moment_too_early_by_rounding_is_not_late() -> N
 def test_the_records_of_each_second_are_compared_with_those_due(
     sent: list[tuple[float, list[float]]], share: float
 ) -> None:
-    lateness = Lateness()
+    lateness = SendLateness()
     for at_s, due_s in sent:
         lateness.sent(at_s, np.array(due_s))
     assert lateness.moved_share == share

@@ -13,7 +13,7 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.workloads import parse_workload
 from headgate.workloads.composed import end_of, notes_of
 from headgate.workloads.contract import Workload
-from headgate.workloads.recorded_rows import Row, steps_of
+from headgate.workloads.recorded_rows import RecordedRow, steps_of
 
 
 def total(load: Workload) -> float:
@@ -208,7 +208,7 @@ def test_no_repair_and_no_resampling_loses_or_invents_a_record(
     if len({at_s for at_s, _ in counts}) < 2:
         return
     random.Random(seed).shuffle(counts)
-    rows = [Row(f"row {place}", str(at_s), float(at_s), float(n)) for place, (at_s, n) in enumerate(counts)]
+    rows = [RecordedRow(f"row {place}", str(at_s), float(at_s), float(n)) for place, (at_s, n) in enumerate(counts)]
     steps = steps_of("it", rows, is_count=True, repair=True, fill_gaps=fill_gaps, any_order=False, described="it")
     every = sum(n for _, n in counts)
     assert total(steps) == pytest.approx(every, abs=1e-6)

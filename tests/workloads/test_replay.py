@@ -12,7 +12,7 @@ import pytest
 from headgate.testing.clock import FakeClock
 from headgate.workloads.load import AS_FAST_AS_ACCEPTED, Load
 from headgate.workloads.payloads import Record
-from headgate.workloads.replay import CHUNK, TELL_EVERY_S, TICK_S, Answers, Replay, Sink, Standing
+from headgate.workloads.replay import CHUNK, REPORT_EVERY_S, TICK_S, Answers, Replay, ReplayProgress, Sink
 
 START_MS = 1_700_000_000_000
 START_S = 5000.0
@@ -62,8 +62,8 @@ def run(
     speed: float = 1.0,
     room: int = 10**9,
     stop_after: int | None = None,
-    tell: Callable[[Standing], None] = lambda _: None,
-) -> tuple[FakeSink, Standing]:
+    tell: Callable[[ReplayProgress], None] = lambda _: None,
+) -> tuple[FakeSink, ReplayProgress]:
     clock = FakeClock(START_S)
     sink = FakeSink(clock, room=room)
     stop = threading.Event()
@@ -150,7 +150,7 @@ def test_a_stop_is_heard_while_the_sink_takes_nothing() -> None:
             stop.set()
 
     sink.before_send = before_send
-    told: list[Standing] = []
+    told: list[ReplayProgress] = []
     result = replaying(Load("constant:1000", seconds=60.0), sink, clock).run(stop, told.append)
     assert (result.sent, result.interrupted) == (0, True)
     assert len(told) > 10, "it is told how it stands meanwhile"
@@ -170,9 +170,9 @@ def test_being_stopped_twice_ends_the_wait_for_answers() -> None:
 
 
 def test_it_tells_how_it_stands_a_few_times_a_second() -> None:
-    told: list[Standing] = []
+    told: list[ReplayProgress] = []
     run("constant:1", 60.0, tell=told.append)
-    assert len(told) == pytest.approx(60 / TELL_EVERY_S, abs=5)
+    assert len(told) == pytest.approx(60 / REPORT_EVERY_S, abs=5)
     assert [standing.due for standing in told] == sorted(standing.due for standing in told)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
 from headgate.workloads import Workload, parse_workload
-from headgate.workloads.schedule import SHORTEST_S, TOLERANCE_S, Schedule, event_times_ms
+from headgate.workloads.schedule import SHORTEST_S, TOLERANCE_S, RecordSchedule, event_times_ms
 from tests.workloads.generated import TIMES, WORKLOADS
 
 SECONDS = st.floats(0.01, 5000)
@@ -24,7 +24,7 @@ ROUNDING = 1e-5
 def test_the_counts_of_any_spans_add_up_to_the_rounded_integral(
     workload: Workload, seconds: float, cuts_s: list[float]
 ) -> None:
-    schedule = Schedule(workload, seconds)
+    schedule = RecordSchedule(workload, seconds)
     bounds_s = sorted([0.0, *(min(cut_s, seconds) for cut_s in cuts_s), seconds])
     reached = [schedule.due_by(bound_s) for bound_s in bounds_s]
     counts = np.diff(reached)
@@ -34,7 +34,7 @@ def test_the_counts_of_any_spans_add_up_to_the_rounded_integral(
 
 @given(WORKLOADS, SECONDS, st.data())
 def test_records_are_due_when_the_integral_is(workload: Workload, seconds: float, data: st.DataObject) -> None:
-    schedule = Schedule(workload, seconds)
+    schedule = RecordSchedule(workload, seconds)
     if schedule.total == 0:
         return
     number = data.draw(st.integers(0, schedule.total - 1))
@@ -51,13 +51,13 @@ def test_records_are_due_when_the_integral_is(workload: Workload, seconds: float
 
 @given(WORKLOADS, SECONDS, st.data())
 def test_a_range_is_the_same_whoever_asks_for_it(workload: Workload, seconds: float, data: st.DataObject) -> None:
-    schedule = Schedule(workload, seconds)
+    schedule = RecordSchedule(workload, seconds)
     count = min(schedule.total, 2000)
     whole_s = schedule.due_s(0, count)
     assert (np.diff(whole_s) >= 0).all()
     first = data.draw(st.integers(0, count))
     end = data.draw(st.integers(first, count))
-    assert np.array_equal(Schedule(workload, seconds).due_s(first, end - first), whole_s[first:end])
+    assert np.array_equal(RecordSchedule(workload, seconds).due_s(first, end - first), whole_s[first:end])
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_a_range_is_the_same_whoever_asks_for_it(workload: Workload, seconds: fl
     ],
 )
 def test_due_times_by_hand(spec: str, seconds: float, due_s: list[float]) -> None:
-    schedule = Schedule(parse_workload(spec), seconds)
+    schedule = RecordSchedule(parse_workload(spec), seconds)
     assert schedule.due_s(0, schedule.total).tolist() == pytest.approx(due_s, abs=2e-4)
 
 
 def test_the_last_record_of_a_year_takes_no_longer_than_the_first() -> None:
-    schedule = Schedule(parse_workload("sine:mean=2000,amplitude=1500,period=1d"), 365 * 86400.0)
+    schedule = RecordSchedule(parse_workload("sine:mean=2000,amplitude=1500,period=1d"), 365 * 86400.0)
     began_s = time.process_time()
     (due_s,) = schedule.due_s(schedule.total - 1, 1)
     assert due_s == pytest.approx(365 * 86400.0, abs=0.01)
@@ -89,18 +89,18 @@ def test_the_last_record_of_a_year_takes_no_longer_than_the_first() -> None:
 
 @pytest.mark.parametrize(("first", "count"), [(-1, 2), (590, 11), (600, 1)])
 def test_records_that_there_are_not_are_refused(first: int, count: int) -> None:
-    schedule = Schedule(parse_workload("constant:10"), 60.0)
+    schedule = RecordSchedule(parse_workload("constant:10"), 60.0)
     with pytest.raises(InputError, match="there are 600 from 0 on"):
         schedule.due_s(first, count)
 
 
 def test_a_schedule_of_no_time_is_refused() -> None:
     with pytest.raises(InputError, match="seconds=0s is not allowed"):
-        Schedule(parse_workload("constant:10"), 0.0)
+        RecordSchedule(parse_workload("constant:10"), 0.0)
 
 
 def test_event_time_starts_where_it_is_told_to() -> None:
-    schedule = Schedule(parse_workload("constant:4"), 10.0)
+    schedule = RecordSchedule(parse_workload("constant:4"), 10.0)
     assert event_times_ms(schedule.due_s(4, 3), start_ms=1_700_000_000_000).tolist() == [
         1_700_000_001_125,
         1_700_000_001_375,

@@ -228,7 +228,7 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
     from headgate.core.errors import EngineError, QueryFailedError
     from headgate.core.types import Event
     from headgate.runtime.loop import Watcher
-    from headgate.workloads.replay import Standing
+    from headgate.workloads.replay import ReplayProgress
 
     class View(RunView):
         def __init__(self, live: JobView) -> None:
@@ -237,7 +237,7 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
         def stage(self, text: str) -> None:
             self._live.stage(text)
 
-        def records(self, totals: Totals, load: Standing | None) -> None:
+        def records(self, totals: Totals, load: ReplayProgress | None) -> None:
             sent = "" if load is None else f"{load.sent:,} sent, "
             more = f"{sent}{totals.malformed:,} malformed, {totals.late:,} late, {totals.batches:,} batches"
             self._live.count("records", f"{totals.read:,} read", more)

@@ -38,7 +38,7 @@ def run_file(file: Path, out: Path | None, master: str, report: Path | None, jso
     for load in experiment.workloads:
         for sentence in load.notes:
             say(sentence, stderr=True)
-    _run(Asked(file.parent, experiment, show_results), out, master, report, json_file)
+    _run(ExperimentOptions(file.parent, experiment, show_results), out, master, report, json_file)
 
 
 def run_named(
@@ -51,7 +51,7 @@ def run_named(
     experiment, absent = named.read(is_quick=is_quick)
     if absent:
         say(missing_traces_note(absent), stderr=True)
-    _run(Asked(named.file.parent, experiment, show_ranks), out, master, report, json_file)
+    _run(ExperimentOptions(named.file.parent, experiment, show_ranks), out, master, report, json_file)
 
 
 def _require_installed(report: Path | None, *others: str) -> None:
@@ -62,7 +62,7 @@ def _require_installed(report: Path | None, *others: str) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExperimentOptions:
     """What is to be run."""
 
     home: Path
@@ -70,7 +70,7 @@ class Asked:
     show: Callable[[Results, Path | None, str | None], None]
 
 
-def _run(asked: Asked, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
+def _run(asked: ExperimentOptions, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
     from headgate.lab.experiments.folder import LabFolder
     from headgate.lab.experiments.results import read_results
     from headgate.lab.experiments.running import Plan, expected_s, require_spark, run_experiment

@@ -17,7 +17,7 @@ from headgate.core.extras import require
 
 if TYPE_CHECKING:
     from headgate.local.records import TopicSink
-    from headgate.workloads.replay import Standing
+    from headgate.workloads.replay import ReplayProgress
 
 
 def load(  # noqa: PLR0913 - one parameter per option
@@ -141,7 +141,7 @@ def _sink(bootstrap: str, topic: str) -> TopicSink:
 # ------------------------------------------------------------------------------------------------------------- output
 
 
-def _as_json(result: Standing) -> dict[str, Any]:
+def _as_json(result: ReplayProgress) -> dict[str, Any]:
     lateness = result.lateness
     return {
         "due": result.due,
@@ -163,7 +163,7 @@ def _as_json(result: Standing) -> dict[str, Any]:
     }
 
 
-def _sentences(result: Standing, topic: str) -> Iterator[str]:
+def _sentences(result: ReplayProgress, topic: str) -> Iterator[str]:
     from headgate.cli.load_view import lateness_in_words
 
     answers = result.answers

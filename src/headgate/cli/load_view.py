@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 
 from headgate.cli.live_view import LiveView, gauges, sparkline
 from headgate.core.units import format_duration
-from headgate.workloads.replay import Lateness, Standing
+from headgate.workloads.replay import ReplayProgress, SendLateness
 
 
 class LoadView(LiveView):
@@ -22,12 +22,12 @@ class LoadView(LiveView):
         self._title = title
         self._total = total
         self._lasting_s = lasting_s
-        self._newest: Standing | None = None
+        self._newest: ReplayProgress | None = None
         self._due_per_s: list[float | None] = []
         self._sent_per_s: list[float | None] = []
         self._is_line_due(0.0)
 
-    def standing(self, standing: Standing) -> None:
+    def standing(self, standing: ReplayProgress) -> None:
         """Take in the state of the load."""
         before = self._newest
         passed_s = standing.elapsed_s - (before.elapsed_s if before else 0.0)
@@ -45,7 +45,7 @@ class LoadView(LiveView):
     def sections(self) -> Iterator[RenderableType]:
         yield gauges(() if self._newest is None else self._rows(self._newest), 14, 24)
 
-    def _rows(self, standing: Standing) -> Iterator[tuple[str, str, str]]:
+    def _rows(self, standing: ReplayProgress) -> Iterator[tuple[str, str, str]]:
         width = max(10, self.console.width - 50)
         answers = standing.answers
         if standing.lateness is not None:
@@ -69,7 +69,7 @@ class LoadView(LiveView):
         return f"{elapsed}{of} · Ctrl-C stops and prints what was sent"
 
 
-def _in_words(standing: Standing) -> str:
+def _in_words(standing: ReplayProgress) -> str:
     answers = standing.answers
     text = f"sent {standing.sent:,} of {standing.due:,} due, {answers.acknowledged:,} acknowledged"
     if answers.failed:
@@ -77,9 +77,9 @@ def _in_words(standing: Standing) -> str:
     return text if standing.lateness is None else f"{text}, late by {lateness_in_words(standing.lateness)}"
 
 
-def lateness_in_words(lateness: Lateness) -> str:
+def lateness_in_words(lateness: SendLateness) -> str:
     """
-    >>> lateness_in_words(Lateness())
+    >>> lateness_in_words(SendLateness())
     'p50 0 ms, p99 0 ms, max 0 ms'
     """
     parts = (("p50", lateness.percentile_s(50)), ("p99", lateness.percentile_s(99)), ("max", lateness.max_s))

@@ -21,7 +21,7 @@ from headgate.core.types import JSON, Observation, Verdict
 from headgate.journal.codec import decision_from_dict, observation_from_dict
 from headgate.pipelines.model import Pipeline
 from headgate.pipelines.report import PipelineRun, counted_in_words
-from headgate.workloads.replay import Standing
+from headgate.workloads.replay import ReplayProgress
 
 
 class PipelineView(LiveView):
@@ -32,13 +32,13 @@ class PipelineView(LiveView):
         self._pipeline = pipeline
         self._newest: Observation | None = None
         self._end: Mapping[str, JSON] = {}
-        self._load: Standing | None = None
+        self._load: ReplayProgress | None = None
         self._sizes: dict[str, list[float | None]] = {job.name: [] for job in pipeline.jobs}
         self._latencies_s: list[float | None] = []
         self._changes: list[tuple[float, Verdict, str, str]] = []
         self._decided_s = 0.0
 
-    def state(self, state: Mapping[str, JSON], load: Standing | None) -> None:
+    def state(self, state: Mapping[str, JSON], load: ReplayProgress | None) -> None:
         """Take in the newest state of the controller."""
         if state.get("observation") is None:
             return

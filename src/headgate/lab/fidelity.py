@@ -28,7 +28,7 @@ from headgate.lab.batch_times import BatchTimes, fit_batch_times
 from headgate.lab.cold_starts import SEEN_WITHIN_S, cold_task_s, without_first_tasks
 from headgate.runtime.summary import RunRecord, Summary, summarise
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
-from headgate.simulation.batch_readings import Readings
+from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads.contract import Workload
@@ -182,7 +182,7 @@ def replay_course(
         calibration.model,
         ready=recording.start,
         seed=seed,
-        readings=Readings.PERFECT,
+        readings=ReadingMode.PERFECT,
         late_after_s=slo.bound_s if isinstance(slo, LatencySlo) else None,
     )
     engine = SimulatedEngine(

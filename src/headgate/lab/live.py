@@ -122,7 +122,7 @@ def _played(live: Live, progress: Progress) -> Lived:
     from headgate.apps.running.plan import RunPlan
     from headgate.apps.running.run import RunView, run_application
     from headgate.workloads.load import Load
-    from headgate.workloads.replay import Standing
+    from headgate.workloads.replay import ReplayProgress
 
     load = Load(live.workload, live.application, live.seconds, live.speed)
     began_s, lasting_s = time.monotonic(), START_S + (load.lasting_s or 0.0)
@@ -131,7 +131,7 @@ def _played(live: Live, progress: Progress) -> Lived:
         def stage(self, text: str) -> None:
             self._tell()
 
-        def records(self, totals: Totals, load: Standing | None) -> None:
+        def records(self, totals: Totals, load: ReplayProgress | None) -> None:
             self._tell()
 
         def _tell(self) -> None:

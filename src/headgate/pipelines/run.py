@@ -27,7 +27,7 @@ from headgate.pipelines.controller import ControllerPlan
 from headgate.pipelines.model import Job, Pipeline
 from headgate.pipelines.progress import Progress
 from headgate.runtime.clock import SystemClock
-from headgate.workloads.replay import Replay, Standing
+from headgate.workloads.replay import Replay, ReplayProgress
 
 CONTROLLER = "controller"
 LOOK_EVERY_S = 0.5
@@ -81,7 +81,7 @@ class Spectator(Protocol):
 
     def stage(self, text: str) -> None: ...
 
-    def state(self, state: Mapping[str, JSON], load: Standing | None) -> None: ...
+    def state(self, state: Mapping[str, JSON], load: ReplayProgress | None) -> None: ...
 
 
 def run_pipeline(plan: RunPlan, spectator: Spectator, stop: threading.Event) -> Outcome:
@@ -100,7 +100,7 @@ class _Run:
         self._counts_from_ms = round(time.time() * 1000)
         self._restarts: dict[str, int] = {}
         self._processes = Supervisor(self._on_end)
-        self._standing: Standing | None = None
+        self._standing: ReplayProgress | None = None
         self._has_begun = False
         self._progress = Progress(tuple(job.name for job in plan.pipeline.jobs))
 
@@ -254,7 +254,7 @@ class _Run:
         sink = TopicSink(bootstrap, self._pipeline.load_to)
         start_ms = round(clock.now() * 1000)
         replay = Replay(load, load.make_payloads(), sink, clock, start_ms=start_ms, by_the_clock=True)
-        ended: list[Standing] = []
+        ended: list[ReplayProgress] = []
         sender = threading.Thread(target=lambda: ended.append(replay.run(self._stop, self._on_load)), daemon=True)
         sender.start()
         self._watch(lambda: not sender.is_alive())
@@ -262,7 +262,7 @@ class _Run:
         self._standing = ended[0]
         return ended[0].answers.acknowledged
 
-    def _on_load(self, standing: Standing) -> None:
+    def _on_load(self, standing: ReplayProgress) -> None:
         self._standing = standing
 
     def _watch(self, is_done: Callable[[], bool], within_s: float = float("inf")) -> None:

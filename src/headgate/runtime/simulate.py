@@ -35,7 +35,7 @@ from headgate.runtime.interrupts import interrupts_deferred
 from headgate.runtime.loop import ControlLoop, Mode
 from headgate.runtime.summary import RunRecord, Summary
 from headgate.simulation.batch_job import MicroBatchJob
-from headgate.simulation.batch_readings import Readings
+from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.queue import QueueNetwork
@@ -101,7 +101,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
     work: Workload | None = None,
     model: Model = "queue",
     start: int = 1,
-    readings: str = Readings.SPARK,
+    readings: str = ReadingMode.SPARK,
     startup_s: float = 0.0,
     startup_spread: float = 0.0,
     drain_s: float = 0.0,
@@ -269,7 +269,7 @@ def _kernel(
     if model == "queue":
         if work is not None:
             raise InputError("work of its own is not possible in the queue model; use micro-batch.")
-        Readings.of(readings)  # The model has no use for it, but a typing error is reported.
+        ReadingMode.of(readings)  # The model has no use for it, but a typing error is reported.
         return QueueNetwork(workload, service_rate_per_s, ready=ready, late_after_s=late_after_s)
     return MicroBatchJob(
         workload,

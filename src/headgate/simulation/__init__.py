@@ -1,1 +1,1 @@
-"""Jobs that run in virtual time: models of how work gets done, and an engine on top of them."""
+"""Simulated jobs: kernels that process load in virtual time, and the engine that runs them."""

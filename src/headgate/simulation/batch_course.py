@@ -1,7 +1,7 @@
-"""The course of a micro-batch job, from a log of its batches.
+"""The course of a micro-batch job, computed from a log of its batches.
 
-Arrivals are taken as straight between the starts of batches and the moments at which the workload turns, or bends: a
-rate that jumps is exact, and one that bends is off by very little.
+Arrivals are interpolated linearly between batch starts and the moments at which the workload turns or bends. Rates
+that jump are exact; curved rates have a negligible error.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from headgate.workloads.contract import Workload
 
 Floats = NDArray[np.float64]
 MOST_BATCHES = 500_000
-"""Of more batches than this the older ones are settled: four weeks of a trigger of 5 s."""
+"""Beyond this many batches (four weeks of a 5 s trigger) older ones are settled."""
 _PARTS = 8
-"""They are settled in parts of this share of them, for each takes its room while it is looked at."""
+"""Batches are settled in parts of 1 / _PARTS of them, because computing the course of a part takes memory."""
 _COLUMNS = 7
 _HAIR = 1e-9
-"""Rates that differ by less than this share of them are equal."""
+"""Rates whose relative difference is smaller than this count as equal."""
 
 
 class LoggedBatch(NamedTuple):
-    """A batch as it truly was."""
+    """The true data of a batch, unlike what a reading shows of it."""
 
     start_s: Instant
     end_s: Instant
@@ -43,26 +43,25 @@ class LoggedBatch(NamedTuple):
     newest_s: Instant
     """The last of its records arrived before this."""
     arrived: float
-    """Records that had arrived as it started, since the run began."""
+    """Records that had arrived between the start of the run and the start of the batch."""
     knots: Sequence[tuple[Instant, float]]
-    """How the share of it that is done grew: straight lines between pairs of time and share."""
+    """Pairs of time and share done, with straight lines between them."""
 
 
 class _Before(NamedTuple):
-    """What was settled before the first batch of a log."""
+    """The state before the first batch in the log that is not settled."""
 
     until_s: Instant = 0.0
     done: float = 0.0
-    """Records of the batches that are settled."""
+    """Records of the settled batches."""
     oldest_s: Instant = 0.0
-    """When the oldest record arrived that is in none of them."""
+    """When the oldest record outside the settled batches arrived."""
 
 
 class BatchLog:
-    """All batches of a run that have ended: one by one, and the older ones of a long run settled (``settled.py``).
+    """The batches of a run that have ended: recent ones exactly, older ones of a long run settled (``settled.py``).
 
-    Of what records wait for their trigger, ``excused_s`` does not count as latency. ``bound_s`` is that of a latency
-    objective.
+    ``excused_s`` of the wait for a trigger does not count as latency. ``bound_s`` is the bound of a latency objective.
     """
 
     def __init__(
@@ -78,8 +77,8 @@ class BatchLog:
         self._settled = Settled(bound_s)
 
     @property
-    def kept(self) -> int:
-        """How many numbers are kept of batches that are not settled."""
+    def retained(self) -> int:
+        """How many numbers are stored for batches that are not settled."""
         return len(self._batches) + len(self._knots)
 
     def add(self, batch: LoggedBatch) -> None:
@@ -87,21 +86,21 @@ class BatchLog:
         if len(self._batches) > self._most * _COLUMNS:
             while len(self._batches) > self._part * _COLUMNS:
                 self._settle(self._part)
-            # A run that is not told whole needs no more room than this.
+            # Once settling has begun, the log never needs more room than this.
             self._most = 2 * self._part
 
     def _settle(self, count: int) -> None:
-        """Settle so many batches, fewer than there are."""
+        """Settle the first ``count`` batches; at least one must remain."""
         batches, next_batch = self._batches[: count * _COLUMNS], self._batches[count * _COLUMNS :][:_COLUMNS]
         knots = 2 * int(sum(batches[_COLUMNS - 1 :: _COLUMNS]))
         next_start_s, _, next_oldest_s = next_batch[:3]
-        told = _Told(self._workload, batches, self._knots[:knots], next_start_s, count, self._before)
-        self._settled.add(told.course(None, self._excused_s))
+        log = _BatchSpan(self._workload, batches, self._knots[:knots], next_start_s, count, self._before)
+        self._settled.add(log.course(None, self._excused_s))
         del self._batches[: count * _COLUMNS], self._knots[:knots]
-        self._before = _Before(next_start_s, float(told.done[-1]), next_oldest_s)
+        self._before = _Before(next_start_s, float(log.done[-1]), next_oldest_s)
 
     def course(self, now: Instant, oldest_s: Instant | None, running: LoggedBatch | None) -> Course:
-        """What has happened by now.
+        """Return the course of the run until now.
 
         - ``oldest_s``: when the oldest record arrived that is not done, if there is one
         - ``running``: the batch that has not ended, with its knots until now
@@ -109,8 +108,8 @@ class BatchLog:
         batches, knots = self._batches[:], self._knots[:]
         if running is not None:
             _append(batches, knots, running)
-        told = _Told(self._workload, batches, knots, now, len(self._batches) // _COLUMNS, self._before)
-        return self._settled.followed_by(told.course(oldest_s, self._excused_s))
+        log = _BatchSpan(self._workload, batches, knots, now, len(self._batches) // _COLUMNS, self._before)
+        return self._settled.followed_by(log.course(oldest_s, self._excused_s))
 
 
 def _append(batches: array[float], knots: array[float], batch: LoggedBatch) -> None:
@@ -119,8 +118,8 @@ def _append(batches: array[float], knots: array[float], batch: LoggedBatch) -> N
     knots.extend(chain.from_iterable(batch.knots))
 
 
-class _Told:
-    """The log as arrays, with the arrivals until now. The last batch may not have ended."""
+class _BatchSpan:
+    """Consecutive batches as arrays, with the arrivals until now. The last batch may be running."""
 
     def __init__(
         self, workload: Workload, batches: array[float], knots: array[float], now: Instant, ended: int, before: _Before
@@ -170,7 +169,7 @@ class _Told:
         )
 
     def _results(self, spans: Rows) -> Rows:
-        """Latencies of records that arrived in a span of time and were done at its end; cut where the load turns."""
+        """Return latencies of records that arrived in each span and were done at its end, split at its turns."""
         records, oldest_s, newest_s, end_s = spans.T
         first = np.searchsorted(self.turns_s, oldest_s, side="right")
         past = np.searchsorted(self.turns_s, newest_s, side="left")
@@ -179,13 +178,14 @@ class _Told:
         for index in np.flatnonzero(~whole):
             turns_s = self.turns_s[first[index] : past[index]]
             edges_s = np.concatenate([[oldest_s[index]], turns_s, [newest_s[index]]])
-            came = np.diff(self.arrived_by(edges_s))
-            counts = came * (records[index] / came.sum()) if came.sum() > 0 else came
+            counts_between = np.diff(self.arrived_by(edges_s))
+            total = counts_between.sum()
+            counts = counts_between * (records[index] / total) if total > 0 else counts_between
             results.append(np.column_stack([counts, end_s[index] - edges_s[1:], end_s[index] - edges_s[:-1]]))
         return np.concatenate(results)
 
     def _backlogs(self) -> Rows:
-        """Time, backlog and arrivals at every moment at which the backlog changes its course."""
+        """Return time, backlog and arrivals at every moment where the slope of the backlog changes."""
         knot_s, share = self.knots.T
         done = self.done[self.knots_of] + share * self.records[self.knots_of]
         last_s, last = ([], []) if self._is_running else ([self.now], self.done[-1:])
@@ -202,15 +202,15 @@ class _Told:
         return np.column_stack([times_s, np.maximum(0.0, arrived - counts), arrived])
 
     def _behind(self) -> Rows:
-        """From each start to the next, where more arrived per second than the batch got through per second."""
+        """Return spans between batch starts in which arrivals exceeded the throughput of the batch."""
         lasting_s = np.diff(self.start_s, append=self.now)
-        came = np.diff(self.arrived, append=self.total)
+        counts_between = np.diff(self.arrived, append=self.total)
         through = np.where(np.isfinite(self.end_s), self.records / (self.end_s - self.start_s), 0.0) * lasting_s
-        return np.column_stack([self.start_s, self.start_s + lasting_s])[came > through * (1 + _HAIR)]
+        return np.column_stack([self.start_s, self.start_s + lasting_s])[counts_between > through * (1 + _HAIR)]
 
 
 def _turns_s(workload: Workload, from_s: Instant, until_s: Instant) -> Floats:
-    """Where the workload turns after one time and before another, and in between where it bends."""
+    """Return the moments between two times at which the workload turns or bends."""
     found = []
     while from_s < until_s:
         turn_s = min(until_s, workload.next_turn_s(from_s))

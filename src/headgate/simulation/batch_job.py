@@ -1,4 +1,4 @@
-"""A job that works in micro-batches, in virtual time; the model is told in ``micro_batch.py``."""
+"""A micro-batch job in virtual time; ``micro_batch.py`` describes the model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from headgate.core.objective import excused_wait_s
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
 from headgate.simulation.batch_course import MOST_BATCHES, BatchLog, LoggedBatch
-from headgate.simulation.batch_readings import LEAST_RECORDS, BatchReadings, Progress, Readings
-from headgate.simulation.batch_work import Work, make_work
+from headgate.simulation.batch_readings import LEAST_RECORDS, BatchProgress, BatchReadings, ReadingMode
+from headgate.simulation.batch_work import BatchWork, make_work
 from headgate.simulation.contract import Warmed, require_service_rate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.simulation.stream import arrival_time_s
@@ -22,7 +22,7 @@ from headgate.workloads.contract import Workload
 
 OPERATOR = "job"
 _LEAST_WORK = 0.1
-"""However much faster batches were than they should have been, this share of their work is left."""
+"""A correction by ``off_s`` never reduces the work of a batch below this share of it."""
 
 
 @dataclass(slots=True)
@@ -35,13 +35,13 @@ class _Running:
     """When the oldest of its records arrived."""
     newest_s: Instant
     """The last of its records arrived before this."""
-    told_oldest_s: Instant
-    """When the oldest arrived, as far as that can be told from outside."""
+    reported_oldest_s: Instant
+    """When the oldest arrived, as far as readings can show it."""
     arrived: float
-    """Records that had arrived as it started, since the run began."""
+    """Records that had arrived between the start of the run and the start of the batch."""
     work_s: float
-    """Seconds of slots that it takes."""
-    work: Work
+    """Its work, in slot-seconds."""
+    work: BatchWork
     warming: bool
 
     def logged(self, until_s: Instant) -> LoggedBatch:
@@ -66,7 +66,7 @@ class MicroBatchJob:
     (100.0, 10.0, 13.0, 13.0)
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword per thing that can be said of a job
+    def __init__(  # noqa: PLR0913 - one keyword per property of a job
         self,
         workload: Workload,
         service_rate_per_s: float,
@@ -75,13 +75,16 @@ class MicroBatchJob:
         ready: int = 1,
         seed: int = 0,
         work: Workload | None = None,
-        readings: str = Readings.SPARK,
+        readings: str = ReadingMode.SPARK,
         late_after_s: float | None = None,
         most_batches: int = MOST_BATCHES,
     ) -> None:
-        """``work`` is what arrives in records' worth of service; without it, every record is worth one. Records whose
-        results come later than ``late_after_s`` are counted as late. Of more than ``most_batches`` the older ones
-        are settled (``settled.py``)."""
+        """Create the job.
+
+        - ``work``: the workload in units of average records; without it, every record takes the same work
+        - ``late_after_s``: records whose results come later than this count as late
+        - ``most_batches``: beyond this many, older batches are settled (``settled.py``)
+        """
         require_service_rate(OPERATOR, service_rate_per_s)
         self._workload = workload
         self._work = work
@@ -89,7 +92,7 @@ class MicroBatchJob:
         self._core_rate_per_s = service_rate_per_s / self._model.cores
         self._topology = Topology.single(OPERATOR)
         self._random = np.random.default_rng(seed)
-        kind, interval_s = Readings.of(readings), self._model.trigger_interval_s
+        kind, interval_s = ReadingMode.of(readings), self._model.trigger_interval_s
         self._readings = BatchReadings(OPERATOR, kind, workload, interval_s, late_after_s)
         excused_s = excused_wait_s(interval_s, late_after_s)
         self._log = BatchLog(workload, excused_s, late_after_s, most=most_batches)
@@ -104,21 +107,21 @@ class MicroBatchJob:
         self._cold_slots = 0
         """Slots that have had no task yet."""
         self._off_taken = 0
-        """How many of the times that batches were off have been taken up."""
+        """How many entries of ``MicroBatch.off_s`` have been applied."""
         self._off_left_s = 0.0
         self._held_up_s = 0.0
         self._batch: _Running | None = None
         self._busy_s = 0.0
         self._available_s = 0.0
         self._started_available_s = 0.0
-        """Seconds of slots up to the start of the newest batch."""
+        """Slot-seconds available up to the start of the newest batch."""
         self._resized_s = 0.0
         self._still_until_s = 0.0
         self._joining: list[Warmed] = []
         self._warmed: list[Warmed] = []
         self._read: Sample | None = None
         self.on_batch: Callable[[Instant, float], None] = lambda ended_s, records: None
-        """Is told of each batch that ends: when, and of how many records."""
+        """Called for each batch that ends, with the time and its number of records."""
 
     @property
     def now_s(self) -> Instant:
@@ -132,20 +135,20 @@ class MicroBatchJob:
         return self._ready
 
     def arrived(self) -> float:
-        """Records that have come since the start."""
+        """Return the records that have arrived since the start."""
         return self._workload.arrivals(0.0, self._now_s)
 
     def processed(self) -> float:
-        """Records of the batches that are done."""
+        """Return the records of finished batches."""
         return self._processed
 
     def done(self) -> float:
-        """Those, and what is done of the batch that runs."""
+        """Return the records of finished batches plus the finished share of the running batch."""
         batch = self._batch
         return self._processed + (0.0 if batch is None else batch.records * batch.work.share(self._now_s))
 
     def advance(self, to_s: Instant) -> None:
-        # What starts at to_s is left for later: instances that join or leave at that moment count for it.
+        # A batch that starts at to_s is left to the next call: instances that join or leave at to_s count for it.
         while True:
             if self._batch is not None and self._batch.work.end_s <= to_s:
                 self._finish(self._batch)
@@ -156,7 +159,7 @@ class MicroBatchJob:
         self._now_s = to_s
 
     def _start(self, at_s: Instant) -> None:
-        """A batch is due: take what waits for it, if anything does."""
+        """Start a batch with the waiting records, if there are any."""
         model, workload = self._model, self._workload
         self._next_start_s = self._next_boundary_s(at_s)
         until_s = at_s
@@ -176,7 +179,7 @@ class MicroBatchJob:
         records = waiting if limit is None else min(waiting, limit)
         oldest_s = arrival_time_s(workload, self._oldest_s, 0.0, until_s)
         self._oldest_s = until_s if records == waiting else arrival_time_s(workload, oldest_s, records, until_s)
-        told_oldest_s = self._readings.excused_until_s(self._readings.oldest_s(self._admitted, oldest_s), at_s)
+        reported_oldest_s = self._readings.excused_until_s(self._readings.oldest_s(self._admitted, oldest_s), at_s)
         self._admitted += records
         is_cold = self._cold_batches > 0
         self._cold_batches = max(0, self._cold_batches - 1)
@@ -192,19 +195,21 @@ class MicroBatchJob:
             records,
             oldest_s,
             self._oldest_s,
-            told_oldest_s,
+            reported_oldest_s,
             arrived if until_s == at_s else workload.arrivals(0.0, at_s),
             work_s,
             self._work_of(at_s, work_s, largest_s),
             warming=is_cold,
         )
-        # What holds up a batch keeps its slots busy.
+        # A delay of the batch keeps its slots busy.
         self._batch.work_s += self._held_up_s * self._ready * model.cores
         if self._joining:
             work = self._batch.work
-            self._joining = [_with_first_task(one, work.first_done_s(one.joined_s)) for one in self._joining]
+            self._joining = [
+                _with_first_task(instance, work.first_done_s(instance.joined_s)) for instance in self._joining
+            ]
 
-    def _work_of(self, at_s: Instant, work_s: float, largest_s: float) -> Work:
+    def _work_of(self, at_s: Instant, work_s: float, largest_s: float) -> BatchWork:
         cold, self._cold_slots = self._cold_slots, 0
         slots = self._ready * self._model.cores
         if not self._model.off_s:
@@ -214,29 +219,29 @@ class MicroBatchJob:
         work = make_work(self._model, at_s, work_s, slots, cold=cold, held_up_s=self._held_up_s, largest_s=largest_s)
         if off_s >= 0 or not math.isfinite(work.end_s):
             return work
-        # Nothing takes less than no time: what this batch cannot make up for is left to those after it.
+        # No batch can take less than no time: the rest of the correction is left to later batches.
         taken_s = work.end_s - at_s - self._model.overhead_s
         made_up_s = max(off_s, (_LEAST_WORK - 1) * taken_s)
         self._off_left_s = off_s - made_up_s
-        kept = 1 + made_up_s / taken_s
-        return make_work(self._model, at_s, work_s * kept, slots, cold=cold, largest_s=largest_s * kept)
+        share_left = 1 + made_up_s / taken_s
+        return make_work(self._model, at_s, work_s * share_left, slots, cold=cold, largest_s=largest_s * share_left)
 
     def _off_by_s(self, at_s: Instant) -> float:
-        """What batches were off by since the one before this one started."""
+        """Return the corrections that fell due since the previous batch started."""
         off, first = self._model.off_s, self._off_taken
         while self._off_taken < len(off) and off[self._off_taken][0] <= at_s:
             self._off_taken += 1
         return sum(seconds for _, seconds in off[first : self._off_taken])
 
     def _service(self, at_s: Instant, records: float, oldest_s: Instant, *, is_cold: bool) -> float:
-        """Records' worth of service that a batch takes."""
+        """Return the work of a batch, in units of average records."""
         service = records if self._work is None else self._work.arrivals(oldest_s, self._oldest_s)
         return service * (self._model.cold_factor if is_cold else 1.0) * self._noise() * self._work_factor(at_s)
 
     def _next_boundary_s(self, at_s: Instant) -> Instant:
         interval_s = self._model.trigger_interval_s
         boundary_s = (math.floor(at_s / interval_s) + 1) * interval_s
-        # Rounding may take a start at a boundary for one just before it.
+        # Rounding may place a start at a boundary just before it.
         return boundary_s if boundary_s > at_s else boundary_s + interval_s
 
     def _noise(self) -> float:
@@ -257,7 +262,7 @@ class MicroBatchJob:
             batch.start_s,
             end_s,
             batch.records,
-            batch.told_oldest_s,
+            batch.reported_oldest_s,
             self._processed,
             instances=self._ready,
             warming=batch.warming,
@@ -269,8 +274,8 @@ class MicroBatchJob:
         self._batch = None
         self._next_start_s = max(self._next_start_s, end_s)
         if self._joining and not batch.warming:
-            # From its start on nothing was slower because of them.
-            self._warmed += [one._replace(warm_s=batch.start_s) for one in self._joining]
+            # From the start of this batch, joining instances no longer slowed anything down.
+            self._warmed += [instance._replace(warm_s=batch.start_s) for instance in self._joining]
             self._joining = []
 
     def _available_by(self, at_s: Instant) -> float:
@@ -295,11 +300,11 @@ class MicroBatchJob:
         if joining > 0:
             self._cold_batches = self._model.cold_batches
             self._joining += [Warmed(now, first_task_s)] * joining
-        # An instance is free to go when the last of its slots is.
+        # An instance can leave once the last of its slots is free.
         return [max(drained_s[first : first + cores]) for first in range(0, len(drained_s), cores)]
 
     def stand_still(self, until_s: Instant) -> None:
-        """Nothing is done from now on until then, as while a job is started again; a batch that runs goes on then."""
+        """Do no work until a time, as during a restart; a running batch continues afterwards."""
         more_s = until_s - max(self._now_s, self._still_until_s)
         if more_s <= 0:
             return
@@ -324,31 +329,31 @@ class MicroBatchJob:
         partitions = self._model.partitions
         return None if partitions is None else math.ceil(partitions / self._model.cores)
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> BatchProgress:
         model, batch = self._model, self._batch
         if model.batch_per_interval:
-            # Every interval is told as it ends, also while a batch of an earlier one is running.
-            told_s = math.floor(self._now_s / model.trigger_interval_s) * model.trigger_interval_s
-            self._readings.planned(told_s, self._workload.arrivals(0.0, told_s))
-        return Progress(
+            # Every interval is reported when it ends, even while a batch of an earlier interval is running.
+            reported_s = math.floor(self._now_s / model.trigger_interval_s) * model.trigger_interval_s
+            self._readings.planned(reported_s, self._workload.arrivals(0.0, reported_s))
+        return BatchProgress(
             processed=self._processed,
             admitted=self._admitted,
             done=self.done(),
             waiting_from_s=self._oldest_s,
             busy_s=self._busy_s,
-            # Nothing was busy from the end of one batch to the start of the next.
+            # No slot was busy between the end of one batch and the start of the next.
             available_s=self._available_by(self._now_s) if batch is None else self._started_available_s,
             started_s=None if batch is None else batch.start_s,
-            oldest_s=self._oldest_s if batch is None else batch.told_oldest_s,
+            oldest_s=self._oldest_s if batch is None else batch.reported_oldest_s,
         )
 
     @property
-    def kept(self) -> int:
-        """How many numbers are kept of what is not settled."""
-        return self._log.kept
+    def retained(self) -> int:
+        """How many numbers are stored for what is not settled."""
+        return self._log.retained
 
     def course(self, operator: str = OPERATOR) -> Course:
-        """What truly happened until now."""
+        """Return what truly happened until now."""
         now, batch = self._now_s, self._batch
         if batch is not None:
             return self._log.course(now, batch.oldest_s, batch.logged(now))
@@ -357,5 +362,5 @@ class MicroBatchJob:
         return self._log.course(now, oldest_s, None)
 
 
-def _with_first_task(one: Warmed, first_task_s: Instant | None) -> Warmed:
-    return one if one.first_task_s is not None else one._replace(first_task_s=first_task_s)
+def _with_first_task(instance: Warmed, first_task_s: Instant | None) -> Warmed:
+    return instance if instance.first_task_s is not None else instance._replace(first_task_s=first_task_s)

@@ -1,8 +1,8 @@
-"""Micro-batch jobs joined by topics, in virtual time: each takes what the one before it has got done.
+"""Micro-batch jobs joined by topics, in virtual time: each job reads what its upstream job has processed.
 
-Latency is looked at from end to end as well: records stay in order, so the number of a result tells when its record
-came. A job may feed several others, each of which gets all of it; it may not read from several, because then a result
-would not tell of which record it is.
+Latency is measured end to end as well: records stay in order, so the number of a result tells when its record arrived.
+A job may feed several others, each of which gets everything. It cannot read from several, because then a result would
+not identify its record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headgate.core.errors import InputError
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
-from headgate.simulation.batch_readings import Readings
+from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.contract import Warmed
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads.contract import Workload
@@ -37,16 +37,16 @@ class Relayed:
         self._counts: list[float] = [0.0]
 
     def give(self, until_s: float, records: float) -> None:
-        """So many results came out since the last time, evenly until a time that is later than that."""
+        """Add results that came out evenly between the previous call and a later time."""
         before = len(self._times_s) - 1
         if before and records == 0 and self._counts[before] == self._counts[before - 1]:
-            self._times_s[before] = until_s  # Still nothing.
+            self._times_s[before] = until_s  # Still no results: extend the last span.
             return
         self._times_s.append(until_s)
         self._counts.append(self._counts[before] + records)
 
     def by(self, at_s: float) -> float:
-        """Results that had come out by a time."""
+        """Return the results that had come out by a time."""
         after = bisect_right(self._times_s, at_s)
         if after == len(self._times_s):
             return self._counts[-1]
@@ -70,19 +70,19 @@ class Relayed:
         return math.inf if after == len(self._times_s) else self._times_s[after]
 
     def describe(self) -> str:
-        return "what the operator before it gives"
+        return "the results of the upstream operator"
 
 
 STEP_S = 0.25
-"""What a job has got done comes to the next one in steps of this: tasks give their results as they work."""
+"""Results reach the next job in steps of this length: tasks emit results while they work."""
 
 
 class BatchNetwork:
     """A kernel with a micro-batch job for each operator.
 
     - ``service_rates_per_s``: records per second that one instance of each operator processes
-    - ``late_after_s``: from end to end; the operators at the end count as late what comes out later than that
-    - ``own_late_after_s``: of operators that have a bound of their own, which they then count by
+    - ``late_after_s``: the end-to-end bound; operators without downstream count results later than this as late
+    - ``own_late_after_s``: operators with a bound of their own, which count by that instead
 
     >>> from headgate.workloads import parse_workload
     >>> chain = Topology.of(("parse", "sum"))
@@ -123,7 +123,7 @@ class BatchNetwork:
                 model,
                 ready=ready,
                 seed=seed + place,
-                readings=Readings.KAFKA,
+                readings=ReadingMode.KAFKA,
                 late_after_s=self._own.get(name),
             )
             job.on_batch = self._count(name)
@@ -146,11 +146,11 @@ class BatchNetwork:
         return self._topology
 
     def done(self, operator: str) -> float:
-        """Records that an operator is through with."""
+        """Return the records that an operator has processed."""
         return self._done[operator]
 
     def late(self, operator: str) -> float:
-        """Of these, the records that were late from end to end by then."""
+        """Return the processed records that were late end to end."""
         return self._late[operator]
 
     def ready(self, operator: str) -> int:
@@ -159,7 +159,7 @@ class BatchNetwork:
     def advance(self, to_s: Instant) -> None:
         while (now_s := self.now_s) < to_s:
             until_s = min(to_s, now_s + STEP_S)
-            # In order: what a job takes at a moment is known once those before it have come that far.
+            # In topological order: the input of a job at a moment is known once its upstream jobs have reached it.
             for name, job in self._jobs.items():
                 job.advance(until_s)
                 self._given[name].give(until_s, job.done() - self._relayed[name])

@@ -18,10 +18,10 @@ from headgate.simulation.contract import READING_DIGITS
 from headgate.simulation.stream import arrival_time_s
 from headgate.workloads.contract import Workload
 
-_KEPT = 1000
-"""Old answers are forgotten once there are so many."""
-_GOES_ON_OVER_S = 30.0
-"""The rate at which records are taken to go on arriving is that of about the last so many seconds of what is known."""
+_MOST_POINTS = 1000
+"""Beyond this many points, old ones are forgotten."""
+_EXTRAPOLATED_OVER_S = 30.0
+"""Arrivals are extrapolated at the rate of about the last so many known seconds."""
 
 
 class KnownArrivals:
@@ -41,27 +41,27 @@ class KnownArrivals:
 
     @property
     def newest_s(self) -> Instant:
-        """When the source was asked last."""
+        """When the source was last queried."""
         return self._times_s[-1]
 
-    def tells(self, at_s: Instant) -> bool:
-        """Whether anything can be said of a time: up to the newest answer, and beyond it once a rate is known."""
+    def is_known(self, at_s: Instant) -> bool:
+        """Whether a time can be estimated: up to the newest point, and beyond it once a rate is known."""
         return at_s <= self._times_s[-1] or len(self._times_s) > 1
 
     def see(self, at_s: Instant, count: float) -> None:
-        """The source said how many records have arrived by a time, if that is news."""
+        """Add the count that the source reports for a time, if it is newer than the last."""
         if at_s > self._times_s[-1]:
             self._times_s.append(at_s)
             self._counts.append(count)
 
     def forget(self, count: float) -> None:
-        """What came before so many records is no longer asked for."""
-        if len(self._counts) > _KEPT:
+        """Drop points that lie before a count of records."""
+        if len(self._counts) > _MOST_POINTS:
             gone = max(0, bisect_right(self._counts, count) - 1)
             del self._times_s[:gone], self._counts[:gone]
 
     def rate_per_s(self, over_s: float) -> float:
-        """Records per second over about the last so many seconds of what is known; 0 before there are two answers."""
+        """Return records per second over about the last so many known seconds; 0 before there are two points."""
         times_s = self._times_s
         if len(times_s) < 2:
             return 0.0
@@ -69,10 +69,10 @@ class KnownArrivals:
         return (self._counts[-1] - self._counts[first]) / (times_s[-1] - times_s[first])
 
     def count(self, at_s: Instant) -> float:
-        """Records that have arrived by a time, as far as one can tell."""
+        """Return an estimate of the records that have arrived by a time."""
         after = bisect_right(self._times_s, at_s)
         if after == len(self._times_s):
-            return self._counts[-1] + self.rate_per_s(_GOES_ON_OVER_S) * (at_s - self._times_s[-1])
+            return self._counts[-1] + self.rate_per_s(_EXTRAPOLATED_OVER_S) * (at_s - self._times_s[-1])
         if after == 0:
             return self._counts[0]
         before_s, next_s = self._times_s[after - 1], self._times_s[after]
@@ -80,10 +80,10 @@ class KnownArrivals:
         return self._counts[after - 1] + share * (self._counts[after] - self._counts[after - 1])
 
     def time_s(self, count: float) -> Instant:
-        """When the next record after so many others arrived, as far as one can tell."""
+        """Return an estimate of when the next record after so many others arrived."""
         after = bisect_right(self._counts, count)
         if after == len(self._counts):
-            rate_per_s = self.rate_per_s(_GOES_ON_OVER_S)
+            rate_per_s = self.rate_per_s(_EXTRAPOLATED_OVER_S)
             return self.newest_s + ((count - self._counts[-1]) / rate_per_s if rate_per_s else 0.0)
         if after == 0:
             return self._times_s[0]
@@ -94,60 +94,60 @@ class KnownArrivals:
 LEAST_RECORDS = 1e-6
 """Fewer records than this are rounding, not arrivals."""
 _RATE_OVER_S = 5.0
-"""The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
+"""The arrival rate of a reading is that of the last so many known seconds, or of the last span between two points."""
 _sample = quickly(Sample)
 
 
-class Readings(StrEnum):
-    """How well a job can be seen."""
+class ReadingMode(StrEnum):
+    """How much readings show of a job."""
 
     SPARK = "spark"
-    """Arrivals as of the planning of the newest batch, and guessed since; work by whole tasks; batches at their end."""
+    """Arrivals as of the newest batch's planning, extrapolated since; work in whole tasks; batches at their end."""
     KAFKA = "kafka"
-    """The same, but the source itself is asked, so that arrivals are known as of now."""
+    """The same, but the source itself is queried, so that arrivals are known as of now."""
     PERFECT = "perfect"
     """The truth: arrivals as of now, and when each record arrived."""
 
     @classmethod
-    def of(cls, name: str) -> Readings:
+    def of(cls, name: str) -> ReadingMode:
         if name not in list(cls):
-            raise UnknownNameError("readings", name, [str(one) for one in cls])
+            raise UnknownNameError("readings", name, [str(mode) for mode in cls])
         return cls(name)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """How far a job is at the moment of a reading."""
 
     processed: float
     """Records of the batches that have ended."""
     admitted: float
-    """Those, and the records of the running batch."""
+    """Records of the batches that have ended and of the running one."""
     done: float
-    """Those of the batches that have ended, and what is done of the running one."""
+    """Records of the batches that have ended, and the finished share of the running one."""
     waiting_from_s: Instant
-    """No record that is not in a batch yet arrived before this."""
+    """No record outside the batches arrived before this."""
     busy_s: float
     available_s: float
     started_s: Instant | None
     """When the running batch started."""
     oldest_s: Instant
-    """When its oldest record arrived, as far as that was told."""
+    """When its oldest record arrived, as far as readings show it."""
 
 
 class BatchReadings:
-    """Keeps what a job has told, and makes a reading of it."""
+    """Collects what a job reports, and makes readings from it."""
 
     def __init__(
-        self, operator: str, readings: Readings, workload: Workload, trigger_interval_s: float, bound_s: float | None
+        self, operator: str, readings: ReadingMode, workload: Workload, trigger_interval_s: float, bound_s: float | None
     ) -> None:
         self._operator = operator
         self._workload = workload
         self._trigger_interval_s = trigger_interval_s
         self._bound_s = bound_s
         self._excused_s = excused_wait_s(trigger_interval_s, bound_s)
-        self._known = None if readings is Readings.PERFECT else KnownArrivals()
-        self._asks = readings is Readings.KAFKA
+        self._known = None if readings is ReadingMode.PERFECT else KnownArrivals()
+        self._asks = readings is ReadingMode.KAFKA
         self._batches: list[Batch] = []
         self._ended_s: Instant | None = None
         self._warming = False
@@ -156,17 +156,17 @@ class BatchReadings:
         self._late = 0.0
 
     def planned(self, at_s: Instant, arrived: float) -> None:
-        """So many records have arrived by a time, Spark found as it planned a batch."""
+        """Note how many records had arrived by a time, as found when a batch was planned."""
         if self._known is not None:
             self._known.see(at_s, arrived)
 
     def oldest_s(self, count: float, truly_s: Instant) -> Instant:
-        """When the next record after so many others arrived; what is true shows in perfect readings only."""
+        """Return when the next record after so many others arrived; the true time only for perfect readings."""
         return truly_s if self._known is None else min(self._known.newest_s, self._known.time_s(count))
 
-    def excused_until_s(self, came_s: Instant, start_s: Instant) -> Instant:
-        """From when on a record's wait counts: not for a trigger that is longer than the bound, but for its batch."""
-        return min(came_s + self._excused_s, start_s) if self._excused_s else came_s
+    def excused_until_s(self, arrived_s: Instant, start_s: Instant) -> Instant:
+        """Return when a record's latency begins to count: the wait for a trigger longer than the bound is excused."""
+        return min(arrived_s + self._excused_s, start_s) if self._excused_s else arrived_s
 
     def ended(
         self,
@@ -179,7 +179,7 @@ class BatchReadings:
         instances: int,
         warming: bool,
     ) -> None:
-        """A batch has ended, whose oldest record was told to have come at a time, with so many processed before it."""
+        """Note the end of a batch, with the reported arrival of its oldest record and the records processed before."""
         late = self._late_of(end_s, records, oldest_s, processed)
         interval_s = self._trigger_interval_s
         self._batches.append(Batch(start_s, end_s, records, oldest_s, late, interval_s, instances, warming))
@@ -188,7 +188,7 @@ class BatchReadings:
             self._known.forget(processed)
 
     def _late_of(self, end_s: Instant, records: float, oldest_s: Instant, processed: float) -> float | None:
-        """Records of a batch that were late, which are counted with this."""
+        """Return how many records of a batch were late, and count them."""
         if self._bound_s is None or end_s - oldest_s <= self._bound_s:
             return None if self._bound_s is None else 0.0
         late = min(records, max(0.0, self._arrived_by(end_s - self._bound_s - self._excused_s) - processed))
@@ -200,14 +200,14 @@ class BatchReadings:
             return 0.0
         return self._workload.arrivals(0.0, at_s) if self._known is None else self._known.count(at_s)
 
-    def read(self, now: Instant, progress: Progress, useful_instances: int | None) -> Sample:
-        """What there is to be seen now."""
+    def read(self, now: Instant, progress: BatchProgress, useful_instances: int | None) -> Sample:
+        """Return the reading of this moment."""
         if self._known is not None and self._asks:
             self._known.see(now, self._workload.arrivals(0.0, now))
         arrived = None
-        if self._known is None or self._known.tells(now):
+        if self._known is None or self._known.is_known(now):
             arrived = max(self._arrived_by(now), progress.admitted)
-            # A counter does not go back: where a guess was too high it stands until that many have come. Gauges do.
+            # Counters never go back: an estimate that was too high stays until that many have arrived. Gauges may fall.
             self._arrived = max(self._arrived, arrived)
         batches, self._batches = tuple(self._batches), []
         if batches:
@@ -234,22 +234,22 @@ class BatchReadings:
         )
 
     def _rate_per_s(self) -> float | None:
-        """The rate of what is known; where that is the truth, it is left to differences of what has arrived."""
-        if self._known is None or not self._known.tells(math.inf):
+        """Return the known rate; perfect readings leave it to differences of the counter of arrivals."""
+        if self._known is None or not self._known.is_known(math.inf):
             return None
         return round(self._known.rate_per_s(_RATE_OVER_S), READING_DIGITS)
 
-    def _latency_s(self, now: Instant, arrived: float, progress: Progress) -> float:
+    def _latency_s(self, now: Instant, arrived: float, progress: BatchProgress) -> float:
         if progress.started_s is not None:
             return max(0.0, now - progress.oldest_s)
         if arrived - progress.admitted < LEAST_RECORDS:
             return 0.0
-        came_s = (
+        arrived_s = (
             arrival_time_s(self._workload, progress.waiting_from_s, 0.0, now)
             if self._known is None
             else self._known.time_s(progress.admitted)
         )
-        return max(0.0, now - came_s - self._excused_s)
+        return max(0.0, now - arrived_s - self._excused_s)
 
     def _count_late(self, now: Instant, processed: float) -> float | None:
         if self._bound_s is None:

@@ -1,8 +1,8 @@
-"""The work inside one batch: a fixed overhead, then seconds of slots, as a fluid or as tasks.
+"""The work inside one batch: a fixed overhead, then slot-seconds, as a fluid or as tasks.
 
-Both know when they end with the slots there are, what share of them is done at a time, and what a change of the number
-of slots does to them. ``knots`` is how the share grew, as pairs of time and share with straight lines between them; two
-pairs at one time are a jump.
+Both forms know when they end with the present slots, what share is done at a time, and what a change of the number of
+slots does. ``knots`` record how the share grew, as pairs of time and share with straight lines between them; two pairs
+at one time are a jump.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ from headgate.core.types import Instant
 from headgate.simulation.micro_batch import MicroBatch
 
 _Group: TypeAlias = tuple[Instant, int, int, bool]
-"""Tasks that end together: when, on how many slots that stay, on how many that leave, and whether it is the largest."""
+"""Tasks that end together: when, on how many staying and leaving slots, and whether it is the largest task."""
 
 
-class Work(Protocol):
+class BatchWork(Protocol):
     end_s: Instant
-    """When it will be done, with the slots there are now."""
+    """When it will be done with the present slots."""
     knots: list[tuple[Instant, float]]
     still_cold: int
-    """Slots that came and have had nothing of it to do."""
+    """Slots that joined and have had no task of it."""
 
     def first_done_s(self, joined_s: Instant) -> Instant | None:
-        """When a slot that came at a time gets its first piece of it done; ``None`` when there is none left for it."""
+        """Return when a slot that joined at a time finishes its first task; ``None`` when no task is left for it."""
         ...
 
     def share(self, at_s: Instant) -> float:
-        """What share of it is done by now, as far as one can see from outside; time does not go back."""
+        """Return the visible share done at a time; time must not go back."""
         ...
 
     def resize(self, at_s: Instant, slots: int, pause_s: float, *, lost: bool = False) -> Sequence[Instant]:
-        """Go on with another number of slots after a pause. For each slot that leaves: when it is through with what it
-        is doing; a slot that is lost takes it along, and it has to be done again."""
+        """Continue with another number of slots after a pause, and return when each leaving slot is free.
+
+        The running task of a lost slot has to be done again.
+        """
         ...
 
     def finish(self) -> None:
-        """It is done: its knots are complete."""
+        """Complete the knots once all work is done."""
         ...
 
 
@@ -53,8 +55,8 @@ def make_work(
     cold: int = 0,
     held_up_s: float = 0.0,
     largest_s: float = 0.0,
-) -> Work:
-    """The work of a batch, in seconds of slots, as a model has it; some of the slots may have had no task yet."""
+) -> BatchWork:
+    """Return the work of a batch in the form of a model; ``cold`` slots have had no task yet."""
     fixed_s = model.overhead_s + held_up_s
     if model.partitions is None:
         return Fluid(start_s, fixed_s, work_s, slots, largest_s)
@@ -71,9 +73,9 @@ def make_work(
 
 
 class Fluid:
-    """Work that is divided among the slots to the last drop, whatever their number.
+    """Work that is divided evenly among any number of slots.
 
-    All but ``largest_s`` seconds of it: those are for one slot, which begins with them.
+    ``largest_s`` seconds of it cannot be divided: one slot does them first.
     """
 
     def __init__(self, start_s: Instant, fixed_s: float, work_s: float, slots: int, largest_s: float = 0.0) -> None:
@@ -81,7 +83,7 @@ class Fluid:
         self._total_s = work_s
         self._left_s = work_s
         self._largest_s = largest_s
-        """What is left of the piece for one slot."""
+        """What is left of the part for one slot."""
         self._slots = slots
         self._begin_s = start_s + fixed_s
         self.knots = [(self._begin_s, 0.0)]
@@ -96,7 +98,7 @@ class Fluid:
     def share(self, at_s: Instant) -> float:
         served_s = max(0.0, at_s - self._begin_s) * self._slots
         if self._largest_s and self._slots:
-            # Once all the rest is done, one slot works and the others wait.
+            # Once the rest is done, one slot works and the others wait.
             served_s = min(served_s, self._left_s - self._largest_s + max(0.0, at_s - self._begin_s))
         return min(1.0, (self._total_s - self._left_s + served_s) / self._total_s)
 
@@ -106,7 +108,7 @@ class Fluid:
             self._add_knots(at_s, share)
             self._left_s = self._total_s * (1 - share)
             if self._slots:
-                # At most what is left, which is rounded otherwise.
+                # Rounding must not make it more than what is left.
                 self._largest_s = min(self._left_s, max(0.0, self._largest_s - (at_s - self._begin_s)))
             self._begin_s = at_s
         if pause_s:
@@ -120,7 +122,7 @@ class Fluid:
         self._add_knots(self.end_s, 1.0)
 
     def _add_knots(self, at_s: Instant, share: float) -> None:
-        """What is done by a time, and by the time from which one slot worked alone."""
+        """Add the share done at a time, and at the moment from which one slot worked alone."""
         if self._slots > 1 and self._largest_s > self._left_s / self._slots:
             alone_s = self._begin_s + (self._left_s - self._largest_s) / (self._slots - 1)
             if alone_s < at_s:
@@ -129,13 +131,13 @@ class Fluid:
 
 
 class Tasks:
-    """Work that is cut into equal tasks, one per partition. A slot does one at a time, and none is divided.
+    """Work that is split into equal tasks, one per partition. A slot does one task at a time.
 
-    With ``largest_s`` one of them takes so long, and the others share the rest; it is started first.
+    With ``largest_s``, one task takes that long and starts first; the others share the rest.
 
-    P tasks on S slots take ``ceil(P / S)`` waves. Slots that come take tasks that have not started, and the first task
-    of each takes ``cold_task_s`` longer; so does that of the ``cold`` ones there are at the start. Slots that leave
-    finish the one they have. What is done shows by whole tasks.
+    P tasks on S slots take ``ceil(P / S)`` waves. Slots that join take tasks that have not started, and the first task
+    of each takes ``cold_task_s`` longer; so do the first tasks of the ``cold`` slots present at the start. Slots that
+    leave finish their task. Progress shows in whole tasks.
     """
 
     def __init__(
@@ -158,12 +160,12 @@ class Tasks:
         self._largest_waits = is_skewed
         self._cold_task_s = cold_task_s
         self._cold = cold if cold_task_s else 0
-        """Slots that have not had their first task when it begins."""
+        """Slots that have had no task when it begins."""
         self.still_cold = 0
         self._slots = slots
         self._waiting = tasks
         self._done = 0
-        """Without the largest, where there is one."""
+        """Tasks done, not counting the largest."""
         self._largest_done = False
         self._begin_s = start_s + fixed_s
         self._begun = False
@@ -185,7 +187,9 @@ class Tasks:
                 waiting -= _size(started)
                 largest_waits = largest_waits and not started
             running.sort(key=_ends_s)
-        for index, (ends_s, staying, _, _) in enumerate(running):  # It grows on the way, behind where it is read.
+        for index, (ends_s, staying, _, _) in enumerate(
+            running
+        ):  # The list grows while it is read, after the current index.
             self.end_s = ends_s
             if staying and waiting:
                 started = self._started(ends_s, staying, waiting, with_largest=largest_waits)
@@ -197,14 +201,14 @@ class Tasks:
             self.end_s = math.inf
 
     def _first_slots(self) -> tuple[tuple[int, float], tuple[int, float]]:
-        """The slots that take the first tasks, each with what those take longer."""
+        """Return warm and cold slots for the first tasks, each with the extra time of those tasks."""
         cold = min(self._cold, self._slots)
         return (self._slots - cold, 0.0), (cold, self._cold_task_s)
 
     def first_done_s(self, joined_s: Instant) -> Instant | None:
         if not self._begun:
             return self._begin_s + self._task_s + (self._cold_task_s if self._cold else 0.0)
-        # Of the tasks that are running, those that started last are those of the slots that came last.
+        # The running tasks that started last belong to the slots that joined last.
         ends_s = next((group[0] for group in reversed(self._running) if not group[3]), -math.inf)
         return ends_s if ends_s >= joined_s + self._task_s else None
 
@@ -220,7 +224,7 @@ class Tasks:
         return 1 - left - (0.0 if self._largest_done else self._largest_share)
 
     def _roll(self, to_s: Instant) -> None:
-        """Let tasks end, and others take their place."""
+        """Advance time: finish tasks and start waiting ones in their place."""
         if not self._begun and self._begin_s <= to_s and self._slots:
             self._begun = True
             warm, cold = self._first_slots()
@@ -237,7 +241,7 @@ class Tasks:
             self._put(ends_s, staying)
 
     def _put(self, at_s: Instant, slots: int, extra_s: float = 0.0) -> None:
-        """Start tasks on slots that are free, which take that much longer than others."""
+        """Start waiting tasks on free slots, each taking ``extra_s`` longer."""
         started = self._started(at_s, slots, self._waiting, extra_s, with_largest=self._largest_waits)
         self._largest_waits = self._largest_waits and not started
         self._waiting -= _size(started)
@@ -247,7 +251,7 @@ class Tasks:
     def _started(
         self, at_s: Instant, slots: int, waiting: int, extra_s: float = 0.0, *, with_largest: bool
     ) -> list[_Group]:
-        """The tasks that free slots start of those that wait, the largest first if it is one of them."""
+        """Return the tasks that free slots start, the largest first if it waits."""
         count = min(slots, waiting)
         found: list[_Group] = []
         if with_largest and count:
@@ -277,7 +281,7 @@ class Tasks:
         drained_s = [at_s] * min(free, leaving)
         drained_s += self._leave(leaving - len(drained_s), lost=lost)
         if leaving < 0:
-            # Slots that were there before are free only where no task waits for one.
+            # Older slots are free only when no task is waiting.
             self._put_cold(at_s + pause_s, -leaving, self._cold_task_s)
         else:
             self._put(at_s + pause_s, max(0, free - leaving))
@@ -285,7 +289,7 @@ class Tasks:
         return drained_s
 
     def _leave(self, slots: int, *, lost: bool) -> list[Instant]:
-        """Take slots away from running tasks, those that end first; when each of them is free."""
+        """Take away the slots whose tasks end first, and return when each is free."""
         drained_s: list[Instant] = []
         running: list[_Group] = []
         for ends_s, staying, leaving, is_largest in self._running:

@@ -1,4 +1,4 @@
-"""What a model of a running job must offer to the simulated engine."""
+"""The contract of a kernel: a model of a running job behind the simulated engine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
 
 READING_DIGITS = 9
-"""Readings are rounded to this many decimals: 0.1 + 0.2 must not count as more than 0.3 where rates are compared."""
+"""Readings are rounded to this many decimals, so that 0.1 + 0.2 does not exceed 0.3 where rates are compared."""
 
 
 class Warmed(NamedTuple):
-    """An instance that has become of use: when it joined, had done its first piece of work, and slowed nothing down."""
+    """When an instance joined, finished its first task, and no longer slowed the job down."""
 
     joined_s: Instant
     first_task_s: Instant | None = None
@@ -23,10 +23,10 @@ class Warmed(NamedTuple):
 
 
 class Kernel(Protocol):
-    """Work arriving, waiting and being done in virtual time, which starts at 0.
+    """Work that arrives, waits and is processed in virtual time, starting at 0.
 
-    It knows nothing of start-up delays or plans: it is told how many instances are ready, when that changes. How its
-    time is cut into pieces makes no difference to what happens.
+    A kernel knows nothing of start-up delays or plans: ``resize`` says how many instances are ready. The result does
+    not depend on the steps in which time advances.
     """
 
     @property
@@ -38,27 +38,27 @@ class Kernel(Protocol):
     def ready(self, operator: str) -> int: ...
 
     def advance(self, to_s: Instant) -> None:
-        """Let time pass, with the instances as they are."""
+        """Let time pass with the present instances."""
         ...
 
     def resize(self, operator: str, ready: int, *, lost: bool = False) -> Sequence[Instant]:
-        """From now on so many instances of an operator can take work.
+        """Set how many instances of an operator take work from now on.
 
-        For each instance that leaves: when it is through with what it is doing. Instances that are ``lost`` are gone.
+        Returns when each leaving instance has finished its work. Instances that are ``lost`` are gone at once.
         """
         ...
 
     def warmed(self, operator: str) -> Sequence[Warmed]:
-        """The instances of which this has become known since it was last asked; each is given once."""
+        """Return instances that became warm since the last call; each is returned once."""
         ...
 
     def samples(self) -> Mapping[str, Sample]:
-        """A reading of each operator, as of now."""
+        """Return the current reading of each operator."""
         ...
 
 
 def require_service_rate(operator: str, service_rate_per_s: float) -> None:
-    """Refuse an instance that serves nothing, or everything at once."""
+    """Refuse a service rate that is not finite and positive."""
     if not (math.isfinite(service_rate_per_s) and service_rate_per_s > 0):
         raise InputError(
             f"service rate {service_rate_per_s} of {operator} is not allowed; it must be finite and above 0."

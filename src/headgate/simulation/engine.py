@@ -1,4 +1,4 @@
-"""The simulated engine: any kernel behind the contract that real engines keep, in virtual time.
+"""The simulated engine: any kernel behind the engine contract, in virtual time.
 
 It is its own clock: a loop that waits for a time makes the job run until then.
 """
@@ -27,18 +27,18 @@ from headgate.core.types import (
     quickly,
 )
 from headgate.simulation.contract import Kernel
-from headgate.simulation.fleet import Fleet
+from headgate.simulation.fleet import SimulatedFleet
 
 _observation, _receipt = quickly(Observation), quickly(Receipt)
 
 
 class SimulatedEngine:
-    """Runs a kernel and gives it the instances that decisions ask for.
+    """Runs a kernel with the instances that decisions request.
 
-    - The instances that the kernel starts with are ready at time 0; others take ``startup_s``. With a
-      ``startup_spread`` that is the median, and the spread the standard deviation of the logarithm. Where it is known
-      how long the first of them take, one by one, ``first_startups_s`` says so.
-    - An instance that leaves finishes what it is doing; then it takes ``drain_s`` to be gone, and is paid for so long.
+    - Instances present at time 0 are ready; later ones take ``startup_s``. With ``startup_spread``, that is the median
+      and the spread is the standard deviation of the logarithm. ``first_startups_s`` gives the exact start-up times of
+      the first new instances.
+    - A leaving instance finishes its work, then takes ``drain_s`` to disappear, and is paid for until then.
 
     >>> from headgate.simulation.queue import QueueNetwork
     >>> from headgate.workloads import parse_workload
@@ -60,8 +60,8 @@ class SimulatedEngine:
         drain_s: float = 0.0,
         seed: int = 0,
     ) -> None:
-        for one_s in (startup_s, *first_startups_s):
-            _require_duration("start-up time", one_s)
+        for startup in (startup_s, *first_startups_s):
+            _require_duration("start-up time", startup)
         _require_duration("drain time", drain_s)
         if not 0 <= startup_spread < math.inf:
             raise InputError(f"startup spread {startup_spread} is not allowed; it must be finite and not negative.")
@@ -75,9 +75,11 @@ class SimulatedEngine:
                 return known_s
             return startup_s * float(random.lognormal(0.0, startup_spread)) if startup_spread else startup_s
 
-        self._fleets = {name: Fleet(kernel.ready(name), draw_startup_s, drain_s) for name in kernel.topology.operators}
-        self._told: Mapping[str, Instances] = {}
-        """The sizes that were observed last: one value for as long as they stay, for a long run keeps them all."""
+        self._fleets = {
+            name: SimulatedFleet(kernel.ready(name), draw_startup_s, drain_s) for name in kernel.topology.operators
+        }
+        self._sizes: Mapping[str, Instances] = {}
+        """The last observed sizes, shared by equal observations to save memory in long runs."""
         self._lock = threading.RLock()
         self._closed = False
         self.reporting = True
@@ -90,12 +92,12 @@ class SimulatedEngine:
         return self._kernel.now_s
 
     def wait_until(self, at_s: Instant, stop: threading.Event) -> None:
-        """Let time pass until then, as a clock does."""
+        """Let time pass until then."""
         if not stop.is_set():
             self.advance(at_s)
 
     def advance(self, to_s: Instant) -> None:
-        """Run the job until a time; instances become ready on the way."""
+        """Run the job until a time; starting instances become ready meanwhile."""
         with self._lock:
             if to_s < self._kernel.now_s:
                 raise InputError(f"time cannot go back from {self._kernel.now_s} s to {to_s} s.")
@@ -111,8 +113,8 @@ class SimulatedEngine:
             self._require_open()
             kernel = self._kernel
             instances = {name: fleet.instances for name, fleet in self._fleets.items()}
-            if instances != self._told:
-                self._told = instances
+            if instances != self._sizes:
+                self._sizes = instances
             samples = kernel.samples() if self.reporting else {}
             now = kernel.now_s
             startups = {
@@ -120,7 +122,7 @@ class SimulatedEngine:
                 for name, fleet in self._fleets.items()
                 if (found := fleet.startups(now, kernel.warmed(name)))
             }
-            return _observation(now, samples, self._told, startups or NO_STARTUPS)
+            return _observation(now, samples, self._sizes, startups or NO_STARTUPS)
 
     def apply(self, decision: Decision) -> Receipt:
         with self._lock:
@@ -149,12 +151,12 @@ class SimulatedEngine:
             self._kernel.resize(operator, fleet.ready, lost=True)
 
     def sizes(self, operator: str) -> Rows:
-        """From, to, ready instances and instances paid for, since the start."""
+        """Return rows of start, end, ready instances and paid instances since time 0."""
         with self._lock:
             return self._fleets[operator].sizes(self._kernel.now_s)
 
     def close(self) -> None:
-        """Let go of the job. Calling it twice is fine."""
+        """Close the engine; further calls have no effect."""
         with self._lock:
             self._closed = True
 

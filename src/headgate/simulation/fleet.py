@@ -1,4 +1,4 @@
-"""The instances of one simulated operator: planned, requested and ready, kept apart, and what is paid for them."""
+"""The instances of one simulated operator: planned, requested and ready, and the cost of them."""
 
 from __future__ import annotations
 
@@ -15,34 +15,33 @@ from headgate.core.types import Instances, Instant, Startup
 from headgate.simulation.contract import Warmed
 
 _Size: TypeAlias = tuple[Instant, Instant, int, int]
-"""From, to, ready instances and instances paid for."""
+"""Start, end, ready instances and paid instances."""
 _Lasted: TypeAlias = defaultdict[tuple[int, int], float]
-"""For how many seconds so many were ready, and paid for."""
+"""Seconds by number of ready and of paid instances."""
 MOST_CHANGES = 100_000
-"""Of more changes than this, all are settled as soon as they are in the past."""
+"""Beyond this many changes, past ones are settled at once."""
 _MOST_SPANS = 64
-"""Into so many spans of time at most."""
+"""Settled changes are stored in at most this many spans of time."""
 _WATCHED_S = 180.0
-"""An instance that has got no work for so long is told of without, as on Spark."""
+"""An instance without work for this long is reported without a first task, as on Spark."""
 
 
 @dataclass(order=True, slots=True)
-class _Starting:
+class _StartingInstance:
     ready_s: Instant
     number: int
     requested_s: Instant = field(compare=False)
-    is_told: bool = field(default=False, compare=False)
-    """Whether it was told that it has started."""
+    is_reported: bool = field(default=False, compare=False)
+    """Whether its start has been reported."""
 
 
-class Fleet:
-    """Instances take a time to become ready; those that are asked to leave do so when they are through.
+class SimulatedFleet:
+    """Instances that take time to become ready, and leave when they have finished their work.
 
-    ``draw_startup_s`` gives the start-up time of the next instance. An instance is paid for from the request for it
-    until it has left; ``drain_s`` is how long one takes to leave that has nothing more to do.
+    ``draw_startup_s`` returns the start-up time of the next instance. An instance is paid for from its request until it
+    has left; an idle one takes ``drain_s`` to leave.
 
-    Of more than ``most_changes`` it is only kept how long the size was which, in spans that are the longer the more
-    there are.
+    Beyond ``most_changes``, only the time spent at each size is stored, in spans that grow with the length of the run.
     """
 
     def __init__(
@@ -57,29 +56,29 @@ class Fleet:
         self.planned = ready
         self._draw_startup_s = draw_startup_s
         self._drain_s = drain_s
-        self._starting: list[_Starting] = []
+        self._starting: list[_StartingInstance] = []
         """Soonest first."""
         self._numbers = count(ready + 1)
-        self._joined: list[_Starting] = []
-        """Those that are ready and of which it is not known yet how long they took to be of use."""
+        self._joined: list[_StartingInstance] = []
+        """Ready instances whose warm-up is not known yet."""
         self._changes: list[tuple[Instant, int, int]] = [(0.0, ready, ready)]
-        """When how many became ready and were paid for, more or fewer."""
+        """Time, change of ready instances, change of paid instances."""
         self._most_changes = most_changes
         self._settled: list[tuple[Instant, _Lasted]] = []
-        """From when on, and for how long which size."""
-        self._told = Instances(ready, ready, ready)
+        """Start of each settled span, with the seconds spent at each size."""
+        self._instances = Instances(ready, ready, ready)
 
     @property
-    def kept(self) -> int:
-        """How many changes and settled sizes are kept."""
+    def retained(self) -> int:
+        """How many changes and settled sizes are stored."""
         return len(self._changes) + sum(len(lasted) for _, lasted in self._settled)
 
     @property
     def instances(self) -> Instances:
-        told = self._told
-        if told.planned != self.planned or told.ready != self.ready:
-            told = self._told = Instances(planned=self.planned, requested=self.planned, ready=self.ready)
-        return told
+        instances = self._instances
+        if instances.planned != self.planned or instances.ready != self.ready:
+            instances = self._instances = Instances(planned=self.planned, requested=self.planned, ready=self.ready)
+        return instances
 
     @property
     def next_ready_s(self) -> Instant:
@@ -87,9 +86,9 @@ class Fleet:
         return self._starting[0].ready_s if self._starting else math.inf
 
     def bring_to(self, planned: int, now: Instant) -> bool:
-        """Ask for a size, replacing instances that were lost; whether there was anything to do.
+        """Request a size, replacing lost instances; return whether anything changed.
 
-        Those that are still starting leave first, the one that would be ready last before the others.
+        When scaling in, starting instances are cancelled first, beginning with the last to become ready.
         """
         before = self.planned
         self.planned = planned
@@ -97,7 +96,7 @@ class Fleet:
         if missing == 0:
             return planned != before
         for _ in range(missing):
-            insort(self._starting, _Starting(now + self._draw_startup_s(), next(self._numbers), now))
+            insort(self._starting, _StartingInstance(now + self._draw_startup_s(), next(self._numbers), now))
         cancelled = min(len(self._starting), max(0, -missing))
         del self._starting[len(self._starting) - cancelled :]
         self._changes.append((now, 0, max(missing, -cancelled)))
@@ -106,7 +105,7 @@ class Fleet:
         return True
 
     def join(self, now: Instant) -> None:
-        """Instances that have started by now become ready."""
+        """Make instances ready that have started by now."""
         while self._starting and self._starting[0].ready_s <= now:
             self._joined.append(self._starting.pop(0))
             self.ready += 1
@@ -115,41 +114,40 @@ class Fleet:
             self._settle(now)
 
     def left(self, now: Instant, through_s: Sequence[Instant]) -> None:
-        """Instances take no more work from now on, and are through with what they have at these times."""
+        """Remove instances that take no more work and finish at these times."""
         for at_s in through_s:
             self._changes += [(now, -1, 0), (at_s + self._drain_s, 0, -1)]
         del self._joined[self.ready :]
 
     def lose(self, now: Instant) -> None:
-        """A ready instance dies."""
+        """Remove a ready instance that died."""
         if self.ready:
             self.ready -= 1
             self._changes.append((now, -1, -1))
 
     def startups(self, now: Instant, warmed: Sequence[Warmed]) -> tuple[Startup, ...]:
-        """The instances that have started since this was last asked, and those whose start-up is known to the end or
-        was watched for long enough, as on Spark.
+        """Return start-ups that are new, complete, or were watched for long enough, as on Spark.
 
-        ``warmed`` is what the kernel has told anew of when instances became of use.
+        ``warmed`` are the instances that the kernel newly reports as warm.
         """
         if not self._joined:
             return ()
         found = []
-        for one in warmed:
-            joined = next((each for each in self._joined if each.ready_s == one.joined_s), None)
+        for instance in warmed:
+            joined = next((starting for starting in self._joined if starting.ready_s == instance.joined_s), None)
             if joined is not None:
                 self._joined.remove(joined)
-                found.append(_startup(joined, one))
+                found.append(_startup(joined, instance))
         while self._joined and now - self._joined[0].ready_s >= _WATCHED_S:
             found.append(_startup(self._joined.pop(0), Warmed(now)))
         for joined in self._joined:
-            if not joined.is_told:
-                joined.is_told = True
+            if not joined.is_reported:
+                joined.is_reported = True
                 found.append(_startup(joined, Warmed(joined.ready_s)))
         return tuple(found)
 
     def sizes(self, until_s: Instant) -> Rows:
-        """From, to, ready instances and instances paid for, until a time."""
+        """Return rows of start, end, ready and paid instances until a time."""
         settled = chain.from_iterable(_one_by_one(from_s, lasted) for from_s, lasted in self._settled)
         return rows(chain(settled, self._since_settled(until_s)), 4)
 
@@ -162,7 +160,7 @@ class Fleet:
         return ((from_s, to_s, now, due) for (from_s, to_s), now, due in spans if to_s > from_s)
 
     def _settle(self, now: Instant) -> None:
-        """Of what lies before now, keep how long the size was which."""
+        """Replace past changes by the seconds spent at each size."""
         lasted: _Lasted = defaultdict(float)
         for from_s, to_s, ready, paid in self._since_settled(now):
             lasted[ready, paid] += to_s - from_s
@@ -180,18 +178,18 @@ class Fleet:
 
 
 def _one_by_one(from_s: Instant, lasted: _Lasted) -> Iterator[_Size]:
-    """How long the size was which, as if each had lasted once."""
+    """Yield the seconds at each size as consecutive spans."""
     for (ready, paid), lasted_s in sorted(lasted.items()):
         yield from_s, from_s + lasted_s, ready, paid
         from_s += lasted_s
 
 
-def _startup(joined: _Starting, one: Warmed) -> Startup:
-    asked_s = joined.requested_s
+def _startup(joined: _StartingInstance, instance: Warmed) -> Startup:
+    requested_s = joined.requested_s
     return Startup(
         instance=str(joined.number),
-        requested_s=asked_s,
-        registered_after_s=joined.ready_s - asked_s,
-        first_task_after_s=None if one.first_task_s is None else one.first_task_s - asked_s,
-        warm_after_s=None if one.warm_s is None else one.warm_s - asked_s,
+        requested_s=requested_s,
+        registered_after_s=joined.ready_s - requested_s,
+        first_task_after_s=None if instance.first_task_s is None else instance.first_task_s - requested_s,
+        warm_after_s=None if instance.warm_s is None else instance.warm_s - requested_s,
     )

@@ -1,21 +1,19 @@
 """The micro-batch model: a Structured Streaming job with a processing-time trigger.
 
-- A batch starts at a multiple of the trigger interval, or as soon as the one before it is done if that took longer. It
-  takes what has arrived by then, up to a limit. When nothing has arrived no batch runs, and the idle trigger is told as
-  an empty one: nothing waits, nothing is late.
-- It takes a fixed overhead, then its records are served by the slots of the instances that are ready. With
-  ``partitions`` they are that many equal tasks, which run in waves; a change of size counts for those that have not
-  started, and an instance that leaves finishes the one it has. Otherwise they are divided anew at every change.
-- The results of a batch are there when it ends; what is done of it before shows in the backlog only.
-- The first batches after an instance joined are slower (cold), and so is its first task, whose batch it holds up. Every
-  change of size may cost a pause.
-- With ``skew``, a share of the records of a batch has one key and is one piece of work for one slot: that slot starts
-  with it, and the batch takes at least as long.
-- Where ``work`` is given, records need not all be the same: it says how many records' worth of service arrives.
-- As in Spark Streaming (DStreams), every trigger interval may make a batch of its own, however many wait already.
-- Noise multiplies a batch's service time by a lognormal factor of mean 1, drawn from a seed as the batch starts.
+- A batch starts at a multiple of the trigger interval, or when the previous batch ends if that is later. It takes what
+  has arrived, up to a limit. When nothing has arrived no batch runs, and the idle trigger counts as an empty batch.
+- A batch takes a fixed overhead, then the slots of the ready instances process its records. With ``partitions`` these
+  are that many equal tasks, which run in waves; a change of size applies to tasks that have not started, and a leaving
+  instance finishes its task. Otherwise the work is divided again at every change.
+- The results of a batch appear when it ends; until then its progress shows in the backlog only.
+- The first batches after an instance joined are slower (cold). So is the instance's first task, which delays its batch.
+  Every change of size may cost a pause.
+- With ``skew``, a share of the records of a batch has one key and is processed by a single slot, which starts with it.
+- With ``work``, records differ in weight: it is the workload in units of average records.
+- As in Spark Streaming (DStreams), every trigger interval may make a batch of its own, however many are waiting.
+- Noise multiplies a batch's service time by a lognormal factor of mean 1, drawn from a seed when the batch starts.
 
-Records are a fluid, as in the queue model: a batch may have a fraction of one. The job itself is in ``batch_job.py``.
+Records are a fluid, as in the queue model: a batch may have a fraction of a record. ``batch_job.py`` runs the model.
 """
 
 from __future__ import annotations
@@ -35,48 +33,45 @@ from headgate.simulation.contract import require_service_rate
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """How the batches of a job behave, beside the service rate of an instance."""
+    """How the batches of a job behave at a given service rate of an instance."""
 
     trigger_interval_s: float = 5.0
     overhead_s: float = 0.25
-    """What a batch takes however few its records are."""
+    """The time of a batch without records."""
     max_records_per_batch: float | None = None
-    """How many records are admitted to one batch; without it, all that wait."""
+    """The most records of a batch; all waiting records where it is not given."""
     cores: int = 1
-    """Slots of an instance; together they serve at the instance's service rate."""
+    """Slots of an instance; together they have its service rate."""
     partitions: int | None = None
-    """Tasks that a batch is cut into, each done by one slot; without it, work is divided among all slots there are."""
+    """Tasks of a batch, each done by one slot; without it, work is divided evenly among all slots."""
     task_overhead_s: float = 0.0
-    """What a task takes however few its records are."""
+    """The time of a task without records."""
     skew: float = 0.0
-    """The share of the records that have one key, so that one slot must do them all: a batch never takes less than that
-    share of what a single slot would take for all, and more than ``1 / skew`` slots are of no use. Where a batch is cut
-    into tasks, the largest has that share, or ``1 / partitions`` if that is more, and the others are equal."""
+    """The share of the records with one key, which a single slot must process: more than ``1 / skew`` slots do
+    not help. With ``partitions``, the largest task has that share, or ``1 / partitions`` if more; others are equal."""
     cold_factor: float = 1.0
-    """By how much the service time of a cold batch is longer."""
+    """Factor on the service time of a cold batch."""
     cold_batches: int = 1
     """How many batches are cold after an instance joined."""
     cold_task_s: float = 0.0
-    """How much longer the first task of a new slot takes, beyond that; where a batch is cut into tasks. It holds up the
-    batch it belongs to, also one that was running when the instance joined."""
+    """Additional time of the first task of a new slot, with ``partitions``. It delays the batch of that task, even one
+    that was running when the instance joined."""
     rescale_pause_s: float = 0.0
     """How long the job stands still when instances join or leave."""
     noise: float = 0.0
     """The standard deviation of the logarithm of a batch's service time."""
     work_factor: tuple[tuple[float, float], ...] = ()
-    """By how much records are heavier over time, as pairs of seconds and factor with straight lines between them; two
-    pairs at one time are a jump. Without it, always by 1."""
+    """The weight of records over time, as pairs of seconds and factor with straight lines between them; two pairs at
+    one time are a jump. Without it, always 1."""
     off_s: tuple[tuple[float, float], ...] = ()
-    """By how much batches take longer, or shorter where it is below 0, than all else says: pairs of a time and seconds,
-    each taken up by the first batch that starts then or later. What a recorded job's batches were off by, for reasons
-    that have nothing to do with its size."""
+    """Corrections of batch durations: pairs of a time and seconds, each applied to the first batch that starts then or
+    later. They carry deviations of a recorded job that are unrelated to its size."""
     speed_up: tuple[tuple[int, float], ...] = ()
-    """How many times as much as one instance several get through, as pairs of instances and factor with straight lines
-    between them; beyond the last pair no more. Without it, as many times as there are instances. A batch goes by the
-    instances it starts with."""
+    """Throughput relative to one instance, as pairs of instances and factor with straight lines between them; constant
+    beyond the last pair. Without it, proportional to the instances. A batch uses the instances present at its start."""
     batch_per_interval: bool = False
-    """Whether each trigger interval makes its own batch, which then waits for its turn (DStreams). Otherwise a batch
-    takes all that waits when it starts (Structured Streaming)."""
+    """Whether each trigger interval makes a batch of its own, which then queues (DStreams). Otherwise a batch takes all
+    waiting records when it starts (Structured Streaming)."""
 
     def __post_init__(self) -> None:
         allowed = (
@@ -111,11 +106,11 @@ class MicroBatch:
 
     @property
     def largest_share(self) -> float:
-        """The share of a batch that is one piece of work because of the skew; 0 where there is none that matters."""
+        """The share of a batch that skew makes indivisible; 0 where skew has no effect."""
         return self.skew if self.skew * (self.partitions or math.inf) > 1 else 0.0
 
     def efficiency(self, instances: int) -> float:
-        """What one of several instances gets through, over what a single one does."""
+        """Return the throughput per instance relative to that of a single instance."""
         if not self.speed_up or instances <= 1:
             return 1.0
         counts, factors = zip(*self.speed_up, strict=True)
@@ -165,7 +160,7 @@ class ServiceModel:
     skew: float = 0.0
     """The share of the records that have one key (``MicroBatch.skew``)."""
     startup_s: float | None = None
-    """How long an instance takes to be ready; ``None``: nothing is said of it."""
+    """How long an instance takes to be ready; ``None`` where not given."""
 
     def __post_init__(self) -> None:
         if self.name not in _LAW:
@@ -181,15 +176,15 @@ class ServiceModel:
 
     @property
     def peak_instances(self) -> float:
-        """The size beyond which more instances get through less; infinity where there is none."""
+        """The size beyond which throughput falls; infinity where there is none."""
         return math.sqrt((1 - self.contention) / self.coherency) if self.coherency else math.inf
 
     def speed_up(self, instances: int) -> float:
-        """How many times as much as one instance several get through."""
+        """Return the throughput of several instances relative to that of one."""
         return instances / (1 + (self.contention + self.coherency * instances) * (instances - 1))
 
     def micro_batch(self, max_instances: int, usual: MicroBatch | None = None) -> MicroBatch:
-        """The job in micro-batches, up to a size; all that is not said here is as in ``usual``."""
+        """Return the micro-batch model up to a size; ``usual`` gives the remaining fields."""
         if self.coherency and not self.peak_instances < max_instances:
             raise InputError(
                 f"service model {self.describe()!r} gets through most at {self.peak_instances:.1f} instances, which is "
@@ -200,9 +195,9 @@ class ServiceModel:
         return dataclasses.replace(usual or MicroBatch(), speed_up=curve, rescale_pause_s=self.pause_s, skew=self.skew)
 
     def describe(self) -> str:
-        """The model as text that :func:`parse_service_model` understands."""
-        said = {key: getattr(self, key) for key in ("contention", "coherency") if key in _KEYS[self.name]}
-        parts = [f"rate={exact_number(self.rate_per_s)}", *(f"{key}={exact_number(said[key])}" for key in said)]
+        """Return the specification that :func:`parse_service_model` reads."""
+        law = {key: getattr(self, key) for key in ("contention", "coherency") if key in _KEYS[self.name]}
+        parts = [f"rate={exact_number(self.rate_per_s)}", *(f"{key}={exact_number(law[key])}" for key in law)]
         if self.pause_s:
             parts.append(f"pause={exact_duration(self.pause_s)}")
         if self.skew:
@@ -224,7 +219,7 @@ _LAW: Mapping[str, tuple[str, ...]] = {
     "saturating": ("contention",),
     "retrograde": ("contention", "coherency"),
 }
-"""What each model needs beside the rate."""
+"""The parameters of each model after the rate."""
 _READ: Mapping[str, tuple[str, Callable[[str], float]]] = {
     "rate": ("rate_per_s", _number),
     "contention": ("contention", _number),
@@ -233,7 +228,7 @@ _READ: Mapping[str, tuple[str, Callable[[str], float]]] = {
     "skew": ("skew", parse_share),
     "startup": ("startup_s", parse_duration_s),
 }
-"""What each key is called here, and how it is read."""
+"""The field and the parser of each key."""
 _KEYS = {name: ("rate", *needed, "pause", "skew", "startup") for name, needed in _LAW.items()}
 _EXAMPLES = {
     "linear": "linear:rate=50",
@@ -242,11 +237,11 @@ _EXAMPLES = {
 }
 SERVICE_MODELS = tuple(_LAW)
 SERVICE_MODEL_EXAMPLES = tuple(_EXAMPLES.values())
-"""One specification of each model, for help texts."""
+"""An example of each model, for help texts."""
 
 
 def parse_service_model(spec: str) -> ServiceModel:
-    """A service model from its specification, or one sentence that says what is wrong with it."""
+    """Parse the specification of a service model."""
     spec = spec.strip()
     name, _, rest = (part.strip() for part in spec.partition(":"))
     name = name.lower()

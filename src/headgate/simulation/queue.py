@@ -1,12 +1,11 @@
-"""The plain queue model: λ records per second arrive, each ready instance serves μ, the rest waits.
+"""The fluid queue model: λ records per second arrive, each ready instance serves μ, the rest waits.
 
-Records are a fluid and nothing is stepped: between two events the backlog is the integral of arrivals minus service,
-and the moments at which a queue overflows or runs empty are found exactly. A rate of 10/s against one instance of 5/s
-gives a backlog of 300 at 60 s and not a record more or less.
+Time is not stepped: between two events the backlog is the integral of arrivals minus service, and the moments at which
+a queue overflows or runs empty are found exactly. A rate of 10/s against one instance of 5/s gives a backlog of
+exactly 300 at 60 s.
 
-A network is such a queue per operator. What one operator gets done arrives at those downstream of it, a full copy at
-each; sources get the workload. Every stream is then, piece by piece, ``constant + share · workload``, which is
-what makes the exact solution possible for any graph.
+A network has one queue per operator. Results of an operator arrive at each downstream operator in full; sources get
+the workload. Every stream is piecewise ``constant + share · workload``, which allows an exact solution for any graph.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from headgate.core.course import Course
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample, quickly
 from headgate.simulation.contract import READING_DIGITS, Warmed, require_service_rate
-from headgate.simulation.station import MOST_KEPT, Station
+from headgate.simulation.station import MOST_RETAINED, Station
 from headgate.simulation.stream import Piece, merged
 from headgate.workloads.contract import Workload
 
@@ -28,9 +27,9 @@ _sample = quickly(Sample)
 class QueueNetwork:
     """A kernel of fluid queues: one operator called ``job``, or one per operator of a topology.
 
-    ``service_rate_per_s`` is what one instance serves, for all operators or by name. Records that are not done after
-    ``late_after_s`` at one operator are counted as late there. Of more than ``most_kept`` phases in which records
-    waited the older half is settled (``settled.py``).
+    ``service_rate_per_s`` is that of one instance, for all operators or by name. Records not done after
+    ``late_after_s`` at an operator count as late there. Beyond ``most_retained`` phases in which records waited, the
+    older half is settled (``settled.py``).
 
     >>> from headgate.workloads import parse_workload
     >>> queue = QueueNetwork(parse_workload("constant:10"), 5.0)
@@ -47,7 +46,7 @@ class QueueNetwork:
         topology: Topology | None = None,
         ready: int = 1,
         late_after_s: float | None = None,
-        most_kept: int = MOST_KEPT,
+        most_retained: int = MOST_RETAINED,
     ) -> None:
         self._topology = topology or Topology.single()
         self._workload = workload
@@ -58,11 +57,11 @@ class QueueNetwork:
         for name in self._topology.order:
             rate = service_rate_per_s[name] if isinstance(service_rate_per_s, Mapping) else service_rate_per_s
             require_service_rate(name, rate)
-            self._stations[name] = Station(workload, rate, ready, late_after_s, most_kept=most_kept)
+            self._stations[name] = Station(workload, rate, ready, late_after_s, most_retained=most_retained)
         self._upstream = {name: self._topology.upstream(name) for name in self._topology.order}
         self._read_s = 0.0
         self._resized_s: dict[str, Instant] = {}
-        """When the size of an operator changed first after it was read."""
+        """When the size of an operator first changed after its last reading."""
         self._joined: dict[str, list[Warmed]] = {name: [] for name in self._topology.order}
 
     @property
@@ -77,11 +76,11 @@ class QueueNetwork:
         return self._stations[operator].ready
 
     def arrived(self, operator: str) -> float:
-        """Records that have come to an operator since the start."""
+        """Return the records that have arrived at an operator since the start."""
         return self._stations[operator].arrivals.count
 
     def processed(self, operator: str) -> float:
-        """Records that an operator has got done since the start."""
+        """Return the records that an operator has processed since the start."""
         return self._stations[operator].processed
 
     def advance(self, to_s: Instant) -> None:
@@ -90,7 +89,7 @@ class QueueNetwork:
             turn_s = workload.next_turn_s(from_s)
             until_s = min(to_s, turn_s)
             rate = workload.rate_per_s(from_s)
-            # Up to its next turn, not only until then: every load is flat for a hair of time.
+            # Compare at the next turn, not at until_s: within a very short time every load is flat.
             flat_until_s = turn_s if turn_s < math.inf else until_s
             is_flat = rate == workload.rate_per_s(math.nextafter(flat_until_s, from_s))
             offered = [Piece(until_s, rate, 0.0) if is_flat else Piece(until_s, 0.0, 1.0)]
@@ -108,14 +107,14 @@ class QueueNetwork:
             self._resized_s.setdefault(operator, now)
         first_task_s = now + 1 / station.service_rate_per_s
         self._joined[operator] += [Warmed(now, first_task_s, first_task_s)] * -leaving
-        # What is served is a fluid: nothing is left to be finished.
+        # Work is a fluid: a leaving instance has nothing to finish.
         return [now] * leaving
 
     def warmed(self, operator: str) -> Sequence[Warmed]:
         joined = self._joined[operator]
         if not joined:
             return ()
-        found = [one for one in joined if one.warm_s is not None and one.warm_s <= self._now_s]
+        found = [instance for instance in joined if instance.warm_s is not None and instance.warm_s <= self._now_s]
         self._joined[operator] = joined[len(found) :]
         return found
 
@@ -131,7 +130,7 @@ class QueueNetwork:
         oldest_s = station.oldest_s()
         waits_s = 0.0 if oldest_s is None else round(now - oldest_s, READING_DIGITS)
         busy_s = station.processed / station.service_rate_per_s
-        # Rounding takes its time: what is 0, or has been rounded already, need not be.
+        # Rounding is slow: skip it for 0 and for values that are rounded already.
         count, processed, late, backlog = station.arrivals.count, station.processed, station.late, station.backlog
         arrived = round(count, READING_DIGITS)
         done = arrived if processed == count else round(processed, READING_DIGITS)
@@ -149,12 +148,12 @@ class QueueNetwork:
             processed_rate_per_s=self._processed_rate_per_s(station, before),
             processing_time_s=1 / station.service_rate_per_s,
             scheduling_delay_s=waits_s,
-            # A change at the very moment of the reading has not touched what was measured.
+            # A change at the moment of the reading did not affect the measured span.
             warming=self._resized_s.get(name, now) < now,
         )
 
     def _processed_rate_per_s(self, station: Station, before: Sample | None) -> float | None:
-        """What the instances that were there since the reading before can get through; ``None`` if they did nothing."""
+        """Return the throughput of the instances present since the previous reading; ``None`` if they did nothing."""
         done, available_s = (0.0, 0.0) if before is None else (before.done or 0.0, before.available_s or 0.0)
         more = station.processed - done
         if self._now_s <= self._read_s or (more < 1 and round(more, READING_DIGITS) <= 0):
@@ -163,10 +162,10 @@ class QueueNetwork:
         return round(mean_ready * station.service_rate_per_s, READING_DIGITS)
 
     @property
-    def kept(self) -> int:
-        """How many phases and points are kept of what is not settled, or waits."""
-        return sum(station.kept for station in self._stations.values())
+    def retained(self) -> int:
+        """How many phases and points are stored for what is not settled or waits."""
+        return sum(station.retained for station in self._stations.values())
 
     def course(self, operator: str) -> Course:
-        """What truly happened to an operator until now."""
+        """Return what truly happened to an operator until now."""
         return self._stations[operator].course(self._now_s)

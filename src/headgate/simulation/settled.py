@@ -1,14 +1,13 @@
-"""The older part of a long run, in a room that does not grow with it.
+"""The older part of a long run, in memory that does not grow with the run.
 
-A course tells of every batch and every wait. Of a run that lasts for years only the newer part is kept so; the older
-one is settled, as the course of a shorter span each time:
+A course has a row for every batch and every wait. For runs of years only the recent part is stored that way; older
+parts are settled, that is summarised per span of time:
 
-- Every sum stays what it was: how many records there were, how long the job was behind or an objective was violated,
-  what was paid, the largest backlog.
-- Latencies, and how long they were how long, are kept in narrow ranges (``compact``): they are off by at most half a
-  percent. Whether they kept the bound of the objective is told exactly.
-- When in a span something happened is lost: the worst of each comes first. There are at most ``MOST_SPANS`` of them,
-  and those beside each other become one where there are more.
+- Sums are exact: records, time behind or in violation, cost, the largest backlog.
+- Latencies and their durations fall into narrow ranges (``compact``) and are off by at most half a percent. Whether
+  they met the bound of the objective stays exact.
+- The order of events within a span is lost: the worst comes first. There are at most ``MOST_SPANS`` spans, and
+  adjacent ones are joined when there would be more.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ Places = NDArray[np.intp]
 RELATIVE_ERROR = 0.005
 LEAST = 1e-3
 MOST = 1e12
-"""What is larger than this is all one."""
+"""Larger values share one range."""
 
 
 @lru_cache(maxsize=16)
 def _edges(exact_at: float | None) -> Rows:
-    """Where one range ends and the next begins: below the first and above the last there is one more each."""
+    """Return the boundaries between ranges; below the first and above the last there is one more range each."""
     count = math.ceil(math.log(MOST / LEAST) / math.log1p(RELATIVE_ERROR)) + 1
     edges = np.concatenate([[0.0], np.geomspace(LEAST, MOST, count)])
     return edges if exact_at is None else np.unique(np.append(edges, exact_at))
@@ -53,7 +52,7 @@ def compact(spans: Rows, exact_at: float | None = None) -> Rows:
     ranges = len(edges) + 1
     weight, low, high = spans[spans[:, 0] > 0].T
     last = np.searchsorted(edges, high, side="left")
-    # A value at an edge belongs to the range below it, and a span that begins there lies above it.
+    # A value at an edge belongs to the range below it; a span that begins there lies above it.
     first = np.where(high - low > POINT, np.searchsorted(edges, low, side="right"), last)
     inside = first == last
     weights = np.bincount(last[inside], weight[inside], minlength=ranges).astype(np.float64)
@@ -76,10 +75,10 @@ def compact(spans: Rows, exact_at: float | None = None) -> Rows:
 
 
 def _covered(first: Places, past: Places, density: Rows, ranges: int) -> Rows:
-    """The sum of the densities of all that cover each range, from their first to before the one past them.
+    """Return for each range the sum of the densities of the spans that cover it, ``first`` to before ``past``.
 
-    Nothing is taken off again, which would leave a rest of rounding where nothing is: what covers many ranges is put
-    down at once for as many as are a power of two, and handed on to the two halves of these, the largest first.
+    A running sum with subtractions would leave rounding errors where no span lies. Instead each span is split into
+    blocks whose lengths are powers of two, and each block is passed on to its two halves, the largest first.
     """
     found = np.zeros(ranges)
     position = first.copy()
@@ -100,20 +99,20 @@ MOST_SPANS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
-    """What is kept of a span of time. Rows are seconds, and the two values between which something lay for so long."""
+class _SettledSpan:
+    """Summary of a span of time. Rows are seconds, and the two values between which a quantity lay for that long."""
 
     from_s: Instant
     waits_from_s: Instant
-    """The waits of the span before reach until here."""
+    """Where the waits of the previous span end."""
     waits: Rows
-    """How old the oldest record was."""
+    """Age of the oldest record."""
     loads: Rows
-    """For how many seconds' arrivals the backlog stood."""
+    """Backlog, in seconds of arrivals."""
     arrived: float
     behind_s: float
 
-    def joined(self, later: _Span, bound_s: float | None) -> _Span:
+    def joined(self, later: _SettledSpan, bound_s: float | None) -> _SettledSpan:
         return replace(
             self,
             waits=compact(np.concatenate([self.waits, later.waits]), bound_s),
@@ -133,26 +132,26 @@ class _Span:
 
 
 class Settled:
-    """What has been settled so far, oldest first; ``bound_s`` is that of a latency objective."""
+    """The settled spans, oldest first; ``bound_s`` is the bound of a latency objective."""
 
     def __init__(self, bound_s: float | None = None) -> None:
         self._bound_s = bound_s
-        self._spans: list[_Span] = []
+        self._spans: list[_SettledSpan] = []
         self._results = rows((), 3)
         self._waited_until_s: Instant = 0.0
         self._max_backlog = 0.0
 
     @property
-    def kept(self) -> int:
-        """How many rows there are."""
+    def retained(self) -> int:
+        """How many rows are stored."""
         return len(self._results) + sum(len(span.waits) + len(span.loads) + 1 for span in self._spans)
 
     def add(self, course: Course) -> None:
-        """Settle a span of time, which follows what has been settled before."""
+        """Settle the course of the next span of time."""
         waits = rows((), 4) if course.waits is None else _outline(course.waits, self._waited_until_s)
         from_s, to_s, first, last = waits.T
         loads = course.loads()
-        span = _Span(
+        span = _SettledSpan(
             course.from_s,
             self._waited_until_s,
             compact(_unordered(to_s - from_s, first, last), self._bound_s),
@@ -170,7 +169,7 @@ class Settled:
             self._spans = [*(older.joined(newer, self._bound_s) for older, newer in pairs), *rest]
 
     def followed_by(self, course: Course) -> Course:
-        """The whole run, of which a course tells the rest; just that where nothing is settled."""
+        """Return the course of the whole run, of which ``course`` is the part that is not settled."""
         if not self._spans:
             return course
         waits = rows((), 4) if course.waits is None else _outline(course.waits, self._waited_until_s)
@@ -191,7 +190,7 @@ class Settled:
 
 
 def _outline(waits: Rows, from_s: Instant) -> Rows:
-    """Waits from a time on that do not overlap: of two that do, the one that ends first is that of older records."""
+    """Return waits from a time on without overlaps: of two that overlap, the first to end is that of older records."""
     begin_s, until_s, first, last = waits.T
     reached_s = np.maximum.accumulate(np.concatenate([[from_s], until_s]))[:-1]
     begun_s = np.clip(reached_s, begin_s, until_s)
@@ -206,7 +205,7 @@ def _unordered(lasting_s: Rows, first: Rows, last: Rows) -> Rows:
 
 
 def _relative(loads: Rows) -> Rows:
-    """How long the backlog was how many seconds' arrivals; where none arrive, any backlog is endless."""
+    """Return durations of the backlog in seconds of arrivals; without arrivals, any backlog is infinite."""
     from_s, to_s, first, last, arrived = loads.T
     lasting_s = to_s - from_s
     flows = (arrived > 0) & (lasting_s > 0)

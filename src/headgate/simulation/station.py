@@ -17,18 +17,18 @@ from headgate.simulation.stream import Arrivals, Floats, Piece, first_time_s
 from headgate.workloads.contract import Workload
 
 _HAIR = 1e-9
-"""Rates that differ by less than this share of them are equal."""
+"""Rates whose relative difference is smaller than this count as equal."""
 _ROUNDING = 1e-13
-"""By this share of it a count of records may be off."""
+"""The relative rounding error of a count of records."""
 
 
 class BusyPhase(NamedTuple):
-    """A time in which a queue was never empty and the capacity stayed the same."""
+    """A span in which a queue was never empty and the capacity was constant."""
 
     from_s: Instant
     until_s: Instant
     done_before: float
-    """Records that were done as it began, since the start of the run."""
+    """Records done between the start of the run and the start of the phase."""
     done_after: float
     capacity_per_s: float
 
@@ -36,12 +36,12 @@ class BusyPhase(NamedTuple):
         return min(self.done_after, self.done_before + self.capacity_per_s * (at_s - self.from_s))
 
     def cut(self, at_s: Instant) -> tuple[BusyPhase, BusyPhase]:
-        """What lies before a time within it, and what comes after."""
+        """Split the phase at a time."""
         done = self.done_by(at_s)
         return self._replace(until_s=at_s, done_after=done), self._replace(from_s=at_s, done_before=done)
 
 
-_NONE_CAME: tuple[Floats, Floats] = (np.zeros(1), np.zeros(1))
+_NO_ARRIVALS: tuple[Floats, Floats] = (np.zeros(1), np.zeros(1))
 
 
 def course_of(
@@ -53,22 +53,22 @@ def course_of(
     from_s: Instant = 0.0,
     with_rest: bool = True,
 ) -> Course:
-    """What happened from one time until another; so many records were done as they came.
+    """Return what happened between two times; ``at_once`` records were done on arrival.
 
-    ``with_rest``: those that are not done by then are told of too.
+    ``with_rest`` includes the records that are not done.
     """
-    # Where nothing ever waited nobody asks when which record came, and the line is long.
-    came = _Came(*(arrivals.line() if busy else _NONE_CAME))
+    # Where no record ever waited, the long line of arrivals is not needed.
+    line = _ArrivalLine(*(arrivals.line() if busy else _NO_ARRIVALS))
     waits, results, loads, behind = [rows((), 4)], [rows([(at_once, 0.0, 0.0)], 3)], [rows((), 5)], [rows((), 2)]
     for phase in busy:
-        at_s = came.moments_s(phase)
+        at_s = line.moments_s(phase)
         done = np.minimum(phase.done_after, phase.done_before + phase.capacity_per_s * (at_s - phase.from_s))
-        arrived = came.by(at_s)
+        arrived = line.by(at_s)
         since_s, to_s = at_s[:-1], at_s[1:]
         served, offered = np.diff(done), np.diff(arrived)
-        age_s = np.maximum(0.0, since_s - came.next_s(done[:-1]))
-        # While nothing is served it is the same record that gets older.
-        last_age_s = to_s - np.where(served > 0, came.last_s(done[1:]), came.next_s(done[:-1]))
+        age_s = np.maximum(0.0, since_s - line.next_s(done[:-1]))
+        # While nothing is served, the same record gets older.
+        last_age_s = to_s - np.where(served > 0, line.last_s(done[1:]), line.next_s(done[:-1]))
         waits.append(np.column_stack([since_s, to_s, age_s, last_age_s]))
         results.append(np.column_stack([served, np.minimum(age_s, last_age_s), np.maximum(age_s, last_age_s)]))
         backlog = np.maximum(0.0, arrived - done)
@@ -77,7 +77,7 @@ def course_of(
         behind.append(np.column_stack([since_s, to_s])[fell])
     left = max(0.0, arrivals.count - (busy[-1].done_after if busy else arrivals.count))
     if with_rest and busy and busy[-1].until_s >= now and left > _HAIR * arrivals.count:
-        results.append(came.waiting(arrivals.count - left, now))
+        results.append(line.waiting(arrivals.count - left, now))
     every_load = np.concatenate(loads)
     return Course(
         from_s,
@@ -90,22 +90,22 @@ def course_of(
     )
 
 
-class _Came:
-    """Arrivals as a line through points: how many by when, and when which one."""
+class _ArrivalLine:
+    """Arrivals as a line through points: counts by time, and times by count."""
 
     def __init__(self, times_s: Floats, counts: Floats) -> None:
         self._times_s = times_s
         self._counts = counts
-        # Where nothing came for a while, rounding must not tell the record before from the one after.
-        # After years a share of all that ever came would be many records: those that are looked at count.
+        # Across a pause in the arrivals, rounding must not move a count from one side to the other. The tolerance is
+        # relative to the records in view: after years, a share of all arrivals would be many records.
         self._hair = max(_HAIR * max(1.0, float(counts[-1] - counts[0])), _ROUNDING * float(counts[-1]))
 
     def by(self, at_s: Floats) -> Floats:
         return np.asarray(np.interp(at_s, self._times_s, self._counts))
 
     def moments_s(self, phase: BusyPhase) -> Floats:
-        """The moments of a phase between which both the backlog and the age of the oldest record are straight."""
-        # A run of weeks has thousands of phases: of all that came, each looks only at its own.
+        """Return moments of a phase between which the backlog and the age of the oldest record are linear."""
+        # A run of weeks has thousands of phases: restrict the search to the arrivals of this one.
         first = int(np.searchsorted(self._times_s, phase.from_s, side="left"))
         last = int(np.searchsorted(self._times_s, phase.until_s, side="right"))
         found = [np.array([phase.from_s, phase.until_s]), self._times_s[first:last]]
@@ -118,11 +118,11 @@ class _Came:
         return at_s[(at_s >= phase.from_s) & (at_s <= phase.until_s)]
 
     def next_s(self, count: Floats) -> Floats:
-        """When the first record after so many others came."""
+        """Return when the first record after so many others arrived."""
         return self._at(count + self._hair, "right")
 
     def last_s(self, count: Floats) -> Floats:
-        """When the last of so many records came."""
+        """Return when the last of so many records arrived."""
         return self._at(count - self._hair, "left")
 
     def _at(self, count: Floats, side: Literal["left", "right"]) -> Floats:
@@ -133,21 +133,21 @@ class _Came:
         return np.asarray(self._times_s[after - 1] + share * (self._times_s[after] - self._times_s[after - 1]))
 
     def waiting(self, done: float, now: Instant) -> Rows:
-        """Records that are not done, with what they have waited so far."""
+        """Return the records that are not done, with their age."""
         counts = np.concatenate([[done], self._counts[self._counts > done]])
         age_s = now - self.next_s(counts[:-1])
         last_age_s = now - self.last_s(counts[1:])
         return np.column_stack([np.diff(counts), last_age_s, age_s])
 
 
-MOST_KEPT = 200_000
-"""Of more phases, or points of the line of what arrived, than this the older half is settled."""
+MOST_RETAINED = 200_000
+"""Beyond this many phases or points of the arrivals, the older half is settled."""
 
 
 class Station:
-    """Serves what arrives, first come first served.
+    """A first-come-first-served queue.
 
-    Of more than ``most_kept`` phases in which something waited the older half is settled (``settled.py``).
+    Beyond ``most_retained`` phases in which records waited, the older half is settled (``settled.py``).
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Station:
         ready: int,
         late_after_s: float | None = None,
         *,
-        most_kept: int = MOST_KEPT,
+        most_retained: int = MOST_RETAINED,
     ) -> None:
         self._workload = workload
         self.service_rate_per_s = service_rate_per_s
@@ -167,48 +167,48 @@ class Station:
         self.processed = 0.0
         self.available_s = 0.0
         self.late = 0.0
-        """Records that were not done in time, whether they are done by now or not."""
+        """Records that were not done in time, done by now or not."""
         self._late_after_s = late_after_s
         self._at_once = 0.0
-        """Records that were done as they came."""
+        """Records that were done on arrival."""
         self._busy: list[BusyPhase] = []
-        self._most_kept = most_kept
-        self._most_points = most_kept
+        self._most_retained = most_retained
+        self._most_points = most_retained
         self._settled = Settled(late_after_s)
         self._settled_s: Instant = 0.0
 
     @property
-    def kept(self) -> int:
-        """How many phases and points are kept of what is not settled, or waits."""
+    def retained(self) -> int:
+        """How many phases and points are stored for what is not settled or waits."""
         return len(self._busy) + self.arrivals.points
 
     def oldest_s(self) -> Instant | None:
-        """When the oldest record came that is not done; ``None`` when nothing waits."""
+        """Return when the oldest waiting record arrived; ``None`` when none waits."""
         return self.arrivals.time_s(self.processed) if self.backlog > 0 else None
 
     def serve(self, from_s: Instant, pieces: Sequence[Piece]) -> list[Piece]:
-        """Take in a stream and give the stream of what gets done."""
-        came = [self.arrivals.add(piece) for piece in pieces]
+        """Take in a stream and return the stream of results."""
+        counts = [self.arrivals.add(piece) for piece in pieces]
         done = []
         at_s = from_s
-        for piece, rest in zip(pieces, came, strict=True):
+        for piece, rest in zip(pieces, counts, strict=True):
             whole: float | None = rest
             while at_s < piece.until_s:
                 served = self._serve_phase(at_s, piece, whole)
                 done.append(served)
                 at_s, whole = served.until_s, None
         self.available_s += self.ready * (at_s - from_s)
-        if len(self._busy) > self._most_kept:
+        if len(self._busy) > self._most_retained:
             self._settle(self._busy[len(self._busy) // 2].from_s)
         if self.arrivals.points > self._most_points:
             self._settle(max(self._settled_s, self.arrivals.middle_s()))
-            # What waits cannot be forgotten: where that is much, it is looked through again when there is half as much
-            # more, so that what is spent on it does not grow faster than it does.
-            self._most_points = max(self._most_kept, self.arrivals.points * 3 // 2)
+            # Waiting records cannot be forgotten. Where there are many, settle again only after the points have grown
+            # by half, so that the total effort stays linear.
+            self._most_points = max(self._most_retained, self.arrivals.points * 3 // 2)
         return done
 
     def _settle(self, until_s: Instant) -> None:
-        """Settle what happened until a time, and forget what came before the oldest record that waited then."""
+        """Settle the time until a moment, and forget arrivals before the oldest record that waited then."""
         count = bisect_left(self._busy, until_s, key=_until_s)
         old, rest = self._busy[:count], self._busy[count:]
         if rest and rest[0].from_s < until_s:
@@ -221,7 +221,7 @@ class Station:
         self.arrivals.forget(until_s - (self._late_after_s or 0.0), done)
 
     def _serve_phase(self, from_s: Instant, piece: Piece, whole: float | None) -> Piece:
-        """Serve for as long as the queue stays empty, or stays filled, within one piece of the stream.
+        """Serve while the queue stays empty, or stays filled, within one piece of the stream.
 
         ``whole`` is what arrives until the end of the piece, where that is known.
         """
@@ -229,7 +229,7 @@ class Station:
         rate = last_rate = piece.constant_per_s
         if piece.share:
             rate = piece.rate_per_s(workload, from_s)
-            # Just before its end, because at its end a piece may jump to the rate of the next one.
+            # Just before the end, because at the end a piece may jump to the rate of the next.
             last_rate = piece.rate_per_s(workload, math.nextafter(piece.until_s, from_s))
         if self.backlog == 0 and (rate < capacity or rate == capacity >= last_rate):
             until_s = piece.until_s
@@ -267,7 +267,7 @@ class Station:
 
         lowest_s = piece.until_s
         if rate < capacity < last_rate:
-            # The queue shrinks until the rising rate has reached the capacity: now or never.
+            # The backlog is smallest when the rising rate reaches the capacity.
             lowest_s = first_time_s(lambda s: piece.rate_per_s(workload, s) > capacity, from_s, lowest_s)
         if is_empty(lowest_s):
             return first_time_s(is_empty, from_s, lowest_s), True
@@ -283,7 +283,7 @@ class Station:
             self._busy.append(phase)
 
     def _count_late(self, phase: BusyPhase, bound_s: float) -> None:
-        """Records become late while those that should be done by now are more than those that are."""
+        """Count records that become late: while more should be done than are done."""
 
         def lateness(at_s: Instant) -> float:
             return self.arrivals.by(at_s - bound_s) - phase.done_by(at_s)
@@ -295,13 +295,13 @@ class Station:
             first, last = lateness(from_s), lateness(to_s)
             if max(first, last) <= 0:
                 continue
-            # In between, lateness is a straight line.
+            # Between two bends, lateness is linear.
             late_from_s = from_s if first > 0 else to_s - (to_s - from_s) * last / (last - first)
             late_to_s = to_s if last > 0 else from_s + (to_s - from_s) * first / (first - last)
             self.late += self.arrivals.by(late_to_s - bound_s) - self.arrivals.by(late_from_s - bound_s)
 
     def course(self, now: Instant) -> Course:
-        """What truly happened until now."""
+        """Return what truly happened until now."""
         course = course_of(now, self.arrivals, self._busy, self._at_once, from_s=self._settled_s)
         return self._settled.followed_by(course)
 

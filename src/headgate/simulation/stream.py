@@ -1,4 +1,4 @@
-"""Streams of a fluid network: piece by piece a constant rate plus a multiple of the workload's."""
+"""Streams of a fluid network: piecewise a constant rate plus a multiple of the workload. Also searches in time."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from headgate.core.types import Instant
 from headgate.workloads.contract import Workload
 
 BENDS = 64
-"""Into so many straight lines a curve is cut where its truth is told."""
+"""How many straight lines approximate a curve in the course of a run."""
 
 
 def bends_s(from_s: float, until_s: float) -> list[float]:
-    """The moments from one time on, the other left out, between which a curve is as good as straight."""
+    """Return moments between which a curve is practically straight; the first time is included, the last is not."""
     return [from_s + part / BENDS * (until_s - from_s) for part in range(BENDS)]
 
 
 def first_time_s(is_after: Callable[[float], bool], from_s: float, to_s: float) -> float:
-    """The moment from which on a condition holds, to the last bit, by halving.
+    """Return the first moment at which a condition holds, exact to the last bit, by bisection.
 
-    It does not hold just after ``from_s``, holds at ``to_s`` and changes once in between.
+    It must be false just after ``from_s`` and true at ``to_s``, and change once in between.
 
     >>> first_time_s(lambda at_s: at_s * at_s > 2.0, 0.0, 2.0)
     1.4142135623730951
@@ -41,7 +41,7 @@ def first_time_s(is_after: Callable[[float], bool], from_s: float, to_s: float) 
 
 
 def arrival_time_s(workload: Workload, from_s: float, count: float, until_s: float) -> float:
-    """When the first record after ``count`` others arrives, counted from a time on; ``until_s`` if it does not by then.
+    """Return when the first record after ``count`` others arrives, counted from a time; at most ``until_s``.
 
     >>> from headgate.workloads import parse_workload
     >>> round(arrival_time_s(parse_workload("spike:base=0,peak=10,at=60s,width=60s"), 0.0, 50.0, 600.0), 6)
@@ -67,7 +67,7 @@ Floats = NDArray[np.float64]
 
 
 class Piece(NamedTuple):
-    """A stream until a time: a constant rate plus a multiple of the workload's. Within a piece it does not turn."""
+    """A stream until a time: a constant rate plus a multiple of the workload's, without turns."""
 
     until_s: Instant
     constant_per_s: float
@@ -82,7 +82,7 @@ class Piece(NamedTuple):
 
 
 def merged(from_s: Instant, streams: Sequence[list[Piece]]) -> list[Piece]:
-    """The sum of streams that all end at the same time."""
+    """Return the sum of streams that end at the same time."""
     if len(streams) == 1:
         return streams[0]
     found = []
@@ -98,25 +98,25 @@ def merged(from_s: Instant, streams: Sequence[list[Piece]]) -> list[Piece]:
 
 
 class Arrivals:
-    """Everything that has come to an operator, so that one can tell when a record came."""
+    """The arrivals of an operator: counts by time, and arrival times by count."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._from_s: list[Instant] = []
         self._before: list[float] = []
-        """Records that had come before each piece."""
+        """Records that had arrived before each piece."""
         self._pieces: list[Piece] = []
         self._turn_s: Instant | None = None
-        """When the workload turns next after the last piece began; ``None`` before that was asked."""
+        """Next turn of the workload after the start of the last piece; ``None`` before it is computed."""
         self.points = 0
-        """How many points the line has that goes through all that is kept."""
+        """How many points the line through all stored pieces has."""
         self.count = 0.0
         self.until_s = 0.0
 
     def add(self, piece: Piece) -> float:
-        """What came after what is known already; how many records that are."""
-        came = piece.arrivals(self._workload, self.until_s, piece.until_s)
-        if self._pieces and self._goes_on(piece):
+        """Append a piece and return its number of records."""
+        records = piece.arrivals(self._workload, self.until_s, piece.until_s)
+        if self._pieces and self._continues(piece):
             self._pieces[-1] = piece
         else:
             self._from_s.append(self.until_s)
@@ -124,34 +124,34 @@ class Arrivals:
             self._pieces.append(piece)
             self.points += _points_of(piece)
             self._turn_s = None
-        self.count += came
+        self.count += records
         self.until_s = piece.until_s
-        return came
+        return records
 
-    def _goes_on(self, piece: Piece) -> bool:
+    def _continues(self, piece: Piece) -> bool:
         last = self._pieces[-1]
         if last.share != piece.share or last.constant_per_s != piece.constant_per_s:
             return False
         if not piece.share:
             return True
-        # A multiple of the workload goes on only as long as the workload does not turn.
+        # A multiple of the workload continues a piece only until the workload turns.
         if self._turn_s is None:
             self._turn_s = self._workload.next_turn_s(self._from_s[-1])
         return self._turn_s >= piece.until_s
 
     def middle_s(self) -> Instant:
-        """When the middle one of the pieces began."""
+        """Return when the middle piece began."""
         return self._from_s[len(self._from_s) // 2]
 
     def forget(self, before_s: Instant, before: float) -> None:
-        """Nobody will ask for what came before a time and before so many records had come."""
+        """Drop pieces before a time and before a count of records."""
         gone = min(bisect_right(self._from_s, before_s), bisect_right(self._before, before)) - 1
         if gone > 0:
             self.points -= sum(map(_points_of, self._pieces[:gone]))
             del self._from_s[:gone], self._before[:gone], self._pieces[:gone]
 
     def by(self, at_s: Instant) -> float:
-        """Records that had come by a time."""
+        """Return the records that had arrived by a time."""
         place = bisect_right(self._from_s, at_s) - 1
         if place < 0:
             return 0.0
@@ -160,7 +160,7 @@ class Arrivals:
         return self._before[place] + self._pieces[place].arrivals(self._workload, self._from_s[place], at_s)
 
     def time_s(self, count: float) -> Instant:
-        """When the next record after so many others came; the end of what is known when none has."""
+        """Return when the next record after so many others arrived; the end of the known arrivals when none has."""
         place = max(0, bisect_right(self._before, count) - 1)
         while place < len(self._pieces):
             from_s, piece, rest = self._from_s[place], self._pieces[place], count - self._before[place]
@@ -169,16 +169,16 @@ class Arrivals:
                 if found_s < piece.until_s:
                     return found_s
             elif piece.arrivals(self._workload, from_s, piece.until_s) > rest:
-                more = partial(self._more_came, piece, from_s, rest)
+                more = partial(self._more_arrive, piece, from_s, rest)
                 return first_time_s(more, from_s, piece.until_s)
             place += 1
         return self.until_s
 
-    def _more_came(self, piece: Piece, from_s: Instant, count: float, to_s: Instant) -> bool:
+    def _more_arrive(self, piece: Piece, from_s: Instant, count: float, to_s: Instant) -> bool:
         return piece.arrivals(self._workload, from_s, to_s) > count
 
     def bends_s(self, from_s: Instant, to_s: Instant) -> list[Instant]:
-        """Where what comes stops being a straight line, or nearly so, between two times."""
+        """Return the moments between two times at which arrivals stop being practically linear."""
         first, past = max(0, bisect_right(self._from_s, from_s) - 1), bisect_right(self._from_s, to_s)
         found = chain.from_iterable(self._bends_of(place) for place in range(first, past))
         return [at_s for at_s in found if from_s < at_s < to_s]
@@ -188,7 +188,7 @@ class Arrivals:
         return bends_s(from_s, piece.until_s) if piece.share else [from_s]
 
     def line(self) -> tuple[Floats, Floats]:
-        """Times, and the records that had come by them; straight in between, or nearly so."""
+        """Return times and the records that had arrived by them, practically linear in between."""
         times_s: list[Instant] = []
         counts: list[float] = []
         for place, (from_s, before, piece) in enumerate(zip(self._from_s, self._before, self._pieces, strict=True)):

@@ -48,8 +48,8 @@ def counters_do_not_fall(engine: AdaptorEngine, settles_within_s: float) -> None
     before = engine.observe().samples[OPERATOR]
     after = engine.observe().samples[OPERATOR]
     for name in COUNTERS:
-        one, other = getattr(before, name), getattr(after, name)
-        ensure(one is None or (other is not None and other >= one), f"{name} fell from {one} to {other}")
+        first, second = getattr(before, name), getattr(after, name)
+        ensure(first is None or (second is not None and second >= first), f"{name} fell from {first} to {second}")
     if after.arrived is not None and after.done is not None:
         ensure(after.done <= after.arrived, f"{after.done} records are done, and only {after.arrived} have arrived")
 
@@ -91,14 +91,14 @@ def refuses_what_is_not_a_size(engine: AdaptorEngine, settles_within_s: float) -
 
 def answers_in_time(engine: AdaptorEngine, settles_within_s: float) -> None:
     """Whoever observes waits; an adaptor tells what it knows and does not go and measure."""
-    for told, ask in (
+    for action, ask in (
         ("observe", engine.observe),
         ("apply", lambda: _applied(engine, _sizes(engine.observe()).planned)),
     ):
         began_s = time.monotonic()
         ask()
         took_s = time.monotonic() - began_s
-        ensure(took_s <= ANSWERS_WITHIN_S, f"{told} took {took_s:.1f} s; {ANSWERS_WITHIN_S:g} s are allowed")
+        ensure(took_s <= ANSWERS_WITHIN_S, f"{action} took {took_s:.1f} s; {ANSWERS_WITHIN_S:g} s are allowed")
 
 
 ADAPTOR_CHECKS: tuple[Callable[[AdaptorEngine, float], None], ...] = (

@@ -7,7 +7,7 @@ class ContractViolation(AssertionError):
     """What was checked does not keep its contract; the message says what it did and what it should have done."""
 
 
-def ensure(kept: bool, message: str) -> None:
+def ensure(condition: bool, message: str) -> None:
     """Unlike ``assert``, this still checks under ``python -O``."""
-    if not kept:
+    if not condition:
         raise ContractViolation(message)

@@ -67,7 +67,7 @@ def counters_never_go_back(observations: Sequence[Observation], operator: str) -
     ensure(known > 0, f"none of {', '.join(COUNTERS)} of {operator} was ever known")
 
 
-def every_batch_is_told_once(observations: Sequence[Observation], operator: str) -> None:
+def every_batch_is_reported_once(observations: Sequence[Observation], operator: str) -> None:
     """In the order in which they ended, none again, and all: together they are what was done meanwhile."""
     samples = [sample for _, sample in _readings(observations, operator)]
     newest: dict[str, Batch] = {}
@@ -93,15 +93,15 @@ def _ensure_complete(samples: Sequence[Sample], operator: str) -> None:
         return
     first, last = counted[0], counted[-1]
     batches = [batch for sample in counted[1:] for batch in sample.batches]
-    told, done = sum(batch.records for batch in batches), (last.done or 0.0) - (first.done or 0.0)
+    reported, done = sum(batch.records for batch in batches), (last.done or 0.0) - (first.done or 0.0)
     # What is done of a batch that runs is counted before it is told.
     is_between = first.running_s is None and last.running_s is None
     # Where none has been told yet, it may be all that waited or came.
-    came = (first.backlog or 0.0) + (last.arrived or 0.0) - (first.arrived or 0.0)
-    open_records = 0.0 if is_between else max((batch.records for batch in batches), default=came)
+    available = (first.backlog or 0.0) + (last.arrived or 0.0) - (first.arrived or 0.0)
+    open_records = 0.0 if is_between else max((batch.records for batch in batches), default=available)
     ensure(
-        abs(told - done) <= open_records + COUNTED_WITHIN * max(told, done) + _ROUNDING,
-        f"the batches of {operator} had {told:g} records, and {done:g} were counted as done meanwhile",
+        abs(reported - done) <= open_records + COUNTED_WITHIN * max(reported, done) + _ROUNDING,
+        f"the batches of {operator} had {reported:g} records, and {done:g} were counted as done meanwhile",
     )
 
 
@@ -119,7 +119,7 @@ def sizes_stay_within_the_plans(observations: Sequence[Observation], operator: s
 READING_CHECKS: tuple[Callable[[Sequence[Observation], str], None], ...] = (
     readings_are_of_now,
     counters_never_go_back,
-    every_batch_is_told_once,
+    every_batch_is_reported_once,
     sizes_stay_within_the_plans,
 )
 
@@ -173,8 +173,11 @@ def reaches_the_decided_size(factory: EngineFactory, settle: Settle) -> None:
             ensure(receipt.outcome is not Outcome.REFUSED, f"{size} instances were refused: {receipt.detail}")
             ensure(receipt.outcome is not Outcome.FAILED, f"going to {size} instances failed: {receipt.detail}")
             for name in engine.topology().operators:
-                asked = receipt.requested.get(name)
-                ensure(asked == size, f"the receipt says that {asked} instances of {name} were requested, not {size}")
+                requested = receipt.requested.get(name)
+                ensure(
+                    requested == size,
+                    f"the receipt says that {requested} instances of {name} were requested, not {size}",
+                )
             for name, instances in _sizes(engine).items():
                 _ensure_valid(name, instances)
                 ensure(
@@ -202,7 +205,10 @@ def reads_what_holds_together(factory: EngineFactory, settle: Settle) -> None:
             # Twice, for nothing may be told again that was told already.
             seen += [engine.observe(), engine.observe()]
         for name in engine.topology().operators:
-            ensure(any(name in one.samples for one in seen), f"nothing was read of {name}, which should be at work")
+            ensure(
+                any(name in observation.samples for observation in seen),
+                f"nothing was read of {name}, which should be at work",
+            )
             check_readings(seen, name)
 
 

@@ -85,15 +85,16 @@ def gives_a_distribution_per_step(factory: ForecasterFactory) -> None:
 def asking_changes_nothing(factory: ForecasterFactory) -> None:
     """However often it is asked, the next forecast is the same, and the first steps of a longer one are those."""
     for name, values in SERIES.items():
-        asked, silent = factory(), factory()
+        queried, silent = factory(), factory()
         for value in values:
-            asked.observe(value)
-            asked.forecast(2)
+            queried.observe(value)
+            queried.forecast(2)
             silent.observe(value)
-        _ensure_same(_known(asked, STEPS), _known(silent, STEPS), f"it was asked at every step of {name}")
-        longer = _known(asked, 2 * STEPS)
+        _ensure_same(_known(queried, STEPS), _known(silent, STEPS), f"it was asked at every step of {name}")
+        longer = _known(queried, 2 * STEPS)
         ensure(
-            np.allclose(longer.mean[:STEPS], _known(asked, STEPS).mean), f"a longer forecast of {name} begins otherwise"
+            np.allclose(longer.mean[:STEPS], _known(queried, STEPS).mean),
+            f"a longer forecast of {name} begins otherwise",
         )
 
 

@@ -94,34 +94,34 @@ _ENTRIES = 25
 
 def writers_keep_to_their_runs(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
     """What a writer writes belongs to the run it began itself, whoever began one since."""
-    with opened(factory) as one, closing(open_writer(one)) as other:
-        numbers = one.begin(replace(RUN, job="orders")), other.begin(replace(RUN, job="clicks"))
-        one.noted(Event(1.0, "check", "of the first"))
-        other.noted(Event(2.0, "check", "of the second"))
-        one.noted(Event(3.0, "check", "of the first again"))
-        for reader in (one, other):
-            told = [[event.at_s for event in reader.events(run=number)] for number in numbers]
-            ensure_equal("events of the two runs", told, [[1.0, 3.0], [2.0]])
+    with opened(factory) as first, closing(open_writer(first)) as second:
+        numbers = first.begin(replace(RUN, job="orders")), second.begin(replace(RUN, job="clicks"))
+        first.noted(Event(1.0, "check", "of the first"))
+        second.noted(Event(2.0, "check", "of the second"))
+        first.noted(Event(3.0, "check", "of the first again"))
+        for reader in (first, second):
+            found = [[event.at_s for event in reader.events(run=number)] for number in numbers]
+            ensure_equal("events of the two runs", found, [[1.0, 3.0], [2.0]])
 
 
 def a_second_writer_needs_its_own_run(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
     """A writer that has begun no run does not fall into that of another."""
-    with opened(factory) as one, closing(open_writer(one)) as other:
-        one.begin(RUN)
+    with opened(factory) as first, closing(open_writer(first)) as second:
+        first.begin(RUN)
         try:
-            write_one_of_each(other)
+            write_one_of_each(second)
         except Exception:  # noqa: BLE001 - how it is refused is another check
-            told = one.events(), one.decisions()
-            ensure_equal("entries of the first writer", told, ([], []))
+            found = first.events(), first.decisions()
+            ensure_equal("entries of the first writer", found, ([], []))
             return
         ensure(False, "a writer without a run wrote into that of another; it must raise JournalError")
 
 
 def state_is_shared(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
     """What one writer has saved the other can load."""
-    with opened(factory) as one, closing(open_writer(one)) as other:
-        one.save_state("check", {"version": 1})
-        ensure_equal("state saved by another writer", other.load_state("check"), {"version": 1})
+    with opened(factory) as first, closing(open_writer(first)) as second:
+        first.save_state("check", {"version": 1})
+        ensure_equal("state saved by another writer", second.load_state("check"), {"version": 1})
 
 
 def writers_wait_for_each_other(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
@@ -196,12 +196,19 @@ def leaves_one_a_minute_then_one_an_hour(factory: RetentionFactory) -> None:
         for kind, entries in (
             ("observations", [seen.at_s for seen in journal.observations() if not _is_new(seen.at_s)]),
             ("holds", [decision.at_s for decision in _acting(journal) if not _is_new(decision.at_s)]),
-            ("shadow decisions", [one.at_s for one in journal.decisions() if one.role is Role.SHADOW and one.at_s > 0]),
+            (
+                "shadow decisions",
+                [
+                    decision.at_s
+                    for decision in journal.decisions()
+                    if decision.role is Role.SHADOW and decision.at_s > 0
+                ],
+            ),
         ):
-            for told, span_s, first_s, end_s in (("hour", HOUR_S, 0.0, old_s), ("minute", MINUTE_S, *minutes_s)):
+            for unit, span_s, first_s, end_s in (("hour", HOUR_S, 0.0, old_s), ("minute", MINUTE_S, *minutes_s)):
                 found = [at_s for at_s in entries if first_s <= at_s < end_s]
                 newest = [at_s + span_s - _TICK_S for at_s in _range(first_s, end_s, span_s)]
-                ensure_equal(f"times of {kind} of which one an {told} is to be left", found, newest)
+                ensure_equal(f"times of {kind} of which one an {unit} is to be left", found, newest)
 
 
 def differences_stay_right(factory: RetentionFactory) -> None:
@@ -215,7 +222,9 @@ def keeps_what_is_new(factory: RetentionFactory) -> None:
     """Changes of size, what became of them, and events stay, however old."""
     with _filled(factory, _RETENTION) as journal:
         changes = _range(_CHANGE_EVERY_S, _END_S, _CHANGE_EVERY_S)
-        ensure_equal("times of changes", [one.at_s for one in _acting(journal) if not one.is_hold], changes)
+        ensure_equal(
+            "times of changes", [decision.at_s for decision in _acting(journal) if not decision.is_hold], changes
+        )
         ensure_equal("times of receipts", [receipt.at_s for receipt in journal.receipts()], changes)
         ensure_equal("times of events", [event.at_s for event in journal.events()], changes)
         seen = {seen.at_s: seen.instances["job"].planned for seen in journal.observations()}
@@ -229,12 +238,12 @@ def tells_where_it_was_thinned(factory: RetentionFactory) -> None:
         ensure(not journal.thinned(), f"a young run is said to be thinned: {journal.thinned()}")
     with _filled(factory, _RETENTION) as journal:
         thinned = journal.thinned()
-        for told, until_s, age_s in (
+        for unit, until_s, age_s in (
             ("minutes", thinned.minutes_until_s, _RETENTION.full_detail_s + 2 * MINUTE_S),
             ("hours", thinned.hours_until_s, _RETENTION.minutes_s + 2 * HOUR_S),
         ):
             known = until_s is not None and _END_S - age_s <= until_s <= _END_S
-            ensure(known, f"{told} are said to reach until {until_s}; they reach until {_END_S - age_s:g} s or later")
+            ensure(known, f"{unit} are said to reach until {until_s}; they reach until {_END_S - age_s:g} s or later")
 
 
 def removes_what_is_too_old(factory: RetentionFactory) -> None:
@@ -242,7 +251,7 @@ def removes_what_is_too_old(factory: RetentionFactory) -> None:
     retention = Retention(full_detail_s=600.0, minutes_s=HOUR_S, hours_s=2 * HOUR_S)
     with _filled(factory, retention) as journal:
         oldest_s = _END_S - 2 * HOUR_S - 2 * HOUR_S
-        times_s = [seen.at_s for seen in journal.observations()] + [one.at_s for one in journal.decisions()]
+        times_s = [seen.at_s for seen in journal.observations()] + [decision.at_s for decision in journal.decisions()]
         times_s += [receipt.at_s for receipt in journal.receipts()] + [event.at_s for event in journal.events()]
         too_old = [at_s for at_s in times_s if at_s < oldest_s]
         ensure_equal(f"times of entries from before {oldest_s:g} s", too_old, [])

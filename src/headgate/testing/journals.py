@@ -170,10 +170,10 @@ def remembers_the_last_sizes(factory: JournalFactory, open_reader: OpenReader) -
                 _write(journal, entry)
             journal.begin(replace(RUN, job="clicks"))
             journal.observed(Observation(30.0, {}, {"job": Instances(9, 9, 9)}))
-            told = f"sizes after {written!r}, while another job has 9"
-            ensure_equal(told, journal.last_sizes("orders"), expected)
+            what = f"sizes after {written!r}, while another job has 9"
+            ensure_equal(what, journal.last_sizes("orders"), expected)
             journal.begin(replace(RUN, job="orders"))
-            ensure_equal(f"{told}, and a run has just begun", journal.last_sizes("orders"), expected)
+            ensure_equal(f"{what}, and a run has just begun", journal.last_sizes("orders"), expected)
 
 
 def _answered(outcome: Outcome) -> Receipt:
@@ -286,7 +286,7 @@ JOURNAL_CHECKS: tuple[Callable[[JournalFactory, OpenReader], None], ...] = (
 """Every check, in the order in which :func:`check_journal` runs them."""
 
 
-class _Timed(Protocol):
+class _TimedEntry(Protocol):
     @property
     def at_s(self) -> Instant: ...
 
@@ -298,7 +298,7 @@ def _ensure_written(reader: ReadableJournal) -> None:
     ensure_equal("events", reader.events(), [EVENT])
 
 
-def _readers(reader: ReadableJournal) -> dict[str, Callable[..., Sequence[_Timed]]]:
+def _readers(reader: ReadableJournal) -> dict[str, Callable[..., Sequence[_TimedEntry]]]:
     return {
         "observations": reader.observations,
         "decisions": reader.decisions,

@@ -33,7 +33,7 @@ from headgate.policies import Context, make_policy
 from headgate.policies.frame.base import AnyPolicy, GuardSettings, PolicyBase
 from headgate.policies.frame.settings import make_settings
 from headgate.testing.contract import ContractViolation, ensure
-from headgate.testing.scenarios import SCENARIOS, Scenario, ScenarioRun
+from headgate.testing.scenarios import SCENARIOS, LoadScenario, ScenarioRun
 
 PolicyFactory: TypeAlias = Callable[[Context], Policy]
 """Makes a fresh policy."""
@@ -254,7 +254,7 @@ POLICY_CHECKS: tuple[Callable[[PolicyFactory], None], ...] = (
 """Every check, in the order in which :func:`check_policy` runs them."""
 
 
-def _made(factory: PolicyFactory, scenario: Scenario, seed: int = 0) -> Policy:
+def _made(factory: PolicyFactory, scenario: LoadScenario, seed: int = 0) -> Policy:
     return factory(Context(scenario.objective, scenario.topology, seed))
 
 
@@ -305,7 +305,7 @@ class _Cycle(NamedTuple):
     decision: Decision
 
 
-def _run(scenario: Scenario, policy: Policy, alter: Callable[[Sample], Sample] | None = None) -> Iterator[_Cycle]:
+def _run(scenario: LoadScenario, policy: Policy, alter: Callable[[Sample], Sample] | None = None) -> Iterator[_Cycle]:
     """Drive a scenario with a policy."""
     watched = _Watched(policy)
     guards = GuardSettings().build(scenario.objective)
@@ -318,7 +318,7 @@ def _run(scenario: Scenario, policy: Policy, alter: Callable[[Sample], Sample] |
         run.resize(now, decision.targets)
 
 
-def _blind_windows(scenario: Scenario) -> Iterator[tuple[str, Window, Instant]]:
+def _blind_windows(scenario: LoadScenario) -> Iterator[tuple[str, Window, Instant]]:
     """Windows that tell nothing about the load, as they would grow from one decision to the next."""
     names = scenario.topology.operators
     count = scenario.start_instances
@@ -364,7 +364,7 @@ def _as_json(value: Mapping[str, JSON], what: str) -> str:
         raise ContractViolation(f"{what} cannot be written as JSON: {error}") from error
 
 
-def _ensure_same(cycle: _Cycle, other: Policy, scenario: Scenario, who: str) -> None:
+def _ensure_same(cycle: _Cycle, other: Policy, scenario: LoadScenario, who: str) -> None:
     proposal = other.decide(cycle.now, cycle.window)
     ensure(
         proposal == cycle.proposal,

@@ -31,7 +31,7 @@ def steps(*levels: tuple[Instant, float]) -> Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class LoadScenario:
     """A load on every operator, how fast an instance is, and how long the run goes on."""
 
     name: str
@@ -55,22 +55,22 @@ class Scenario:
         return (index * self.interval_s for index in range(1, int(self.duration_s / self.interval_s) + 1))
 
 
-SCENARIOS: tuple[Scenario, ...] = (
-    Scenario("queue", {"job": hill(5, 55, 1200)}),
-    Scenario(
+SCENARIOS: tuple[LoadScenario, ...] = (
+    LoadScenario("queue", {"job": hill(5, 55, 1200)}),
+    LoadScenario(
         "micro-batch",
         {"job": steps((0, 15), (600, 60), (1200, 4))},
         trigger_interval_s=10.0,
         objective=Objective(LatencySlo(10.0), 1, 8),
     ),
-    Scenario("two-operators", {"parse": hill(10, 40, 1200), "enrich": steps((0, 50), (1200, 5))}),
+    LoadScenario("two-operators", {"parse": hill(10, 40, 1200), "enrich": steps((0, 50), (1200, 5))}),
 )
 
 
 class FluidQueue:
     """One operator of a scenario."""
 
-    def __init__(self, operator: str, scenario: Scenario) -> None:
+    def __init__(self, operator: str, scenario: LoadScenario) -> None:
         self.scenario = scenario
         self._operator = operator
         self._backlog = 0.0
@@ -115,7 +115,7 @@ class FluidQueue:
 class ScenarioRun:
     """A scenario under way: it observes and resizes, whoever decides."""
 
-    def __init__(self, scenario: Scenario, alter: Callable[[Sample], Sample] | None = None) -> None:
+    def __init__(self, scenario: LoadScenario, alter: Callable[[Sample], Sample] | None = None) -> None:
         """``alter`` may spoil a reading before anybody sees it."""
         self.scenario = scenario
         self.history = History(scenario.topology)
@@ -131,7 +131,7 @@ class ScenarioRun:
         self.history.observe(observation)
         return observation
 
-    def change(self, scenario: Scenario) -> None:
+    def change(self, scenario: LoadScenario) -> None:
         """Go on under another scenario of the same operators: another load, or another service rate."""
         self.scenario = scenario
         for queue in self._queues.values():

@@ -302,8 +302,10 @@ def ends_early(workload: Workload, seconds: float) -> list[str]:
     end_s = end_of(workload)
     if end_s is None or end_s >= seconds:
         return []
-    told = f"{workload.describe()} ends after {format_duration(end_s)}, and the run lasts {format_duration(seconds)}"
-    return [f"{told}: nothing arrives from then on."]
+    sentence = (
+        f"{workload.describe()} ends after {format_duration(end_s)}, and the run lasts {format_duration(seconds)}"
+    )
+    return [f"{sentence}: nothing arrives from then on."]
 
 
 def notes_of(workload: Workload) -> list[str]:

@@ -93,7 +93,7 @@ BURST, BURSTY_SHARE = 0.4, 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Day:
+class DayRates:
     """One day: records per second, one value per ``STEP_S``."""
 
     factor: float
@@ -140,7 +140,7 @@ def named_day(spec: str) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = None) -> Day:
+def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = None) -> DayRates:
     """A day by the name of its load; needs the folder of traces for those that are real.
 
     With ``lasting_s`` it is only so much of it, from a time on that the seed picks.
@@ -165,7 +165,7 @@ def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = 
     factor = peak_per_s / max(1e-9, busiest)
     scaled = chance.poisson(np.maximum(0.0, rates) * factor * STEP_S) / STEP_S
     scaled.flags.writeable = False
-    return Day(factor, scaled, _kind(_minutes(scaled)))
+    return DayRates(factor, scaled, _kind(_minutes(scaled)))
 
 
 def _interpolated(rates: Rates, step_s: float, seed: int) -> Rates:

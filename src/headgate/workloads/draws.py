@@ -23,9 +23,9 @@ def draws(seed: int, stream: int, first: int, count: int) -> NDArray[np.float64]
     True
     """
     bits = np.random.Philox(key=[seed, stream])
-    steps, beside = divmod(first, _PER_STEP)
+    steps, offset = divmod(first, _PER_STEP)
     bits.advance(steps)
-    return np.random.Generator(bits).random(beside + count)[beside:]
+    return np.random.Generator(bits).random(offset + count)[offset:]
 
 
 STREAM = 0

@@ -15,7 +15,7 @@ from headgate.workloads.contract import Workload
 from headgate.workloads.draws import Keys
 from headgate.workloads.parse import parse_workload
 from headgate.workloads.payloads import DEFAULT, Payloads, make_payloads, require_payloads
-from headgate.workloads.schedule import Schedule
+from headgate.workloads.schedule import RecordSchedule
 
 FASTEST = 1000.0
 AS_FAST_AS_ACCEPTED = math.inf
@@ -53,12 +53,12 @@ class Load:
         return parse_workload(self.workload)
 
     @cached_property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> RecordSchedule:
         if self.seconds is not None:
-            return Schedule(self.offered, self.seconds)
+            return RecordSchedule(self.offered, self.seconds)
         end_s = end_of(self.offered)
         if end_s is not None:
-            return Schedule(self.offered, end_s)
+            return RecordSchedule(self.offered, end_s)
         raise InputError(f"workload {self.offered.describe()} has no end; say by seconds how much of it there is.")
 
     def make_payloads(self) -> Payloads:

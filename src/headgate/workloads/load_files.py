@@ -17,7 +17,7 @@ from headgate.core.errors import InputError, cause_of
 from headgate.core.extras import needing
 from headgate.core.units import parse_duration_s
 from headgate.workloads.numbers import plain, require_rate
-from headgate.workloads.recorded_rows import Row, Timestamps, find_zone, steps_of
+from headgate.workloads.recorded_rows import RecordedRow, Timestamps, find_zone, steps_of
 from headgate.workloads.steps import Steps
 
 _TIMES = ("timestamp",)
@@ -99,7 +99,7 @@ class LoadColumns:
         if self.scale != 1:
             notes.append(f"multiplied by {plain(self.scale)}")
         steps = steps if self.scale == 1 else steps.scaled(self.scale)
-        return steps.told(",".join((steps.describe(), *options)), tuple(notes))
+        return steps.described_as(",".join((steps.describe(), *options)), tuple(notes))
 
     def _options(self) -> list[str]:
         found = [f"{key}={getattr(self, key)}" for key in ("time", "count", "rate") if getattr(self, key) is not None]
@@ -136,7 +136,7 @@ def read_csv(path: str | Path, columns: LoadColumns | None = None) -> Steps:
     path, columns = Path(path), columns or LoadColumns()
     file_name = f"workload file {str(path)!r}"
     timestamps = Timestamps(columns.zone)
-    rows: list[Row] = []
+    rows: list[RecordedRow] = []
     try:
         with _open(path) as file:
             reader = csv.reader(file, skipinitialspace=True)
@@ -153,8 +153,8 @@ def read_csv(path: str | Path, columns: LoadColumns | None = None) -> Steps:
                         f"{place} has {len(row)} columns; the header has {len(names)}. Numbers are written with a "
                         "point, such as 1.5."
                     )
-                told = row[time_column].strip()
-                rows.append(Row.of(place, told, timestamps.seconds(place, told), row[amount_column]))
+                text = row[time_column].strip()
+                rows.append(RecordedRow.of(place, text, timestamps.seconds(place, text), row[amount_column]))
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise InputError(f"{file_name} cannot be read: {cause_of(error)}.") from error
     steps = steps_of(
@@ -207,8 +207,8 @@ def read_parquet(path: str | Path, columns: LoadColumns | None = None) -> Steps:
     rows = []
     for number, (at, amount) in enumerate(pairs, start=1):
         place = f"{file_name} row {number}"
-        told = "" if at is None else str(at)
-        rows.append(Row.of(place, told, timestamps.seconds(place, told if at is None else at), amount))
+        text = "" if at is None else str(at)
+        rows.append(RecordedRow.of(place, text, timestamps.seconds(place, text if at is None else at), amount))
     steps = steps_of(
         file_name,
         rows,

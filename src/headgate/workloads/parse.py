@@ -186,10 +186,10 @@ def workload_files(spec: str) -> list[str]:
     """
     found: list[str] = []
 
-    def note(one: str) -> Workload:
-        name, _, rest = (part.strip() for part in one.partition(":"))
+    def note(part: str) -> Workload:
+        name, _, rest = (part.strip() for part in part.partition(":"))
         if name.lower() in _FILES:
-            found.append(_file_parts(one, name.lower(), rest)[0])
+            found.append(_file_parts(part, name.lower(), rest)[0])
         return Constant(1.0)
 
     _parsed(spec, note)
@@ -260,20 +260,20 @@ def _file(spec: str, kind: str, rest: str, folder: Path) -> Workload:
 
 def _trace(spec: str, rest: str) -> Workload:
     """A public trace by its name; all else that is said of it may be left out."""
-    trace, _, further = (part.strip() for part in rest.partition(","))
+    trace, _, parameters = (part.strip() for part in rest.partition(","))
     if not trace:
         raise InputError(f"workload {spec!r} names no trace; write for example {_TRACE_EXAMPLE}.")
-    values = key_texts("workload", spec, _TRACE, _TRACE_KEYS, _TRACE_EXAMPLE, further) if further else {}
+    values = key_texts("workload", spec, _TRACE, _TRACE_KEYS, _TRACE_EXAMPLE, parameters) if parameters else {}
     given = {key: convert(values[key]) for key, convert in _TRACE_KEYS.items() if key in values}
     return trace_load(trace, peak=given.get("peak"), from_s=given.get("from", 0.0), lasting_s=given.get("lasting"))
 
 
 def _day(spec: str, rest: str) -> Workload:
     """A day of a load by its name, scaled to a peak."""
-    load, _, further = (part.strip() for part in rest.partition(","))
+    load, _, parameters = (part.strip() for part in rest.partition(","))
     if not load:
         raise InputError(f"workload {spec!r} names no load; write for example {_DAY_EXAMPLE}.")
-    values = key_texts("workload", spec, _DAY, _DAY_KEYS, _DAY_EXAMPLE, further) if further else {}
+    values = key_texts("workload", spec, _DAY, _DAY_KEYS, _DAY_EXAMPLE, parameters) if parameters else {}
     if "peak" not in values:
         raise InputError(f"workload {spec!r} lacks peak; write for example {_DAY_EXAMPLE}.")
     lasting_s = parse_duration_s(values["lasting"]) if "lasting" in values else None

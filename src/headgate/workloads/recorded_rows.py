@@ -128,18 +128,18 @@ FILL_HINT = "gaps=fill"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RecordedRow:
     place: str
-    told: str
+    timestamp: str
     """The timestamp as it is written."""
     at_s: float
     amount: float | None
     """``None`` where it is missing."""
-    amount_told: str = ""
+    amount_text: str = ""
 
     @classmethod
-    def of(cls, place: str, told: object, at_s: float, amount: object) -> Row:
-        return cls(place, str(told), at_s, amount_of(place, amount), "" if amount is None else str(amount).strip())
+    def of(cls, place: str, timestamp: object, at_s: float, amount: object) -> RecordedRow:
+        return cls(place, str(timestamp), at_s, amount_of(place, amount), "" if amount is None else str(amount).strip())
 
 
 def amount_of(place: str, value: object) -> float | None:
@@ -160,7 +160,7 @@ def amount_of(place: str, value: object) -> float | None:
 
 def steps_of(
     file: str,
-    rows: Sequence[Row],
+    rows: Sequence[RecordedRow],
     *,
     is_count: bool,
     repair: bool,
@@ -196,7 +196,7 @@ def steps_of(
         rates.append(amount / lasts_s if is_count else amount)
         if rates[-1] > MOST_PER_S:
             raise InputError(
-                f"{row.place} has {row.amount_told} records in {lasts_s:g} s; at most {MOST_PER_S:g} in one "
+                f"{row.place} has {row.amount_text} records in {lasts_s:g} s; at most {MOST_PER_S:g} in one "
                 "are allowed."
             )
         if lasts_s < length_s:
@@ -205,12 +205,12 @@ def steps_of(
     return Steps(bounds_s, rates, described, notes=tuple(notes))
 
 
-def _with_amounts(rows: Sequence[Row], *, repair: bool, notes: list[str]) -> list[Row]:
+def _with_amounts(rows: Sequence[RecordedRow], *, repair: bool, notes: list[str]) -> list[RecordedRow]:
     known = [row for row in rows if row.amount is not None]
     missing = next((row for row in rows if row.amount is None), None)
     if missing is not None and not repair:
         raise InputError(
-            f"{missing.place} has the amount {missing.amount_told!r}; a number that is not negative is needed. "
+            f"{missing.place} has the amount {missing.amount_text!r}; a number that is not negative is needed. "
             f"With {HINT} a row without one is a gap."
         )
     if missing is not None:
@@ -218,20 +218,20 @@ def _with_amounts(rows: Sequence[Row], *, repair: bool, notes: list[str]) -> lis
     return known
 
 
-def _in_order(rows: Sequence[Row], *, is_count: bool, repair: bool, notes: list[str]) -> list[Row]:
+def _in_order(rows: Sequence[RecordedRow], *, is_count: bool, repair: bool, notes: list[str]) -> list[RecordedRow]:
     if not repair:
         for before, row in pairwise(rows):
             if row.at_s <= before.at_s:
                 wrong = "the same timestamp as" if row.at_s == before.at_s else "an earlier timestamp than"
                 raise InputError(
-                    f"{row.place} has {wrong} the row before it ({row.told}); rows must be sorted by time, "
+                    f"{row.place} has {wrong} the row before it ({row.timestamp}); rows must be sorted by time, "
                     f"one for each. {HINT} sorts them and puts those of one time together."
                 )
         return list(rows)
     early = sum(row.at_s < before.at_s for before, row in pairwise(rows))
     if early:
         notes.append(f"{_times(early, 'row')} earlier than the one before, put in order")
-    together: dict[float, list[Row]] = {}
+    together: dict[float, list[RecordedRow]] = {}
     for row in sorted(rows, key=lambda row: row.at_s):
         together.setdefault(row.at_s, []).append(row)
     doubled = len(rows) - len(together)
@@ -241,9 +241,9 @@ def _in_order(rows: Sequence[Row], *, is_count: bool, repair: bool, notes: list[
     return [_one_of(same, is_count=is_count) for same in together.values()]
 
 
-def _one_of(rows: Sequence[Row], *, is_count: bool) -> Row:
+def _one_of(rows: Sequence[RecordedRow], *, is_count: bool) -> RecordedRow:
     total = math.fsum(row.amount or 0.0 for row in rows)
-    return Row(rows[0].place, rows[0].told, rows[0].at_s, total if is_count else total / len(rows))
+    return RecordedRow(rows[0].place, rows[0].timestamp, rows[0].at_s, total if is_count else total / len(rows))
 
 
 def _times(count: int, what: str) -> str:

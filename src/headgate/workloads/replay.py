@@ -26,7 +26,7 @@ BINS = 1200
 """From 10 µs to more than a day, each bin 2 % above the one before."""
 
 
-class Lateness:
+class SendLateness:
     """Takes in records as they are sent; all times are seconds of the clock since the start of the run.
 
     >>> lateness = Lateness()
@@ -75,10 +75,10 @@ TICK_S = 0.005
 """Records that are due within a tick are sent together: a hand-over of one costs as much as one of hundreds."""
 CHUNK = 2_000
 """No more records than this are made at once."""
-TELL_EVERY_S = 0.25
+REPORT_EVERY_S = 0.25
 
 
-class Clock(Protocol):
+class ReplayClock(Protocol):
     """Where the replayer gets its time from."""
 
     def now(self) -> float:
@@ -117,7 +117,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True)
-class Standing:
+class ReplayProgress:
     """A load, under way or at its end."""
 
     elapsed_s: float
@@ -126,7 +126,7 @@ class Standing:
     """Records due by now."""
     sent: int
     answers: Answers
-    lateness: Lateness | None
+    lateness: SendLateness | None
     """Of the records sent; ``None`` where they did not wait for their time."""
     interrupted: bool = False
 
@@ -153,7 +153,7 @@ class Replay:
         load: Load,
         payloads: Payloads,
         sink: Sink,
-        clock: Clock,
+        clock: ReplayClock,
         *,
         start_ms: int,
         first: int = 0,
@@ -167,26 +167,26 @@ class Replay:
         self._clock = clock
         self._start_ms = start_ms
         self._event_speed = load.speed if by_the_clock else 1.0
-        self._lateness = None if load.speed == AS_FAST_AS_ACCEPTED else Lateness()
+        self._lateness = None if load.speed == AS_FAST_AS_ACCEPTED else SendLateness()
         self._first = self._sent = first
         self._given_s = began_s
-        self._began_s = self._told_s = clock.now() if began_s is None else began_s
+        self._began_s = self._reported_s = clock.now() if began_s is None else began_s
 
-    def run(self, stop: threading.Event, tell: Callable[[Standing], None] = lambda _: None) -> Standing:
-        """Send everything, or until ``stop`` is set, and wait for the answers; ``tell`` hears of it now and then."""
-        self._told_s = self._clock.now()
-        self._began_s = self._told_s if self._given_s is None else self._given_s
+    def run(self, stop: threading.Event, report: Callable[[ReplayProgress], None] = lambda _: None) -> ReplayProgress:
+        """Send everything, or until ``stop`` is set, and wait for the answers; ``report`` hears of it now and then."""
+        self._reported_s = self._clock.now()
+        self._began_s = self._reported_s if self._given_s is None else self._given_s
         while self._sent < self._schedule.total and not stop.is_set():
             tick_s = self._clock.now()
-            if not self._send_what_is_due(stop, tell):
+            if not self._send_what_is_due(stop, report):
                 self._wait(tick_s, stop)
-            self._tell_now_and_then(tell)
+            self._report_now_and_then(report)
         due = self._due()
         with suppress(KeyboardInterrupt):  # Asked a second time, it is meant: the rest stays unanswered.
             self._sink.flush()
-        return replace(self._standing(), due=due, interrupted=self._sent < self._schedule.total)
+        return replace(self._progress(), due=due, interrupted=self._sent < self._schedule.total)
 
-    def _send_what_is_due(self, stop: threading.Event, tell: Callable[[Standing], None]) -> bool:
+    def _send_what_is_due(self, stop: threading.Event, report: Callable[[ReplayProgress], None]) -> bool:
         """Says whether there is more."""
         due_s = self._schedule.due_s(self._sent, min(self._due() - self._sent, CHUNK))
         records = self._payloads.records(self._sent, event_times_ms(due_s / self._event_speed, self._start_ms))
@@ -197,25 +197,25 @@ class Replay:
                 self._lateness.sent(self._elapsed_s(), due_s[done : done + taken] / self._load.speed)
             done += taken
             self._sent += taken
-            self._tell_now_and_then(tell)
+            self._report_now_and_then(report)
         return len(records) == CHUNK
 
     def _wait(self, tick_s: float, stop: threading.Event) -> None:
         """Wait for the next tick in which a record is due; to tell how it stands, that may be one without."""
         if self._sent < self._schedule.total:
             next_s = self._began_s + float(self._schedule.due_s(self._sent, 1)[0]) / self._load.speed
-            self._clock.wait_until(min(max(next_s, tick_s + TICK_S), tick_s + TELL_EVERY_S), stop)
+            self._clock.wait_until(min(max(next_s, tick_s + TICK_S), tick_s + REPORT_EVERY_S), stop)
 
-    def _tell_now_and_then(self, tell: Callable[[Standing], None]) -> None:
-        if self._clock.now() - self._told_s >= TELL_EVERY_S:
-            self._told_s = self._clock.now()
-            tell(self._standing())
+    def _report_now_and_then(self, report: Callable[[ReplayProgress], None]) -> None:
+        if self._clock.now() - self._reported_s >= REPORT_EVERY_S:
+            self._reported_s = self._clock.now()
+            report(self._progress())
 
-    def _standing(self) -> Standing:
+    def _progress(self) -> ReplayProgress:
         answers = self._sink.answers()
         # What was sent before has been answered before.
         answers = replace(answers, acknowledged=self._first + answers.acknowledged)
-        return Standing(self._elapsed_s(), self._due(), self._sent, answers, self._lateness)
+        return ReplayProgress(self._elapsed_s(), self._due(), self._sent, answers, self._lateness)
 
     def _due(self) -> int:
         """Records due by now."""

@@ -25,10 +25,10 @@ TOLERANCE_S = 1e-4
 """How far due times may be from the exact ones; between the knots of a cell the rate is taken as even."""
 SHORTEST_S = 2.0**-10
 """No piece of a cell is cut any further, however steep the rate."""
-CELLS_KEPT = 64
+CACHED_CELLS = 64
 
 
-class Schedule:
+class RecordSchedule:
     """The records of a workload from time 0 on.
 
     >>> from headgate.workloads.shapes import Ramp
@@ -43,7 +43,7 @@ class Schedule:
         self.seconds = seconds
         self.total = self._rounded(seconds)
         """Records in all."""
-        self._kept: dict[int, tuple[Floats, Floats]] = {}
+        self._cached_knots: dict[int, tuple[Floats, Floats]] = {}
 
     def due_by(self, at_s: float) -> int:
         """How many records are due up to a time."""
@@ -92,11 +92,11 @@ class Schedule:
         return times_s, reached
 
     def _knots(self, cell: int) -> tuple[Floats, Floats]:
-        if cell not in self._kept:
-            if len(self._kept) >= CELLS_KEPT:
-                del self._kept[next(iter(self._kept))]
-            self._kept[cell] = self._make_knots(cell)
-        return self._kept[cell]
+        if cell not in self._cached_knots:
+            if len(self._cached_knots) >= CACHED_CELLS:
+                del self._cached_knots[next(iter(self._cached_knots))]
+            self._cached_knots[cell] = self._make_knots(cell)
+        return self._cached_knots[cell]
 
     def _make_knots(self, cell: int) -> tuple[Floats, Floats]:
         """The ends of the pieces of a cell, and the integral there."""

@@ -87,6 +87,6 @@ class Steps:
         rates = [max(0.0, self.arrivals(low_s, high_s)) / (high_s - low_s) for low_s, high_s in pairwise(bounds_s)]
         return Steps(bounds_s, rates, self._described, notes=self.notes)
 
-    def told(self, described: str, notes: tuple[str, ...]) -> Steps:
+    def described_as(self, described: str, notes: tuple[str, ...]) -> Steps:
         """The same under another description."""
         return Steps(self._times_s, self._rates, described, notes=notes)

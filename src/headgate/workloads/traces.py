@@ -24,7 +24,7 @@ from headgate.workloads.numbers import plain, require_length, require_rate, requ
 from headgate.workloads.steps import Steps
 
 VARIABLE = "HEADGATE_TRACES"
-_BESIDE = Path("..") / "shared" / "data"
+_DEFAULT_FOLDER = Path("..") / "shared" / "data"
 _DAY_MINUTES = 1440
 Values = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class Trace:
 def trace_folder() -> Path:
     """The folder with the traces; says where one is looked for if there is none."""
     named = os.environ.get(VARIABLE)
-    folder = Path(named) if named else _BESIDE
+    folder = Path(named) if named else _DEFAULT_FOLDER
     if not folder.is_dir():
         raise InputError(
             f"the public traces are not at {str(folder)!r}; set {VARIABLE} to the folder with wc98 and the others. "

@@ -15,7 +15,7 @@ from headgate.research.flink.run import FlinkRan, FlinkRun
 from headgate.research.flink.sink_truth import SinkTruth
 from headgate.research.flink.slots import Had, changes, seconds
 from headgate.research.flink.told import course, grew, rescales, row
-from headgate.workloads.replay import Answers, Standing
+from headgate.workloads.replay import Answers, ReplayProgress
 
 BEGAN_S = 1_000.0
 ONE, THREE = {"source": 1, "slow": 1, "sink": 1}, {"source": 1, "slow": 3, "sink": 1}
@@ -37,7 +37,7 @@ def ran() -> FlinkRan:
     run = FlinkRun("ds2", "constant:1", 40.0, parse_objective("latency p95 < 8s").within(1, 6), 8.0, 6, settled_s=10.0)
     events = [Event(1_032.0, "rescaled", "slow 1 → 3 at work", {"pause_s": 1.5})]
     truth = SinkTruth(due_s, done_s, doubled=2)
-    return FlinkRan(run, BEGAN_S, truth, Standing(40.0, 40, 40, Answers(40), None), HAD, [], [], events)
+    return FlinkRan(run, BEGAN_S, truth, ReplayProgress(40.0, 40, 40, Answers(40), None), HAD, [], [], events)
 
 
 def test_late_records_slots_and_rescales_are_counted_from_when_a_run_is_judged() -> None:

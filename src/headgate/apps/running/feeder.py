@@ -16,7 +16,7 @@ from headgate.core.errors import HeadgateError, InputError
 from headgate.local.records import TopicSink, topic_values
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
-from headgate.workloads.replay import Replay, Standing
+from headgate.workloads.replay import Replay, ReplayProgress
 from headgate.workloads.schedule import event_times_ms
 
 
@@ -39,8 +39,8 @@ class Feeder:
         self._topic = topic
         self._beginning = beginning
         self._stop = threading.Event()
-        self._newest: Standing | None = None
-        self._result: Standing | None = None
+        self._newest: ReplayProgress | None = None
+        self._result: ReplayProgress | None = None
         self._failure: HeadgateError | None = None
         self._thread = threading.Thread(target=self._work, name="headgate-load", daemon=True)
 
@@ -79,7 +79,7 @@ class Feeder:
         return self._result is not None or self._failure is not None
 
     @property
-    def standing(self) -> Standing | None:
+    def standing(self) -> ReplayProgress | None:
         """How the load stands; an error if it has failed."""
         if self._failure is not None:
             raise self._failure
@@ -91,7 +91,7 @@ class Feeder:
         except HeadgateError as error:
             self._failure = error
 
-    def _tell(self, standing: Standing) -> None:
+    def _tell(self, standing: ReplayProgress) -> None:
         self._newest = standing
 
 

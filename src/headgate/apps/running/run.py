@@ -36,7 +36,7 @@ from headgate.runtime.loop import Watcher
 from headgate.runtime.managed.run import ManagedRun
 from headgate.runtime.managed.run import run as run_managed
 from headgate.runtime.summary import RunRecord
-from headgate.workloads.replay import Standing
+from headgate.workloads.replay import ReplayProgress
 
 logger = logging.getLogger("headgate")
 
@@ -49,7 +49,7 @@ class RunView:
     def stage(self, text: str) -> None:
         """What is going on now."""
 
-    def records(self, totals: Totals, load: Standing | None) -> None:
+    def records(self, totals: Totals, load: ReplayProgress | None) -> None:
         """What became of the records so far."""
 
     def event(self, event: Event) -> None:
@@ -71,7 +71,7 @@ class RunResult:
     available: int | None
     """Records that there are: due from an embedded source, or in the topic; ``None`` if its broker did not say."""
     totals: Totals
-    load: Standing | None
+    load: ReplayProgress | None
     """What a load into a topic came to."""
     differences: Differences | None
     """From the batch computation, if it was asked for."""

@@ -41,7 +41,7 @@ from headgate.rules.yaml_form import yaml_nodes
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.model_file import measured_job, policy_with_files
 from headgate.runtime.service_rate import parse_service
-from headgate.simulation.batch_readings import Readings
+from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.micro_batch import MicroBatch, ServiceModel
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import end_of, ends_early, notes_of
@@ -163,7 +163,7 @@ class _Reader(PartReader):
         elif (measured := service or self._value(fields, "model_file", self._in_file)) is not None:
             rate, works = measured
             batches = {**(batches or {}), "speed_up": [list(pair) for pair in works.speed_up]}
-        readings = self._value(fields, "readings", _readings) or str(Readings.SPARK)
+        readings = self._value(fields, "readings", _readings) or str(ReadingMode.SPARK)
         name = self._name(fields)
         startup_s, drain_s = self._duration(fields, "startup"), self._duration(fields, "drain")
         spread = self._value(fields, "startup_spread", number_not_negative)
@@ -272,7 +272,7 @@ def _model(text: object) -> str:
 
 
 def _readings(text: object) -> str:
-    known = [str(one) for one in Readings]
+    known = [str(one) for one in ReadingMode]
     if str(text) not in known:
         raise UnknownNameError("readings", str(text), known)
     return str(text)

@@ -15,7 +15,7 @@ from headgate.lab.experiments.model import JobPart
 from headgate.lab.experiments.part_reader import content_hash
 from headgate.lab.tuning.splitting import LEAST_HELD_BACK, Sized, Stretch, cut, split_load
 from headgate.runtime.service_rate import parse_service_rate
-from headgate.simulation.batch_readings import Readings
+from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.micro_batch import ServiceModel
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import end_of
@@ -43,7 +43,7 @@ def job_of(rate: str, startup: str | None, model: str | None, readings: str, hom
     """How fast the job is: by a number, by a service model, or as ``headgate mst`` has measured it."""
     if model not in (None, *MODELS):
         raise UnknownNameError("model", model, MODELS)
-    if readings not in (known := [str(one) for one in Readings]):
+    if readings not in (known := [str(one) for one in ReadingMode]):
         raise UnknownNameError("readings", readings, known)
     speed = parse_service_rate(rate, model, startup, home)
     try:

@@ -15,7 +15,7 @@ from headgate.research.demeter.calibration import JobModel
 from headgate.research.demeter.reading import BOUND_S, STEP_S
 from headgate.research.demeter.restarts import FAILURE_EVERY_S
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
-from headgate.simulation.batch_readings import Readings
+from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.contract import Warmed
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads.steps import Steps
@@ -38,7 +38,7 @@ class FlinkJob:
         rates = [float(rate) for rate in model.rates_per_s]
         load = Steps([STEP_S * step for step in range(len(rates) + 1)], rates, f"{model.app} of demeter")
         self._batches = MicroBatchJob(
-            load, model.capacity(1), _behaviour(model), ready=ready, readings=Readings.KAFKA, late_after_s=BOUND_S
+            load, model.capacity(1), _behaviour(model), ready=ready, readings=ReadingMode.KAFKA, late_after_s=BOUND_S
         )
         self._failure_s = FAILURE_EVERY_S
         self._still: list[tuple[Instant, Instant]] = []

@@ -35,7 +35,7 @@ from headgate.runtime.clock import SystemClock
 from headgate.runtime.loop import Mode
 from headgate.runtime.prometheus import Prometheus
 from headgate.workloads.load import Load
-from headgate.workloads.replay import Standing
+from headgate.workloads.replay import ReplayProgress
 
 PROGRAM = "click-fraud"
 WAITS = 'headgate_backlog_records{{job="{job}-figures",operator="$operator"}}'
@@ -90,7 +90,7 @@ def play(run: FraudRun, kafka: LocalKafka, progress: Progress = lambda _: None) 
     began_s, lasting_s, topic = time.monotonic(), START_S + run.seconds, f"clicks-{run.policy}"
     kafka.create_topic(topic, run.partitions)
 
-    def tell(_: Standing | None = None) -> None:
+    def tell(_: ReplayProgress | None = None) -> None:
         progress(min(0.99, (time.monotonic() - began_s) / lasting_s))
 
     with LocalFlink(taskmanagers=1, slots=1) as flink:
@@ -111,7 +111,7 @@ class _Feed:
     load: Load
     bootstrap: str
     topic: str
-    tell: Callable[[Standing | None], None]
+    tell: Callable[[ReplayProgress | None], None]
 
     def begin(self, clock: SystemClock, start_s: float) -> Feeder:
         return Feeder(self.load, TopicSink(self.bootstrap, self.topic), clock, start_s, self.tell)

@@ -30,7 +30,7 @@ from headgate.research.flink.slots import Had, SlotWatch
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
-from headgate.workloads.replay import Replay, Standing
+from headgate.workloads.replay import Replay, ReplayProgress
 
 AT_WORK_WITHIN_S = 90.0
 DONE_WITHIN_S = 60.0
@@ -68,7 +68,7 @@ class FlinkRan:
     began_s: float
     """When the load began."""
     truth: SinkTruth
-    load: Standing
+    load: ReplayProgress
     had: Sequence[Had]
     decisions: Sequence[Decision]
     observations: Sequence[Observation]
@@ -87,7 +87,7 @@ def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) 
     began_s = time.monotonic()
     lasting_s = START_S + run.seconds
 
-    def tell(_: Standing | None = None) -> None:
+    def tell(_: ReplayProgress | None = None) -> None:
         progress(min(0.99, (time.monotonic() - began_s) / lasting_s))
 
     with LocalFlink(taskmanagers=1, slots=run.slots) as flink:
@@ -107,7 +107,7 @@ def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) 
 
 
 def _under_load(
-    run: FlinkRun, kafka: LocalKafka, url: str, job_id: str, tell: Callable[[Standing | None], None]
+    run: FlinkRun, kafka: LocalKafka, url: str, job_id: str, tell: Callable[[ReplayProgress | None], None]
 ) -> FlinkRan:
     topic, sink, clock = f"in-{run.policy}", f"out-{run.policy}", SystemClock()
     load = Load(run.workload, seconds=run.seconds)
@@ -203,14 +203,19 @@ class Feeder:
     """Sends a load to a topic, on a thread, from a moment on."""
 
     def __init__(
-        self, load: Load, sink: TopicSink, clock: SystemClock, start_s: float, tell: Callable[[Standing | None], None]
+        self,
+        load: Load,
+        sink: TopicSink,
+        clock: SystemClock,
+        start_s: float,
+        tell: Callable[[ReplayProgress | None], None],
     ) -> None:
         self._clock, self._start_s, self._tell = clock, start_s, tell
         self._replay = Replay(
             load, load.make_payloads(), sink, clock, start_ms=round(1000 * start_s), by_the_clock=True
         )
         self._stop = threading.Event()
-        self._standing: Standing | None = None
+        self._standing: ReplayProgress | None = None
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
         self._thread.start()
 
@@ -218,7 +223,7 @@ class Feeder:
         self._clock.wait_until(self._start_s, self._stop)
         self._standing = self._replay.run(self._stop, self._tell)
 
-    def join(self) -> Standing:
+    def join(self) -> ReplayProgress:
         """How the load went, once it is over."""
         self._thread.join()
         if self._standing is None or self._standing.answers.failed:
