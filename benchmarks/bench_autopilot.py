@@ -23,8 +23,16 @@ from headgate.journal.memory import MemoryJournal
 from headgate.policies.autopilot import Autopilot, AutopilotSettings
 from headgate.policies.frame.base import Context
 from headgate.render.expectations import coverage
-from headgate.research.promises.cells import BOUNDS, INTERVAL_S, JOB, STARTUP_SPREAD, first_size
-from headgate.research.promises.loads import SERVICE_RATE_PER_S, Load, make_load
+from headgate.research.promises.runs import (
+    BOUNDS,
+    INTERVAL_S,
+    JOB,
+    SERVICE_RATE_PER_S,
+    STARTUP_SPREAD,
+    Load,
+    first_size,
+    make_load,
+)
 from headgate.runtime.simulate import simulate
 
 LOADS = ("waves", "stairs", "bursts", "walk", "teeth")

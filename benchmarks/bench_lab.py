@@ -28,7 +28,7 @@ from unittest.mock import patch
 
 from benchmarks.common import Row, best_s, reference_s, report
 
-from headgate.lab.experiments import carry
+from headgate.lab.experiments import run_case
 from headgate.lab.experiments.parts import carry_out_all, packed, read_parts, work_in
 from headgate.lab.experiments.reading import read_experiment
 from headgate.local.spark.cluster import LocalCluster
@@ -234,7 +234,7 @@ def bench_overhead(*, is_quick: bool = False) -> None:
             file.write_text(SHORT.format(workload=json.dumps(workload), policy=policy, **sized), encoding="utf-8")
             texts = [packed(place, case) for place, case in enumerate(read_experiment(file).cases())]
             spent = Spent()
-            with patch.object(carry, "simulate", spent):
+            with patch.object(run_case, "simulate", spent):
                 carry_out_all(texts[:1], folder, folder)  # What is imported once does not count.
                 spent.seconds = 0.0
                 whole_s = best_s(lambda: carry_out_all(texts, folder, folder), repeats=1)  # noqa: B023 - called here

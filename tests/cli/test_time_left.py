@@ -12,7 +12,7 @@ from rich.console import Console
 from headgate.cli import common
 from headgate.cli.common import progress_bar
 from headgate.cli.time_left import TimeLeft
-from headgate.lab.experiments.running import SPARK_START_S, expected_s
+from headgate.lab.experiments.run_experiment import SPARK_START_S, expected_s
 from headgate.lab.scenario import mark_begin, scenarios
 from headgate.lab.tuning.on_spark import expected_s as expected_of_tuning
 from tests.cli.commands import REACTIVE, SIMULATE, headgate

@@ -9,11 +9,10 @@ import pytest
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Role, Sample
-from headgate.lab.batch_offsets import as_held_up, as_it_happened
 from headgate.lab.fidelity import replay
 from headgate.lab.journal_replay import found_out
 from headgate.lab.recorded import most_records, recorded_load, until_trigger_s
-from headgate.lab.what_if import Contender, RecordedJob
+from headgate.lab.what_if import Contender, RecordedJob, as_held_up, as_it_happened
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_arrow
-from headgate.lab.experiments.kept_summary import read_summary
-from headgate.lab.experiments.parts import count_rows, read_parts
+from headgate.lab.experiments.parts import LabFolder, count_rows, read_parts
+from headgate.lab.experiments.summary import read_summary
 from headgate.local.spark.cluster import LocalCluster
 
 EXPERIMENT = """\
@@ -33,9 +32,9 @@ seconds: 2m
 RUN = """\
 import sys
 from pathlib import Path
-from headgate.lab.experiments.folder import LabFolder
+from headgate.lab.experiments.parts import LabFolder
 from headgate.lab.experiments.reading import read_experiment
-from headgate.lab.experiments.running import Plan, run_experiment
+from headgate.lab.experiments.run_experiment import Plan, run_experiment
 file, out, master, tasks = sys.argv[1:]
 experiment, home = read_experiment(Path(file)), Path(file).parent
 run_experiment(Plan(experiment, home, LabFolder(Path(out)), master, int(tasks)), lambda _: None)

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from headgate.core.objective import parse_objective
-from headgate.lab.live import Live, outcome, play
 from headgate.lab.mst import MstPlan
 from headgate.lab.mst_measuring import measure_all
 from headgate.lab.scenario import find_scenario
 from headgate.lab.scenario_report import write_scenario_report
+from headgate.research.live_run import Live, outcome, play
 from tests.lab.watching import Watched
 
 RULES = """\

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
-from headgate.research.conttune import ASKED, FORMS, AveragedCapacity, least_squares, read_capacities, rows_of
-from headgate.research.conttune import Capacities as Measured
+from headgate.research.scenarios.conttune import ASKED, FORMS, AveragedCapacity, least_squares, read_capacities, rows_of
+from headgate.research.scenarios.conttune import Capacities as Measured
 from tests.traces import needs_traces
 
 SIZES = (1, 2, 4, 6, 8)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.research.fleet import Fleet
-from headgate.research.scenarios.fleet import pace_of, run_variants
+from headgate.research.scenarios.fleet import Fleet, pace_of, run_variants
 
 
 def test_a_fleet_on_too_small_a_cluster_gives_way_by_priority_and_pace() -> None:

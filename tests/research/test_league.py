@@ -13,11 +13,10 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from headgate.core.types import JSON
-from headgate.lab.experiments.carry import FIGURES, carry_out
-from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.model import Experiment
-from headgate.lab.experiments.parts import write_part
+from headgate.lab.experiments.parts import LabFolder, write_part
 from headgate.lab.experiments.results import Results, read_results
+from headgate.lab.experiments.run_case import FIGURES, run_case
 from headgate.lab.experiments.schema import json_schema
 from headgate.lab.experiments.summary import Group, verdicts
 from headgate.lab.measures.repeats import Estimate
@@ -180,7 +179,7 @@ def test_a_league_is_run_like_any_experiment(tmp_path: Path, monkeypatch: pytest
     experiment = small_league()
     folder = LabFolder(tmp_path / "out")
     folder.begin(experiment, {})
-    rows = [carry_out(case, FILES[1].parent, place) for place, case in enumerate(experiment.cases())]
+    rows = [run_case(case, FILES[1].parent, place) for place, case in enumerate(experiment.cases())]
     assert [row["error"] for row in rows] == [None] * 3
     write_part(folder.runs, rows)
     results = read_results(folder.path)

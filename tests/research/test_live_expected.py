@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
-from headgate.lab.live import START_S, Live, Lived
 from headgate.lab.scenario import Progress, find_scenario
+from headgate.research.live_run import START_S, Live, Lived
 from headgate.workloads.load import Load
 
 

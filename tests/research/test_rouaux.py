@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headgate.lab.scenario import find_scenario
-from headgate.research.rouaux import (
+from headgate.research.scenarios.rouaux import (
     BOTTLENECK,
     FIRST,
     LONG_PEAKS,

@@ -71,9 +71,9 @@ class ExperimentOptions:
 
 
 def _run(asked: ExperimentOptions, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
-    from headgate.lab.experiments.folder import LabFolder
+    from headgate.lab.experiments.parts import LabFolder
     from headgate.lab.experiments.results import read_results
-    from headgate.lab.experiments.running import Plan, expected_s, require_spark, run_experiment
+    from headgate.lab.experiments.run_experiment import Plan, expected_s, require_spark, run_experiment
 
     experiment = asked.experiment
     require_spark()

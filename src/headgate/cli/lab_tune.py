@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from headgate.lab.tuning.plan import TunePlan
-    from headgate.lab.tuning.running import Tuned
+    from headgate.lab.tuning.tune import Tuned
 
 E = TypeVar("E", bound="StrEnum")
 
@@ -141,16 +141,15 @@ def tune(  # noqa: PLR0913 - one parameter per option
     """
     from headgate.core.objective_form import objective_to_data
     from headgate.lab.experiments.model import ObjectivePart
-    from headgate.lab.tuning.folder import TuneFolder
-    from headgate.lab.tuning.making import files_of, job_of, offered, stretches
+    from headgate.lab.tuning.build_plan import files_of, job_of, offered, stretches
+    from headgate.lab.tuning.folder import TuneFolder, tuned_to_json
     from headgate.lab.tuning.on_spark import expected_s, run_tuning
     from headgate.lab.tuning.plan import TunePlan
     from headgate.lab.tuning.pruning import Prune
     from headgate.lab.tuning.report import write_tuning_report
-    from headgate.lab.tuning.searching import SEARCHES
+    from headgate.lab.tuning.search import SEARCHES
     from headgate.lab.tuning.space import search_space
     from headgate.lab.tuning.trial import Minimise
-    from headgate.lab.tuning.writing import tuned_to_json
     from headgate.runtime.model_file import SETTING as MODEL_FILE
     from headgate.runtime.objective_file import text_or_file
 
@@ -209,7 +208,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
 
 def _require(plan: TunePlan, report: Path | None) -> None:
     """Everything that can be missing is told before any work is done."""
-    from headgate.lab.experiments.running import require_spark
+    from headgate.lab.experiments.run_experiment import require_spark
     from headgate.render.page import report_packages
 
     plan.check({})

@@ -136,7 +136,7 @@ def _files(plans: Sequence[MstPlan], save: Path | None, *, every: bool) -> list[
 
 def _kept(plans: Sequence[MstPlan], files: Sequence[Path], console: Console) -> dict[str, MstResult]:
     """What an earlier run has measured, by application."""
-    from headgate.lab.mst_kept import kept_result
+    from headgate.lab.mst import kept_result
 
     kept: dict[str, MstResult] = {}
     for plan, file in zip(plans, files, strict=True):

@@ -22,10 +22,10 @@ import numpy as np
 
 from headgate.core.course import Course
 from headgate.core.errors import InputError
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
+from headgate.core.slo import LatencySlo
 from headgate.core.types import Batch, Decision, Startup, Verdict
-from headgate.lab.batch_times import BatchTimes, fit_batch_times
-from headgate.lab.cold_starts import SEEN_WITHIN_S, cold_task_s, without_first_tasks
+from headgate.lab.batch_times import SEEN_WITHIN_S, BatchTimes, cold_task_s, fit_batch_times, without_first_tasks
 from headgate.runtime.summary import RunRecord, Summary, summarise
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
 from headgate.simulation.batch_readings import ReadingMode

@@ -13,8 +13,7 @@ import numpy as np
 
 from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
-from headgate.lab.batch_times import fit_batch_times
-from headgate.lab.cold_starts import without_first_tasks
+from headgate.lab.batch_times import fit_batch_times, without_first_tasks
 from headgate.lab.fidelity import Recording
 from headgate.lab.what_if import Contender, RecordedJob
 from headgate.runtime.simulate import SimulationResult

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -12,8 +14,9 @@ from headgate.core.errors import EngineError, InputError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.lab.own_job import OwnJob
 from headgate.local.machine import MOST_SLOTS
-from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION
+from headgate.policies.capacity.model_file import FILE_VERSION, TRAINING, VALIDATION, measurements_in
 from headgate.policies.capacity.mst import LAST, LEAST, TOLERANCE, MstKind, MstModel, MstSamples, select_model
+from headgate.runtime.model_file import read_model_file
 
 STEADY_JOB = "steady-job"
 """The job whose every record takes the same time; all others are applications."""
@@ -240,3 +243,33 @@ def _listed(sizes: Sequence[int]) -> str:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
+
+
+def kept_result(plan: MstPlan, file: Path) -> MstResult | None:
+    """What a model file has measured by this very plan; ``None`` if there is no file, or it was another plan.
+
+    A file that cannot be understood is refused and not replaced: it may be something else.
+    """
+    if not file.exists():
+        return None
+    found = read_model_file(file)
+    measurements_in(found, str(file))
+    try:
+        if found["app"] != json.loads(json.dumps(plan.to_json())):
+            return None
+        measurements = [
+            Measurement(
+                int(one["executors"]),
+                _numbers(one["readings_per_s"]),
+                _numbers(one["agreeing_per_s"]),
+                settled=bool(one["settled"]),
+            )
+            for one in found["measurements"]
+        ]
+        return fitted(plan, measurements, str(found["spark"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"model file {str(file)!r} is damaged: {error!r}; delete it to measure anew.") from error
+
+
+def _numbers(values: list[float]) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

@@ -12,7 +12,7 @@ import numpy as np
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.types import Batch, Decision, Observation, Role, Sample
-from headgate.lab.cold_starts import SEEN_WITHIN_S
+from headgate.lab.batch_times import SEEN_WITHIN_S
 from headgate.lab.fidelity import Recording
 from headgate.runtime.summary import RunRecord
 from headgate.workloads.steps import Steps

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headgate.lab.experiments.carry import FIGURES, Row
-from headgate.lab.experiments.case import Case
-from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.model import Experiment, JobPart, LoadPart, ObjectivePart, PolicyPart
-from headgate.lab.experiments.parts import write_part
+from headgate.lab.experiments.parts import LabFolder, write_part
+from headgate.lab.experiments.run_case import FIGURES, Case, Row
 
 ASKED = {"slo": "latency p95 < 10s", "per": "1d", "by": "records", "price": 0.5, "instances": [1, 8]}
 SMALL = Experiment(

@@ -11,18 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.errors import EngineError, InputError
-from headgate.lab.experiments.carry import DECISIVE, FIGURES, carry_out
-from headgate.lab.experiments.case import Case
 from headgate.lab.experiments.parts import (
     carry_out_all,
     count_rows,
-    own_code,
     packed,
     read_parts,
     schema,
     work_in,
     write_part,
 )
+from headgate.lab.experiments.run_case import FIGURES, Case, own_code, run_case
 from headgate.runtime.summary import Summary
 from tests.lab.experiments.matrices import ASKED, SMALL, first_case, row
 
@@ -78,7 +76,7 @@ def test_a_case_of_another_version_is_refused() -> None:
 
 
 def test_a_row_has_every_figure_of_a_run() -> None:
-    found = carry_out(first_case(), HERE, place=7)
+    found = run_case(first_case(), HERE, place=7)
     assert found["error"] is None
     assert (found["place"], found["policy"], found["seed"], found["kept"]) == (7, "hpa", 0, True)
     assert found["cost"] == pytest.approx(0.5 * found["instance_hours"])
@@ -97,7 +95,7 @@ def test_a_row_has_every_figure_of_a_run() -> None:
     ],
 )
 def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], told: str) -> None:
-    found = carry_out(replace(first_case(), **changes), HERE)  # type: ignore[arg-type] # whatever a case may have
+    found = run_case(replace(first_case(), **changes), HERE)  # type: ignore[arg-type] # whatever a case may have
     assert str(found["error"]).startswith(told)
     assert [found[name] for name in ("kept", *FIGURES)] == [None] * (1 + len(FIGURES))
 
@@ -112,20 +110,20 @@ def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], to
     ],
 )
 def test_an_objective_is_kept_or_not(changes: dict[str, object], kept: bool) -> None:
-    found = carry_out(replace(first_case(), **changes), HERE)  # type: ignore[arg-type] # whatever a case may have
+    found = run_case(replace(first_case(), **changes), HERE)  # type: ignore[arg-type] # whatever a case may have
     assert found["error"] is None
     assert found["kept"] is kept
 
 
 def test_each_repeat_has_noise_of_its_own() -> None:
-    noisy = [carry_out(case, HERE) for case in SMALL.cases() if (case.workload, case.policy) == ("noisy", "static")]
+    noisy = [run_case(case, HERE) for case in SMALL.cases() if (case.workload, case.policy) == ("noisy", "static")]
     assert len({found["latency_p99_s"] for found in noisy}) > 1
-    assert carry_out(first_case(), HERE) == carry_out(first_case(), HERE)
+    assert run_case(first_case(), HERE) == run_case(first_case(), HERE)
 
 
 def test_files_are_looked_for_beside_the_experiment(tmp_path: Path) -> None:
     (tmp_path / "load.csv").write_text("timestamp,count\n0,600\n60,600\n")
-    found = carry_out(replace(first_case(), load="csv:load.csv"), tmp_path)
+    found = run_case(replace(first_case(), load="csv:load.csv"), tmp_path)
     assert found["error"] is None
 
 
@@ -145,11 +143,6 @@ def test_a_broken_file_is_told_or_thrown_away(tmp_path: Path) -> None:
         read_parts(tmp_path)
     assert read_parts(tmp_path, repair=True).num_rows == 1
     assert read_parts(tmp_path).num_rows == 1
-
-
-def test_the_decisive_code_is_there() -> None:
-    home = Path(__file__).parents[3] / "src/headgate"
-    assert [name for name in DECISIVE if not (home / name).exists()] == []
 
 
 def test_a_worker_with_other_code_makes_no_rows(tmp_path: Path) -> None:

@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.lab.experiments import folder as folder_module
-from headgate.lab.experiments.folder import LabFolder
+from headgate.lab.experiments import parts
 from headgate.lab.experiments.groups import groups_by_arrow
-from headgate.lab.experiments.kept_summary import read_summary, write_summary
-from headgate.lab.experiments.parts import read_parts
+from headgate.lab.experiments.parts import LabFolder, read_parts
 from headgate.lab.experiments.results import read_results
-from headgate.lab.experiments.summary import Verdict, differs
+from headgate.lab.experiments.summary import Verdict, differs, read_summary, write_summary
 from headgate.lab.measures.repeats import Estimate
 from tests.cli.commands import headgate, refused
 from tests.lab.experiments.matrices import SMALL, lab_folder, row
@@ -78,7 +76,7 @@ def test_a_folder_is_gone_on_with_by_the_same_experiment_only(tmp_path: Path, mo
     folder.begin(SMALL, {})
     with pytest.raises(InputError, match=r"of another experiment \(other seeds, interval_s\). Give another --out"):
         folder.begin(replace(SMALL, seeds=(0,), interval_s=9.0), {})
-    monkeypatch.setattr(folder_module, "fingerprint", lambda *_: "0123")
+    monkeypatch.setattr(parts, "own_code", lambda: "0123")
     with pytest.raises(InputError, match=r"it was made by other code \(\w+; this is 0123\)"):
         folder.begin(SMALL, {})
     (tmp_path / "mine.txt").write_text("")

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.lab.experiments import underway
-from headgate.lab.experiments.carry import Row
-from headgate.lab.experiments.case import Case
-from headgate.lab.experiments.parts import carry_out_all, count_rows, packed
-from headgate.lab.experiments.underway import Underway, forget_underway, runs_underway
+from headgate.lab.experiments import parts as underway
+from headgate.lab.experiments.parts import Underway, carry_out_all, count_rows, forget_underway, packed, runs_underway
+from headgate.lab.experiments.run_case import Case, Row
 from headgate.runtime.simulate import Progress
 from tests.lab.experiments.matrices import SMALL, row
 
@@ -43,7 +41,7 @@ def test_a_run_is_told_of_while_it_goes_and_before_any_row_is_there(
         seen.append((runs_underway(tmp_path), count_rows(tmp_path)))
         return row(place, "hpa", 1.0)
 
-    monkeypatch.setattr("headgate.lab.experiments.parts.carry_out", half_way)
+    monkeypatch.setattr("headgate.lab.experiments.parts.run_case", half_way)
     monkeypatch.setattr(underway, "TOLD_EVERY_S", 0.0)
     texts = [packed(place, case) for place, case in enumerate(SMALL.cases())][:3]
     assert carry_out_all(texts, str(tmp_path), str(tmp_path)) == 3

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from headgate.core.course import Course
 from headgate.forecast.base import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
-from headgate.research.promises.cells import BOUNDS, JOB, clairvoyant_seconds
-from headgate.research.promises.loads import SERVICE_RATE_PER_S, make_load
+from headgate.research.promises.runs import BOUNDS, JOB, SERVICE_RATE_PER_S, clairvoyant_seconds, make_load
 from headgate.simulation.batch_job import MicroBatchJob
 from headgate.simulation.micro_batch import MicroBatch, parse_service_model
 from headgate.simulation.queue import QueueNetwork

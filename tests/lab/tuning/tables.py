@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from headgate.core.objective_form import objective_from, objective_to_data
-from headgate.lab.experiments.carry import FIGURES, Row
-from headgate.lab.experiments.case import Case
 from headgate.lab.experiments.model import JobPart, LoadPart, ObjectivePart
-from headgate.lab.tuning.plan import TunePlan
+from headgate.lab.experiments.run_case import FIGURES, Case, Row
+from headgate.lab.tuning.plan import Stretch, TunePlan
 from headgate.lab.tuning.space import search_space
-from headgate.lab.tuning.splitting import Stretch
 from headgate.lab.tuning.trial import Minimise
 
 ASKED = ObjectivePart("p95 < 10s", objective_to_data(objective_from("latency p95 < 10s").within(1, 8)))

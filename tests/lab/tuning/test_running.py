@@ -10,16 +10,15 @@ import pytest
 
 from headgate.core.errors import InputError
 from headgate.core.objective_form import objective_from
-from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.model import JobPart
-from headgate.lab.tuning.folder import TuneFolder
-from headgate.lab.tuning.making import job_of, offered, stretches
+from headgate.lab.experiments.parts import LabFolder
+from headgate.lab.tuning.build_plan import job_of, offered, stretches
+from headgate.lab.tuning.folder import TuneFolder, tuned_to_json
 from headgate.lab.tuning.on_spark import KeptRuns, write_tuned
 from headgate.lab.tuning.pruning import Prune
 from headgate.lab.tuning.report import front_rows, notes_on, outcome_of
-from headgate.lab.tuning.running import tune
 from headgate.lab.tuning.trial import Minimise, Status
-from headgate.lab.tuning.writing import tuned_to_json
+from headgate.lab.tuning.tune import tune
 from headgate.runtime.settings_file import read_settings
 from tests.cli.commands import refused
 from tests.lab.tuning.tables import Table, near_a_target, plan_for

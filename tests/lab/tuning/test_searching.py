@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.lab.tuning.recursive_random import RecursiveRandomSearch
-from headgate.lab.tuning.searching import BATCH, IsAllowed, OptunaSearch, Scores, Search, Values, make_search
+from headgate.lab.tuning.search import (
+    BATCH,
+    IsAllowed,
+    OptunaSearch,
+    RecursiveRandomSearch,
+    Scores,
+    Search,
+    Values,
+    make_search,
+)
 from headgate.lab.tuning.space import search_space
 from headgate.policies.tuning.random_search import Point, recursive_random_points, recursive_random_search
 

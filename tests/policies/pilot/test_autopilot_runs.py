@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.core.objective import LatencySlo, parse_objective
-from headgate.research.promises import cells
-from headgate.research.promises.loads import make_load
+from headgate.core.objective import parse_objective
+from headgate.core.slo import LatencySlo
+from headgate.research.promises import runs as cells
+from headgate.research.promises.runs import make_load
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import Workload, parse_workload

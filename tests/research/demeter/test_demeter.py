@@ -9,12 +9,10 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.research.demeter.calibration import JobModel, calibrate
 from headgate.research.demeter.job import FlinkJob
-from headgate.research.demeter.kept import KeptRuns
-from headgate.research.demeter.matrix import Task, tasks_of
-from headgate.research.demeter.reading import MeasuredRun, read_runs
-from headgate.research.demeter.restarts import restarts_of
-from headgate.research.demeter.running import Ran, play, run_policy
+from headgate.research.demeter.measured_runs import MeasuredRun, read_runs, restarts_of
+from headgate.research.demeter.simulated_runs import SimulatedRun, Task, play, run_policy, tasks_of
 from headgate.research.demeter.tables import rows_of
+from headgate.research.scenarios.demeter import run_cache
 from tests.traces import needs_traces
 
 HEAD = "app,contender,repeat,t_s,throughput_per_s,latency_ms,latency_max_ms,cpu_load,task_managers,consumer_lag"
@@ -119,14 +117,14 @@ def test_a_policy_is_run_and_told_apart_from_what_was_measured() -> None:
 def test_runs_are_kept_as_they_end_for_the_data_they_were_made_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headgate.research.demeter.kept.curve", lambda app: np.arange(3.0))
+    monkeypatch.setattr("headgate.research.demeter.measured_runs.curve", lambda app: np.arange(3.0))
     run, task = measured([6.0] * 20, [1000.0] * 20), Task("ADS", "autopilot", "policy")
-    ran = Ran(6.1 / 3, 0.01, 0.02, 7, (6.0, 6.25))
-    KeptRuns([run], tmp_path).add(task, ran)
-    again = KeptRuns([run], tmp_path)
+    ran = SimulatedRun(6.1 / 3, 0.01, 0.02, 7, (6.0, 6.25))
+    run_cache([run], tmp_path).add(task, ran)
+    again = run_cache([run], tmp_path)
     assert again.get(task) == ran
     assert again.get(Task("ADS", "autopilot", "policy", percentile=98.0)) is None
-    assert KeptRuns([measured([7.0] * 20, [1000.0] * 20)], tmp_path).get(task) is None
+    assert run_cache([measured([7.0] * 20, [1000.0] * 20)], tmp_path).get(task) is None
 
 
 @needs_traces

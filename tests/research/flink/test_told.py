@@ -10,11 +10,10 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Verdict
 from headgate.research.flink.click_fraud import FraudRan, FraudRun
-from headgate.research.flink.click_fraud_told import Told
+from headgate.research.flink.click_fraud_report import Told
+from headgate.research.flink.measured import Had, SinkTruth, changes, seconds
+from headgate.research.flink.report import course, grew, rescales, row
 from headgate.research.flink.run import FlinkRan, FlinkRun
-from headgate.research.flink.sink_truth import SinkTruth
-from headgate.research.flink.slots import Had, changes, seconds
-from headgate.research.flink.told import course, grew, rescales, row
 from headgate.workloads.replay import Answers, ReplayProgress
 
 BEGAN_S = 1_000.0

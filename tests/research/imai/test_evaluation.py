@@ -15,11 +15,10 @@ from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
 from headgate.lab.scenario import Outcome, Progress, find_scenario
 from headgate.policies.frame.base import Context, make_policy
+from headgate.research.imai.applications import WEEK_MINUTES, load_shape
 from headgate.research.imai.evaluation import Bench, Plan
-from headgate.research.imai.kernel import BLOCK, STARTUP, Week
-from headgate.research.imai.loads import WEEK_MINUTES, load_shape
-from headgate.research.imai.measures import backlogs, least_sizes, measure
-from headgate.research.scenarios import imai, imai_beyond
+from headgate.research.imai.kernel import BLOCK, STARTUP, Week, backlogs, least_sizes, measure
+from headgate.research.scenarios import imai
 from tests.traces import needs_traces
 
 GENERATED = Plan(applications=("rolling-hashtag-count", "rolling-flight-distances"), runs=2, minutes=600)
@@ -94,8 +93,8 @@ SMALL: dict[str, Callable[[Progress], Outcome]] = {
     "imai-fig-9": lambda progress: imai.sweep_probability(
         progress, replace(GENERATED, policies=("mst-7",)), processes=1
     ),
-    "imai-beyond": lambda progress: imai_beyond.compare(
-        progress, [("less noise", replace(GENERATED, policies=imai_beyond.POLICIES, noise=0.3), "none")], processes=1
+    "imai-beyond": lambda progress: imai.compare_cases(
+        progress, [("less noise", replace(GENERATED, policies=imai.BEYOND_POLICIES, noise=0.3), "none")], processes=1
     ),
 }
 
@@ -150,7 +149,7 @@ def test_less_noise_and_another_load_change_nothing_but_that() -> None:
 
 @needs_traces
 def test_the_loads_beyond_are_whole_weeks_scaled_to_their_peak() -> None:
-    for _, plan, _ in imai_beyond.CASES:
+    for _, plan, _ in imai.BEYOND_CASES:
         shape = load_shape(plan.load or "wc98")
         assert len(shape) == WEEK_MINUTES
         assert shape.max() == 1
@@ -160,7 +159,7 @@ def test_the_loads_beyond_are_whole_weeks_scaled_to_their_peak() -> None:
 @needs_traces
 def test_quantile_is_not_ruinous_on_small_noisy_counts() -> None:
     """On NASA's requests it may cost more than mst-7, by a fifth at most, if it misses clearly fewer records."""
-    plan = Plan(policies=imai_beyond.POLICIES, applications=("page-view",), runs=1, load="nasa-first-week")
-    (row,) = imai_beyond.compare(lambda _: None, [("NASA", plan, "")], processes=1).rows
+    plan = Plan(policies=imai.BEYOND_POLICIES, applications=("page-view",), runs=1, load="nasa-first-week")
+    (row,) = imai.compare_cases(lambda _: None, [("NASA", plan, "")], processes=1).rows
     assert row["saved_pct"] > -20
     assert row["quantile"]["load_weighted_qos_pct"] > row["mst-7"]["load_weighted_qos_pct"]

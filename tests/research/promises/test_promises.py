@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from headgate.core.objective import LatencySlo
+from headgate.core.slo import LatencySlo
 from headgate.policies import policy_names
-from headgate.research.promises.cells import Run, clairvoyant_seconds, first_size, run
-from headgate.research.promises.clairvoyant import clairvoyant_sizes
 from headgate.research.promises.goals import goal_rows
-from headgate.research.promises.kept import KeptRuns
-from headgate.research.promises.loads import PEAK_INSTANCES, SERVICE_RATE_PER_S, Load, load_names, make_load
-from headgate.research.promises.matrix import CONTENDERS, FIXED, OURS, Cell
-from headgate.research.promises.tables import is_kept, notes_of, plots_of, rows_of
+from headgate.research.promises.matrix import CONTENDERS, OURS, Cell
+from headgate.research.promises.runs import (
+    FIXED,
+    PEAK_INSTANCES,
+    SERVICE_RATE_PER_S,
+    Load,
+    Run,
+    clairvoyant_seconds,
+    clairvoyant_sizes,
+    first_size,
+    load_names,
+    make_load,
+    run,
+)
+from headgate.research.promises.tables import is_met, notes_of, plots_of, rows_of
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads.day_load import STEP_S, make_day
 
@@ -108,39 +116,9 @@ def test_goals_are_met_from_both_sides() -> None:
     [(95.0, 5.9, True), (95.0, 6.1, False), (99.0, 1.15, True), (99.0, 1.25, False), (99.9, 0.11, True)],
 )
 def test_a_little_more_than_asked_counts_as_kept(percentile: float, late_pct: float, kept: bool) -> None:
-    assert is_kept(cell(OURS, late_pct, 1.0, percentile=percentile)) is kept
+    assert is_met(cell(OURS, late_pct, 1.0, percentile=percentile)) is kept
 
 
 def test_what_nobody_keeps_is_named_with_what_it_would_cost() -> None:
     told = notes_of([cell(OURS, 9.0, 1.5), cell("hpa", 12.0, 1.9), cell(FIXED, 4.9, 2.25)])
     assert any("No policy keeps p95 < 10s on stairs" in one and "costs 2.25 times" in one for one in told)
-
-
-def test_runs_are_kept_as_they_end_and_a_line_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
-    asked = [{"policy": OURS, "load": name, "size": None, "startup_s": 30.0} for name in ("stairs", "walk", "nasa")]
-    runs = [Run(OURS, 0.1 / 3, 1000.0 / 7, 3.0, share, None) for share in range(3)]
-    kept = KeptRuns(tmp_path)
-    assert kept.get(asked[0]) is None
-    kept.add(asked[0], runs[:1])
-    kept.add(asked[1], runs[1:])
-    whole = kept.path.read_bytes()
-    kept.path.write_bytes(whole[:-20])
-    again = KeptRuns(tmp_path)
-    assert again.get(asked[0]) == runs[:1]
-    assert again.get(asked[1]) is None
-    again.add(asked[1], runs[1:])
-    assert [KeptRuns(tmp_path).get(one) for one in asked] == [runs[:1], runs[1:], None]
-
-
-def test_a_cache_that_cannot_be_written_costs_no_run_and_is_told_of_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "cache").touch()
-    kept = KeptRuns(tmp_path / "cache")
-    asked = [{"policy": OURS, "load": name, "size": None, "startup_s": 30.0} for name in ("stairs", "walk")]
-    for one in asked:
-        kept.add(one, [Run(OURS, 0.1, 1000.0, 3.0, 1, None)])
-    assert all(kept.get(one) for one in asked)
-    (told,) = [record.getMessage() for record in caplog.records]
-    assert "runs are not kept for another time: " in told
-    assert told.endswith(".jsonl cannot be written: file exists")

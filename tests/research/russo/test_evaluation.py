@@ -7,7 +7,9 @@ import pytest
 from headgate.lab.scenario import find_scenario
 from headgate.research.russo.evaluation import (
     Contender,
+    TaxiLoad,
     World,
+    best_load,
     cost_curves,
     make_planner,
     notes,
@@ -15,9 +17,7 @@ from headgate.research.russo.evaluation import (
     run_all,
     run_contender,
 )
-from headgate.research.russo.loads import TaxiLoad, best_load
-from headgate.research.scenarios.russo_beyond import CONTENDERS
-from headgate.research.scenarios.russo_table_1 import ROWS, beside_the_document
+from headgate.research.scenarios.russo import BEYOND, TABLE_1, compared_with_document
 from headgate.workloads.traces import VARIABLE
 
 MONTH = 43_200
@@ -38,7 +38,7 @@ def test_the_bound_is_650_ms_for_each_operator_and_the_load_that_of_the_document
 
 
 def test_the_document_s_figures_add_up_to_its_costs() -> None:
-    for _, (cost, violations, reconfigurations, instances) in ROWS:
+    for _, (cost, violations, reconfigurations, instances) in TABLE_1:
         year = 525_600
         assert 0.2 * instances / 15 + 0.4 * (violations + reconfigurations) / year == pytest.approx(cost, abs=0.001)
 
@@ -47,14 +47,14 @@ def test_the_document_s_figures_add_up_to_its_costs() -> None:
 def test_plans_that_are_known_beforehand_order_as_in_the_document_after_a_month() -> None:
     costs = {
         contender.label: run_contender(contender, MONTH).average_cost
-        for contender, _ in ROWS
+        for contender, _ in TABLE_1
         if contender.policy != "rl-centralized"
     }
     assert min(costs, key=lambda label: costs[label]) == "Centralized MDP"
     assert costs["Decentralized (U=0.7)"] < costs["Decentralized (U=0.6)"] < costs["Decentralized (U=0.8)"]
 
 
-@pytest.mark.parametrize("contender", [one for one in CONTENDERS if one.operators == 3], ids=lambda one: one.label)
+@pytest.mark.parametrize("contender", [one for one in BEYOND if one.operators == 3], ids=lambda one: one.label)
 def test_every_contender_runs(contender: Contender) -> None:
     tally = run_contender(contender, 300)
     assert tally.slots == 300
@@ -62,7 +62,7 @@ def test_every_contender_runs(contender: Contender) -> None:
 
 
 def test_contenders_run_side_by_side_as_they_do_alone() -> None:
-    contenders = [contender for contender, _ in ROWS[:2]]
+    contenders = [contender for contender, _ in TABLE_1[:2]]
     told: list[float] = []
     tallies = run_all(contenders, told.append, slots=SHORT)
     assert tallies == [run_contender(contender, SHORT) for contender in contenders]
@@ -98,9 +98,9 @@ def test_real_taxis_are_scaled_to_the_document_s_mean_and_keep_their_own_days(re
 @pytest.mark.soak
 def test_costs_on_real_taxis_are_those_of_the_document_within_a_few_percent(real: TaxiLoad) -> None:
     off = {}
-    for contender, printed in (ROWS[0], ROWS[3]):
+    for contender, printed in (TABLE_1[0], TABLE_1[3]):
         row = row_of(contender, run_contender(contender, 4 * MONTH, real))
-        off[contender.label] = beside_the_document(row, {"avg_cost": printed[0]})["off_percent"]["avg_cost"]
+        off[contender.label] = compared_with_document(row, {"avg_cost": printed[0]})["off_percent"]["avg_cost"]
     assert off["Centralized MDP"] == pytest.approx(-4, abs=2)
     assert off["Decentralized (U=0.6)"] == pytest.approx(-0.6, abs=2)
 
@@ -115,7 +115,7 @@ def test_without_traces_the_generator_is_used_and_the_notes_say_why(monkeypatch:
 
 
 def test_every_column_is_compared_with_the_document() -> None:
-    row = beside_the_document(
+    row = compared_with_document(
         {"policy": "p", "avg_cost": 0.18, "sla_violations": 50}, {"avg_cost": 0.2, "sla_violations": 40}
     )
     assert row["off_percent"] == {"avg_cost": -10.0, "sla_violations": 25.0}

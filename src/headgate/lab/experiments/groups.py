@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headgate.lab.experiments.carry import FIGURES, LABELS
+from headgate.lab.experiments.run_case import FIGURES, LABELS
 from headgate.lab.experiments.summary import Group, group_from
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import product
 
 from headgate.core.objective_form import objective_from
 from headgate.core.types import JSON
-from headgate.lab.experiments.case import Case
+from headgate.lab.experiments.run_case import Case
 from headgate.simulation.micro_batch import parse_service_model
 
 DEFAULT_INTERVAL_S = 5.0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headgate.core.errors import InputError
+from headgate.documents.nodes import Position
 from headgate.lab.experiments.keys import (
     BATCH_KEYS,
     FILE_KEYS,
@@ -21,7 +22,7 @@ from headgate.lab.experiments.model import JobPart, LoadPart, ObjectivePart, Pol
 from headgate.rules.fields import FieldReader, Fields, number_not_negative
 from headgate.rules.keys import Key
 from headgate.rules.nodes import Mapping as MappingNode
-from headgate.rules.nodes import Node, Position, Scalar, ScalarKind, described
+from headgate.rules.nodes import Node, Scalar, ScalarKind, described
 from headgate.rules.nodes import Sequence as SequenceNode
 
 _LONGEST_NAME = 60

@@ -8,23 +8,81 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.core.errors import EngineError, InputError
-from headgate.lab.code_state import fingerprint
-from headgate.lab.experiments.carry import DECISIVE, FIGURES, Row, carry_out
-from headgate.lab.experiments.case import FORMAT_VERSION, Case
-from headgate.lab.experiments.underway import Underway
+from headgate.lab.experiments.run_case import FIGURES, Case, Row, own_code, run_case
+from headgate.lab.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headgate.lab.experiments.model import Experiment
+
+
+from contextlib import suppress
+from uuid import uuid4
+
+TOLD_EVERY_S = 0.5
+_NAMES = ".underway-*"
+"""Names that begin with a dot are not read, by Spark either."""
+
+
+class Underway:
+    """What one task says; nothing that goes wrong here is worth a run."""
+
+    def __init__(self, runs: Path) -> None:
+        self._path = runs / _NAMES.replace("*", f"{os.getpid()}-{uuid4().hex[:8]}")
+        self._told_s = float("-inf")
+
+    def tell(self, whole: int, share: float) -> None:
+        """So many runs are done and not written, and this share of the next."""
+        if (now_s := time.monotonic()) - self._told_s >= TOLD_EVERY_S:
+            self._told_s = now_s
+            with suppress(OSError):
+                self._path.write_text(f"{whole + share:.4f}", encoding="ascii")
+
+    def close(self) -> None:
+        """All is written."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def runs_underway(runs: Path) -> float:
+    """How many runs the work is worth that all tasks have done and not written."""
+    found = 0.0
+    for path in runs.glob(_NAMES):
+        with suppress(OSError, ValueError):  # It is gone, or half written, or of a machine that fails.
+            found += float(path.read_text(encoding="ascii"))
+    return found
+
+
+def forget_underway(runs: Path) -> None:
+    """What tasks have left behind that were killed."""
+    for path in runs.glob(_NAMES):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
 WRITTEN_EVERY_S = 2.0
 """What a kill loses of a task, beside the case that is running."""
+
+
+class LabFolder(RunFolder):
+    """The folder of ``headgate lab run FILE``; ``summary.parquet`` has the groups of a run that is complete."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.summary = path / "summary.parquet"
+
+    def begin(self, experiment: Experiment, versions: Mapping[str, str]) -> None:
+        """Create the folder, or check that it is of the same experiment by the same code."""
+        details = {"cases": len(experiment), "seeds": list(experiment.seeds)}
+        self.resume_or_create(own_code(), experiment.to_json(), details, versions)
 
 
 def packed(place: int, case: Case) -> str:
@@ -35,12 +93,6 @@ def packed(place: int, case: Case) -> str:
 def work_in(home: Path, runs: Path) -> Callable[[Iterable[str]], int]:
     """What tasks do, wherever they run; ``home`` is where the files that cases name are."""
     return partial(carry_out_all, folder=str(home.resolve()), runs=str(runs.resolve()), code=own_code())
-
-
-@cache
-def own_code() -> str:
-    """The state of the code by which this process makes rows: what is imported stays when files change."""
-    return fingerprint(DECISIVE, FORMAT_VERSION)
 
 
 def carry_out_all(texts: Iterable[str], folder: str, runs: str, code: str | None = None) -> int:
@@ -58,7 +110,7 @@ def carry_out_all(texts: Iterable[str], folder: str, runs: str, code: str | None
     with closing(Underway(Path(runs))) as underway:
         for text in texts:
             place, case = json.loads(text)
-            rows.append(carry_out(Case.from_json(case), Path(folder), place, partial(underway.tell, len(rows))))
+            rows.append(run_case(Case.from_json(case), Path(folder), place, partial(underway.tell, len(rows))))
             if time.monotonic() - since_s >= WRITTEN_EVERY_S:
                 done += write_part(Path(runs), rows)
                 rows, since_s = [], time.monotonic()

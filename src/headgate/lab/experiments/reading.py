@@ -13,7 +13,6 @@ from headgate.core.objective_form import objective_from, objective_to_data
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.lab.experiments.batch_fields import read_batches
-from headgate.lab.experiments.carry import micro_batch
 from headgate.lab.experiments.keys import (
     BATCH_KEYS,
     FILE_KEYS,
@@ -33,6 +32,7 @@ from headgate.lab.experiments.model import (
     PolicyPart,
 )
 from headgate.lab.experiments.part_reader import PartReader, above_zero
+from headgate.lab.experiments.run_case import micro_batch
 from headgate.policies.frame.base import Context, guards_for, policy_class
 from headgate.rules.fields import Fields, number_not_negative, whole_number
 from headgate.rules.nodes import Node, RuleErrors, Scalar, ScalarKind

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headgate.core.types import JSON
-from headgate.lab.experiments.carry import FIGURES
 from headgate.lab.experiments.results import Results
+from headgate.lab.experiments.run_case import FIGURES
 from headgate.lab.experiments.summary import COST, Group
 from headgate.lab.measures.repeats import Estimate
 from headgate.lab.scenario import Outcome

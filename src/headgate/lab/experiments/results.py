@@ -10,12 +10,10 @@ from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
-from headgate.lab.experiments.carry import FIGURES, LABELS
-from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_arrow
-from headgate.lab.experiments.kept_summary import read_summary
-from headgate.lab.experiments.parts import read_parts
-from headgate.lab.experiments.summary import COST, Group, Verdict, differs, notes_on, verdicts
+from headgate.lab.experiments.parts import LabFolder, read_parts
+from headgate.lab.experiments.run_case import FIGURES, LABELS
+from headgate.lab.experiments.summary import COST, Group, Verdict, differs, notes_on, read_summary, verdicts
 from headgate.lab.measures.repeats import Estimate
 
 FORMAT_VERSION = 1
@@ -73,7 +71,7 @@ class Results:
             group, _ = row
             found = group.figures[COST if figure in (None, "cost") else figure]
             value = math.inf if found is None else found.mean
-            return contests.index(group.contest), figure is None and not group.is_kept, value, group.place
+            return contests.index(group.contest), figure is None and not group.is_met, value, group.place
 
         rows = sorted(self.rows, key=order)
         return replace(self, groups=[group for group, _ in rows], judged=[verdict for _, verdict in rows])

@@ -6,11 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from headgate.core.types import JSON
-from headgate.lab.experiments.carry import FIGURES, LABELS
+from headgate.lab.experiments.run_case import FIGURES, LABELS
 from headgate.lab.measures.repeats import Estimate, t_quantile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COST = "instance_hours"
 """What is paid by, whatever the price: a price only multiplies it."""
@@ -43,7 +47,7 @@ class Group:
         return self.workload, self.job, self.objective
 
     @property
-    def is_kept(self) -> bool:
+    def is_met(self) -> bool:
         """Whether every repeat kept the objective."""
         return self.kept == self.runs
 
@@ -83,7 +87,7 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     """How each does among those that it competes with."""
     best: dict[tuple[str, str, str], Group] = {}
     for group in groups:
-        if group.is_kept and (first := best.setdefault(group.contest, group)) is not group:
+        if group.is_met and (first := best.setdefault(group.contest, group)) is not group:
             best[group.contest] = min(first, group, key=lambda one: (_hours(one), one.place))
     return [_verdict(group, best.get(group.contest)) for group in groups]
 
@@ -91,7 +95,7 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
 def _verdict(group: Group, best: Group | None) -> Verdict:
     if group.failed:
         return Verdict.FAILED
-    if not group.is_kept:
+    if not group.is_met:
         return Verdict.MISSED
     if best is None or group is best:
         return Verdict.BEST
@@ -141,3 +145,49 @@ def failures_of(groups: Sequence[Group]) -> list[str]:
 def _hours(group: Group) -> float:
     found = group.figures[COST]
     return math.inf if found is None else found.mean
+
+
+_COUNTS = ("place", "runs", "failed", "kept")
+
+
+def write_summary(path: Path, groups: Sequence[Group]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    unfinished = path.with_name(f".{path.name}")
+    pq.write_table(pa.Table.from_pylist([_row(group) for group in groups], _schema()), unfinished)
+    unfinished.replace(path)
+
+
+def read_summary(path: Path) -> list[Group]:
+    import pyarrow.parquet as pq
+
+    return [group_from(row) for row in pq.read_table(path, schema=_schema()).to_pylist()]
+
+
+def _row(group: Group) -> dict[str, object]:
+    row: dict[str, object] = dict(zip(LABELS, group.labels, strict=True))
+    row |= {name: getattr(group, name) for name in (*_COUNTS, "error")}
+    for name in FIGURES:
+        found = group.figures[name]
+        row[f"{name}_count"] = 0 if found is None else found.count
+        row[f"{name}_mean"] = None if found is None else found.mean
+        row[f"{name}_stddev"] = None if found is None else found.stddev
+    return row
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    figures = [
+        pa.field(f"{name}_{part}", pa.int64() if part == "count" else pa.float64())
+        for name in FIGURES
+        for part in ("count", "mean", "stddev")
+    ]
+    return pa.schema(
+        [
+            *(pa.field(name, pa.string()) for name in (*LABELS, "error")),
+            *(pa.field(name, pa.int64()) for name in _COUNTS),
+            *figures,
+        ]
+    )

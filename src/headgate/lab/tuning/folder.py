@@ -1,62 +1,45 @@
-"""The folder of a tuning: what is tuned by what code, the rows of its runs, and what it came to."""
+"""The folder of a tuning: its manifest, the rows of its runs, and the files with its result."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headgate.core.errors import InputError
+from ruamel.yaml import YAML
+
+from headgate._version import __version__
 from headgate.core.types import JSON
+from headgate.core.units import format_duration
 from headgate.lab.code_state import fingerprint
-from headgate.lab.experiments.carry import DECISIVE
-from headgate.lab.experiments.folder import TUNING
-from headgate.lab.manifest import MANIFEST, begin_folder, other_code, refuse
+from headgate.lab.run_folder import TUNING, RunFolder
+from headgate.lab.tuning.importance import importances
 from headgate.lab.tuning.plan import TunePlan
+from headgate.lab.tuning.space import GUARDS, Value
 from headgate.lab.tuning.trial import Trial
+from headgate.lab.tuning.tune import Tuned
+from headgate.render.files import write_file
+from headgate.runtime.model_file import SETTING as MODEL_FILE
+from headgate.runtime.settings_file import VERSION as SETTINGS_VERSION
 
-FORMAT_VERSION = 1
 
+class TuneFolder(RunFolder):
+    """The folder of ``headgate lab tune``."""
 
-class TuneFolder:
-    """One tuning on disk."""
+    kind = TUNING
+    subject = "plan"
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.runs = path / "runs"
-        self.log = path / "spark.log"
+        super().__init__(path)
         self.settings = path / "settings.yaml"
         self.result = path / "tuned.json"
         self.trials = path / "trials.parquet"
 
     def begin(self, plan: TunePlan, versions: Mapping[str, str]) -> bool:
-        """Make the folder, or see that what is in it is the same tuning by the same code; whether it was there."""
-        ours: dict[str, JSON] = {
-            "version": FORMAT_VERSION,
-            "kind": TUNING,
-            "code": fingerprint((*DECISIVE, "lab/tuning"), FORMAT_VERSION),
-            "plan": json.loads(json.dumps(plan.to_json())),
-        }
-        manifest = self.path / MANIFEST
-        if manifest.is_file():
-            self._refuse_other(manifest, ours)
-            return True
-        begin_folder(self.runs, ours, versions)
-        return False
-
-    def _refuse_other(self, manifest: Path, ours: Mapping[str, JSON]) -> None:
-        try:
-            theirs = json.loads(manifest.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{manifest} cannot be read; give another --out, or remove the folder.") from error
-        if not isinstance(theirs, dict) or theirs.get("kind") != TUNING:
-            refuse(self.path, ["it is of no tuning"])
-        what = other_code(theirs, ours)
-        before, now = theirs.get("plan") or {}, ours["plan"]
-        differ = [name for name in now if before.get(name) != now[name]]
-        if differ:
-            what.append(f"it is of another tuning (other {', '.join(differ)})")
-        refuse(self.path, what)
+        """Create the folder; return whether it was there already, of the same tuning by the same code."""
+        return self.resume_or_create(fingerprint(Tuned.__module__), plan.to_json(), {}, versions)
 
 
 def write_trials(path: Path, trials: Sequence[Trial]) -> None:
@@ -74,3 +57,77 @@ def write_trials(path: Path, trials: Sequence[Trial]) -> None:
     unfinished = path.with_name(f".{path.name}")
     pq.write_table(pa.Table.from_pylist(rows, schema), unfinished)
     unfinished.replace(path)
+
+
+TUNED_VERSION = 1
+
+
+def write_settings(path: Path, tuned: Tuned, home: Path) -> None:
+    """What is recommended, as :func:`~headgate.runtime.settings_file.read_settings` takes it; where the default stays,
+    only what the user has fixed."""
+    plan = tuned.plan
+    texts, guard_texts = plan.space.split(tuned.recommended)
+    settings: dict[str, JSON] = {**texts}
+    guards: dict[str, JSON] = {**guard_texts}
+    for name, value in tuned.recommended.items():
+        if name.startswith(GUARDS):
+            guards[name.removeprefix(GUARDS)] = _unquoted(value)
+        else:
+            settings[name] = _unquoted(value)
+    if MODEL_FILE in settings:
+        # Files are looked for beside the settings file.
+        settings[MODEL_FILE] = os.path.relpath(home / settings[MODEL_FILE], path.parent)
+    seconds = sum(one.load.seconds for one in plan.training)
+    plain: dict[str, JSON] = {
+        "version": SETTINGS_VERSION,
+        "policy": plan.space.policy,
+        "settings": settings,
+        "guards": guards,
+        "tuned": {
+            "workload": plan.workload,
+            "job": plan.job.name,
+            "objective": plan.asked.name,
+            "load": f"{format_duration(seconds)}, seeds {', '.join(map(str, plan.seeds))}",
+            "search": f"{plan.search}, {len(tuned.trials) - 1} trials, seed {plan.seed}",
+            "verdict": tuned.verdict.sentence,
+        },
+        "headgate": __version__,
+    }
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.allow_unicode = True
+    writer.width = 10_000
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    out = io.StringIO()
+    writer.dump(plain, out)
+    write_file(path, out.getvalue())
+
+
+def _unquoted(value: Value) -> Value:
+    """As people would write it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def tuned_to_json(tuned: Tuned) -> dict[str, JSON]:
+    plan = tuned.plan
+    return {
+        "version": TUNED_VERSION,
+        "headgate": __version__,
+        "plan": plan.to_json(),
+        "allowed_pct": plan.allowed_pct,
+        "trials": [trial.to_json() for trial in tuned.trials],
+        "front": [trial.number for trial in tuned.front],
+        "found": tuned.found.number,
+        "refused": tuned.refused,
+        "runs": tuned.runs,
+        "saved_pct": tuned.saved_pct,
+        "importance": {
+            name: {"cost": cost, "missed": missed}
+            for name, (cost, missed) in importances(plan.space, tuned.trials).items()
+        },
+        "held_back": {
+            name: {"instance_hours": list(seen.hours), "missed_pct": list(seen.missed_pct)}
+            for name, seen in tuned.held_back.items()
+        },
+        "verdict": tuned.verdict.to_json(),
+    }

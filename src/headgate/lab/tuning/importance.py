@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from statistics import fmean
 
-from headgate.lab.tuning.dimension import Value
-from headgate.lab.tuning.space import Space
+from headgate.lab.tuning.space import Space, Value
 from headgate.lab.tuning.trial import Trial
 
 GROUPS = 4

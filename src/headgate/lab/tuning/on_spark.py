@@ -11,16 +11,14 @@ from typing import TypeAlias
 
 from headgate.core.errors import EngineError
 from headgate.journal.codec import to_json
-from headgate.lab.experiments.carry import Row
-from headgate.lab.experiments.case import Case
 from headgate.lab.experiments.parts import packed, read_part, work_in
-from headgate.lab.experiments.running import SPARK_START_S, STEP_S
+from headgate.lab.experiments.run_case import Case, Row
+from headgate.lab.experiments.run_experiment import SPARK_START_S, STEP_S
 from headgate.lab.scenario import Progress
-from headgate.lab.tuning.folder import TuneFolder, write_trials
+from headgate.lab.tuning.folder import TuneFolder, tuned_to_json, write_settings, write_trials
 from headgate.lab.tuning.plan import TunePlan
-from headgate.lab.tuning.running import Tuned, tune
-from headgate.lab.tuning.searching import require_optuna
-from headgate.lab.tuning.writing import tuned_to_json, write_settings
+from headgate.lab.tuning.search import require_optuna
+from headgate.lab.tuning.tune import Tuned, tune
 from headgate.render.files import write_file
 
 Work: TypeAlias = Callable[[Iterable[str]], int]

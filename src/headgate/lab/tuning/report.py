@@ -10,8 +10,8 @@ from headgate.lab.experiments.report import COLOURS, SYMBOLS
 from headgate.lab.scenario import Outcome
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.lab.tuning.importance import importances
-from headgate.lab.tuning.running import Tuned
 from headgate.lab.tuning.trial import Status, Trial
+from headgate.lab.tuning.tune import Tuned
 from headgate.render.plots import Plot
 
 HOURS, MISSED = "instance-hours", "missed, %"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headgate.core.types import JSON
-from headgate.lab.tuning.dimension import Value
-from headgate.lab.tuning.searching import Scores
+from headgate.lab.tuning.search import Scores
+from headgate.lab.tuning.space import Value
 
 MISSED = 10.0
 """Where one number is followed, settings that miss the objective come after all that keep it; so many times dearer than

@@ -17,8 +17,7 @@ import numpy as np
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
-from headgate.research.demeter.reading import BOUND_S, STEP_S, MeasuredRun, curve
-from headgate.research.demeter.restarts import Restart, quiet, restarts_of
+from headgate.research.demeter.measured_runs import BOUND_S, STEP_S, MeasuredRun, Restart, curve, quiet, restarts_of
 
 REPEAT = 1
 """The repeat that everything is chosen on."""

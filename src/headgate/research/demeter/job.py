@@ -12,8 +12,7 @@ from headgate.core.course import Course
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
 from headgate.research.demeter.calibration import JobModel
-from headgate.research.demeter.reading import BOUND_S, STEP_S
-from headgate.research.demeter.restarts import FAILURE_EVERY_S
+from headgate.research.demeter.measured_runs import BOUND_S, FAILURE_EVERY_S, STEP_S
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
 from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.contract import Warmed

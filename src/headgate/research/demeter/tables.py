@@ -9,11 +9,10 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.render.plots import Plot
 from headgate.research.demeter.calibration import REPEAT
-from headgate.research.demeter.matrix import OURS, Task
-from headgate.research.demeter.reading import APPS, CONTENDERS, MeasuredRun
-from headgate.research.demeter.running import SIZES_EVERY_S, Ran
+from headgate.research.demeter.measured_runs import APPS, CONTENDERS, MeasuredRun
+from headgate.research.demeter.simulated_runs import OURS, SIZES_EVERY_S, SimulatedRun, Task
 
-Done = Mapping[Task, Ran]
+Done = Mapping[Task, SimulatedRun]
 
 
 def rows_of(runs: Sequence[MeasuredRun], done: Done) -> list[dict[str, JSON]]:
@@ -44,7 +43,7 @@ def _order(run: MeasuredRun) -> tuple[int, int]:
     return CONTENDERS.index(run.contender) if run.contender in CONTENDERS else len(CONTENDERS), run.repeat
 
 
-def _simulated(task: Task, ran: Ran, kind: str, told: str = "") -> dict[str, JSON]:
+def _simulated(task: Task, ran: SimulatedRun, kind: str, told: str = "") -> dict[str, JSON]:
     row = _row(task.app, task.name, kind, told, ran.mean_size, ran.late_share, rescales=ran.rescales)
     return row | {"late_records_pct": round(100 * ran.late_records_share, 2)}
 

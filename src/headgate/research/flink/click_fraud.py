@@ -28,8 +28,8 @@ from headgate.local.machine import free_ports
 from headgate.local.prometheus import LocalPrometheus, TimedValues
 from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
+from headgate.research.flink.measured import Had, SlotWatch
 from headgate.research.flink.run import LEAD_S, Feeder, Seen, opened
-from headgate.research.flink.slots import Had, SlotWatch
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.runtime.loop import Mode

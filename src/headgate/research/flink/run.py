@@ -16,7 +16,8 @@ from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
 from headgate.apps.flink.sources import TopicRecords, TopicResults
 from headgate.apps.flink.submission import submit
 from headgate.core.errors import EngineError
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
+from headgate.core.slo import LatencySlo
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.engines.flink.task_managers import Provider
@@ -25,8 +26,7 @@ from headgate.local.flink import LocalFlink
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
-from headgate.research.flink.sink_truth import SinkTruth
-from headgate.research.flink.slots import Had, SlotWatch
+from headgate.research.flink.measured import Had, SinkTruth, SlotWatch
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load

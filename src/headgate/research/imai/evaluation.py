@@ -13,10 +13,8 @@ from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Progress
 from headgate.policies.blocks.quantile_sizing import Outlook
 from headgate.policies.mst import Load, Techniques
-from headgate.research.imai.applications import APPLICATIONS, Application
-from headgate.research.imai.kernel import BLOCK, Sizer, Week, run_week
-from headgate.research.imai.loads import WEEK_MINUTES, load_shape
-from headgate.research.imai.measures import Measures, least_sizes, measure
+from headgate.research.imai.applications import APPLICATIONS, WEEK_MINUTES, Application, load_shape
+from headgate.research.imai.kernel import BLOCK, Measures, Sizer, Week, least_sizes, measure, run_week
 from headgate.research.imai.sizers import MstRun, QuantileRun, arma_loads, outlooks
 
 QUANTILE = "quantile"

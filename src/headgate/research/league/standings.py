@@ -92,7 +92,7 @@ class League:
         return found
 
     def kept(self, group: Group) -> bool:
-        return group.is_kept if self._strictly else is_nearly_kept(group, self._objectives[group.objective])
+        return group.is_met if self._strictly else is_nearly_met(group, self._objectives[group.objective])
 
     def late_pct(self, group: Group) -> float | None:
         return missed_pct(group, self._objectives[group.objective])
@@ -135,7 +135,7 @@ class League:
             None if is_fixed else mean(self._place(contest, policy) for contest in there),
             len(there),
             sum(self.kept(group) for group in groups),
-            sum(group.is_kept for group in groups),
+            sum(group.is_met for group in groups),
             sum(cost <= CLOSE for cost in costs),
             median(costs) if costs else None,
             max(costs) if costs else None,
@@ -160,7 +160,7 @@ class League:
         return [*([f"{kind} loads"] if kind else []), *job_traits(self._jobs[job])]
 
 
-def is_nearly_kept(group: Group, objective: Objective) -> bool:
+def is_nearly_met(group: Group, objective: Objective) -> bool:
     """Whether a policy kept on average what was asked, but for what is forgiven."""
     missed, allowed = missed_pct(group, objective), objective.slo.allowed_share
     return not group.failed and missed is not None and missed <= 100 * (allowed + FORGIVEN * min(1.0, 20 * allowed))

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from headgate.core.types import JSON
-from headgate.research.promises.matrix import FIXED, OURS, Cell
+from headgate.research.promises.matrix import OURS, Cell
+from headgate.research.promises.runs import FIXED
 from headgate.research.promises.tables import beaten, place
 
 

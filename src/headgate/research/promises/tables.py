@@ -7,10 +7,11 @@ from statistics import median
 
 from headgate.core.types import JSON
 from headgate.render.plots import Plot
-from headgate.research.promises.matrix import FIXED, OURS, Cell
+from headgate.research.promises.matrix import OURS, Cell
+from headgate.research.promises.runs import FIXED
 
 KINDS = ("smooth", "noisy", "bursty")
-KEPT_WITHIN = 0.01
+MET_WITHIN = 0.01
 """A level counts as kept where at most a hundredth of all records more than allowed was late; less where less is."""
 
 
@@ -42,7 +43,7 @@ def _row(own: Sequence[Cell], there: Sequence[Cell]) -> dict[str, JSON]:
         "days": len(own),
         "late_pct": round(median(late), 3),
         "worst_late_pct": round(max(late), 3),
-        "kept": sum(is_kept(cell) for cell in own),
+        "kept": sum(is_met(cell) for cell in own),
         "cost": round(median(cell.cost for cell in own), 3),
         "worst_cost": round(max(cell.cost for cell in own), 3),
         "of_best_fixed": round(median(cost / other for cost, other in compared), 3) if compared else None,
@@ -52,8 +53,8 @@ def _row(own: Sequence[Cell], there: Sequence[Cell]) -> dict[str, JSON]:
     }
 
 
-def is_kept(cell: Cell) -> bool:
-    return cell.run.late_share <= cell.allowed_share + KEPT_WITHIN * min(1.0, 20 * cell.allowed_share)
+def is_met(cell: Cell) -> bool:
+    return cell.run.late_share <= cell.allowed_share + MET_WITHIN * min(1.0, 20 * cell.allowed_share)
 
 
 def _is_better(cell: Cell, ours: Cell | None) -> bool:
@@ -79,7 +80,7 @@ def notes_of(cells: Sequence[Cell]) -> list[str]:
     ]
     with_fixed = any(cell.run.policy == FIXED for cell in cells)
     for there in _by_place(cells).values():
-        if any(is_kept(cell) for cell in there if cell.run.policy != FIXED):
+        if any(is_met(cell) for cell in there if cell.run.policy != FIXED):
             continue
         first = there[0]
         where = f"{first.load} (day {first.seed}) at a start-up of {first.startup_s:g} s"

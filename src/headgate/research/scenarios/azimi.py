@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
+from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Batch
 from headgate.core.units import format_duration
 from headgate.lab.scenario import Outcome, Progress, scenario

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 
-from headgate.lab.processes import in_processes
-from headgate.lab.scenario import Outcome, Progress, mark_begin, scenario
-from headgate.research.demeter.kept import KeptRuns
-from headgate.research.demeter.matrix import carry_out, model_of, tasks_of
-from headgate.research.demeter.reading import APPS, MeasuredRun, read_runs
+from headgate.lab.run_cache import RunCache
+from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.research.demeter.measured_runs import APPS, MeasuredRun, data_hash, read_runs
+from headgate.research.demeter.simulated_runs import SimulatedRun, Task, model_of, run_task, tasks_of
 from headgate.research.demeter.tables import Done, details_of, plots_of, rows_of, verdicts
 
 NOTES = (
@@ -33,16 +34,20 @@ NOTES = (
 )
 def run(progress: Progress) -> Outcome:
     runs = read_runs()
-    tasks = tasks_of(runs)
-    kept = KeptRuns(runs)
-    done = {task: ran for task in tasks if (ran := kept.get(task)) is not None}
-    mark_begin(progress, len(done) / len(tasks))
-    missing = [task for task in tasks if task not in done]
-    for number, ran in in_processes(carry_out, missing):
-        done[missing[number]] = ran
-        kept.add(missing[number], ran)
-        progress(len(done) / len(tasks))
-    return outcome_of(runs, {task: done[task] for task in tasks})
+    return outcome_of(runs, run_cache(runs).run(tasks_of(runs), progress))
+
+
+def run_cache(runs: Sequence[MeasuredRun], folder: Path | None = None) -> RunCache[Task, SimulatedRun]:
+    """The finished simulations for these data."""
+    data = data_hash(runs)
+    return RunCache(
+        "demeter",
+        run_task,
+        lambda task: {**asdict(task), "data": data},
+        to_json=asdict,
+        from_json=lambda plain: SimulatedRun(**{**plain, "sizes": tuple(plain["sizes"])}),
+        folder=folder,
+    )
 
 
 def outcome_of(runs: Sequence[MeasuredRun], done: Done) -> Outcome:

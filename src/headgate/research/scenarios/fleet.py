@@ -2,15 +2,183 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import count
+
+import numpy as np
 
 from headgate.core.arbiter import Arbiter, Arbitration, Pace
-from headgate.core.quotas import Quota
-from headgate.core.types import JSON
+from headgate.core.objective import Objective
+from headgate.core.quotas import Demand, Grant, Group, Key, Quota
+from headgate.core.slo import LatencySlo
+from headgate.core.types import JSON, Decision, Instant
 from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.policies.frame.base import Context
 from headgate.render.plots import Plot
-from headgate.research.fleet import GROUPS, LATE_AFTER_S, SPAN_S, FirstCome, Fleet, FleetRun, groups_of, run_fleet
+from headgate.runtime.arbitration import Arbitrated
+from headgate.runtime.assembly import wire
+from headgate.runtime.loop import ControlLoop
+from headgate.runtime.model_file import policy_with_files
+from headgate.simulation.engine import SimulatedEngine
+from headgate.simulation.queue import QueueNetwork
+from headgate.workloads.shapes import Gaussian
+
+GROUPS = (("orders", 2, 0.2), ("reports", 1, 0.5), ("archive", 0, 0.3))
+"""Name, priority and share of the jobs."""
+LATE_AFTER_S = 30.0
+OBJECTIVE = Objective(LatencySlo(LATE_AFTER_S, period_s=3600.0), min_instances=1, max_instances=20)
+SERVICE_RATE_PER_S = 10.0
+INTERVAL_S = 10.0
+STARTUP_S = 30.0
+SPAN_S = 10.0
+"""Over so long it is counted how many jobs change their size."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """How many jobs, for how long."""
+
+    jobs: int = 1000
+    seconds: float = 3600.0
+    policy: str = "reactive"
+    seed: int = 0
+
+
+class FirstCome:
+    """What it is without arbitration: whoever asks gets what is free just then."""
+
+    def __init__(self, quota: int) -> None:
+        self._quota = quota
+        self._held: dict[Key, int] = {}
+        self._total = 0
+
+    def ask(self, now: Instant, demand: Demand) -> Grant:
+        held = demand.in_use
+        self._total += held - self._held.get(demand.key, 0)
+        size = min(demand.wanted, held + max(0, self._quota - self._total))
+        self._total += max(0, size - held)
+        self._held[demand.key] = max(size, held)
+        return Grant(size) if size == demand.wanted else Grant(size, "quota", f"{self._quota} are taken")
+
+
+@dataclass
+class Job:
+    name: str
+    group: str
+    engine: SimulatedEngine
+    loop: ControlLoop
+
+    @property
+    def counted(self) -> tuple[float, float]:
+        """Records that came, and those that were late."""
+        sample = self.engine.observe().samples["job"]
+        return float(sample.arrived or 0.0), float(sample.late or 0.0)
+
+
+@dataclass(frozen=True)
+class FleetRun:
+    """What became of a fleet."""
+
+    late: dict[str, list[float]]
+    """The share of late records of each job, by group."""
+    most_instances: int
+    instance_hours: float
+    rescales: int
+    most_rescales: int
+    """That began within ``SPAN_S``."""
+    cut: int
+    """Decisions that got less than they wanted, or had to wait."""
+    sizes: list[tuple[float, int]]
+    """Instances that were paid for, over time."""
+
+
+def groups_of(cluster: int) -> tuple[Group, ...]:
+    """The groups, none of which may take all of the cluster for itself."""
+    shares = {"orders": 0.5, "reports": 0.7, "archive": 0.4}
+    return tuple(Group(name, Quota(instances=round(shares[name] * cluster)), rank) for name, rank, _ in GROUPS)
+
+
+def make_jobs(fleet: Fleet, arbitration: Arbitration | None) -> list[Job]:
+    """The jobs; the same for the same seed, whoever arbitrates."""
+    random = np.random.default_rng(fleet.seed)
+    shares = np.cumsum([share for _, _, share in GROUPS])
+    jobs = []
+    for number in range(fleet.jobs):
+        group = GROUPS[int(np.searchsorted(shares, (number + 0.5) / fleet.jobs))][0]
+        peak = float(np.clip(random.lognormal(4.0, 0.5), 15.0, 180.0))
+        load = Gaussian(
+            base=0.2 * peak,
+            peak=peak,
+            center_s=float(random.normal(0.5, 0.08)) * fleet.seconds,
+            sigma_s=float(random.uniform(0.08, 0.15)) * fleet.seconds,
+        )
+        jobs.append(_job(f"{group}-{number:04}", group, load, fleet, arbitration))
+    return jobs
+
+
+def _job(name: str, group: str, load: Gaussian, fleet: Fleet, arbitration: Arbitration | None) -> Job:
+    start = max(1, round(load.base / SERVICE_RATE_PER_S) + 1)
+    kernel = QueueNetwork(load, SERVICE_RATE_PER_S, ready=start, late_after_s=LATE_AFTER_S)
+    engine = SimulatedEngine(kernel, startup_s=STARTUP_S, seed=fleet.seed)
+    policy = policy_with_files(fleet.policy, Context(OBJECTIVE, engine.topology(), fleet.seed))
+    loop = wire(engine, policy, engine, engine_name=engine.name, job=name)
+    if arbitration is not None:
+        loop.shared_guards.append(Arbitrated(arbitration, name, OBJECTIVE, group))
+    return Job(name, group, engine, loop)
+
+
+def run_fleet(fleet: Fleet, arbitration: Arbitration | None, progress: Callable[[float], None]) -> FleetRun:
+    """Let all jobs decide by turns, each every ten seconds, as a service has them do."""
+    jobs = make_jobs(fleet, arbitration)
+    recent: deque[Instant] = deque()
+    most_rescales = rescales = cut = 0
+    sizes = []
+    apart_s = INTERVAL_S / len(jobs)
+    for cycle in count():
+        if cycle * INTERVAL_S >= fleet.seconds:
+            break
+        for place, job in enumerate(jobs):
+            now = cycle * INTERVAL_S + place * apart_s
+            job.engine.advance(now)
+            decision = job.loop.tick()
+            if decision is None:
+                continue
+            cut += _is_cut(decision)
+            if not decision.is_hold:
+                recent.append(now)
+                rescales += 1
+                while now - recent[0] >= SPAN_S:
+                    recent.popleft()
+                most_rescales = max(most_rescales, len(recent))
+        sizes.append((cycle * INTERVAL_S, sum(job.engine.observe().instances["job"].requested for job in jobs)))
+        progress(cycle * INTERVAL_S / fleet.seconds)
+    return FleetRun(
+        _late(jobs, fleet.seconds),
+        max(size for _, size in sizes),
+        sum(size for _, size in sizes) * INTERVAL_S / 3600,
+        rescales,
+        most_rescales,
+        cut,
+        sizes,
+    )
+
+
+def _is_cut(decision: Decision) -> bool:
+    note = decision.verdicts["job"].notes[-1]
+    return note.guard == Arbitrated.name and note.before != note.after
+
+
+def _late(jobs: Sequence[Job], until_s: float) -> dict[str, list[float]]:
+    late: dict[str, list[float]] = {name: [] for name, _, _ in GROUPS}
+    for job in jobs:
+        job.engine.advance(until_s)
+        came, missed = job.counted
+        late[job.group].append(missed / came if came else 0.0)
+    return late
+
 
 ALLOWED_SHARE = 0.05
 CLUSTER_SHARE = 0.8

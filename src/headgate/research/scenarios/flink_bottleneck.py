@@ -63,8 +63,8 @@ class Contest:
 
 def contest(policy: str, kafka: LocalKafka, progress: Progress) -> Contest:
     """Run one of the contenders, with topics of its own."""
+    from headgate.research.flink.report import course, plot, row
     from headgate.research.flink.run import FlinkRun, play
-    from headgate.research.flink.told import course, plot, row
 
     objective = parse_objective(OBJECTIVE).within(1, MOST)
     ran = play(FlinkRun(policy, WORKLOAD, SECONDS, objective, COST_MS, MOST, CONTENDERS[policy]), kafka, progress)
@@ -73,7 +73,7 @@ def contest(policy: str, kafka: LocalKafka, progress: Progress) -> Contest:
 
 def together(ran: Sequence[Contest]) -> Outcome:
     """All that ran, side by side."""
-    from headgate.research.flink.told import NOTES
+    from headgate.research.flink.report import NOTES
 
     notes = (
         f"A bell-shaped load of {SECONDS:g} s from 40 to 400 records/s and back; a record takes {COST_MS:g} ms in the "

@@ -16,7 +16,7 @@ from headgate.research.flink import START_S
 
 if TYPE_CHECKING:
     from headgate.local.kafka import LocalKafka
-    from headgate.research.flink.click_fraud_told import Told
+    from headgate.research.flink.click_fraud_report import Told
 
 SECONDS = 340.0
 PEAKS_S = (90.0, 270.0)
@@ -96,7 +96,7 @@ class Contest:
 def contest(policy: str, kafka: LocalKafka, progress: Progress) -> Contest:
     """Run one of the policies, with a topic of its own."""
     from headgate.research.flink.click_fraud import FraudRun, play
-    from headgate.research.flink.click_fraud_told import Told
+    from headgate.research.flink.click_fraud_report import Told
 
     objective = parse_objective(OBJECTIVE).within(1, MOST)
     ran = play(FraudRun(policy, WORKLOAD, SECONDS, objective, COST_MS, POLICIES[policy], GUARDS), kafka, progress)

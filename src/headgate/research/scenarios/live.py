@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
-from headgate.lab.live import Live, Lived, expected_s, outcome, play
 from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan
 from headgate.lab.mst_measuring import measure_mst
 from headgate.lab.scenario import Outcome, Progress, scenario
 from headgate.render.plots import Plot
+from headgate.research.live_run import Live, Lived, expected_s, outcome, play
 
 
 def _by_autopilot(live: Live) -> Live:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headgate.lab.scenario import Outcome, Progress, scenario
 from headgate.research.promises.goals import goal_rows
-from headgate.research.promises.loads import load_names, make_load
 from headgate.research.promises.matrix import Matrix, run_matrix
+from headgate.research.promises.runs import load_names, make_load
 from headgate.research.promises.tables import notes_of, plots_of, rows_of
 
 ALL = Matrix(

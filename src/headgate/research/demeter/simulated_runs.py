@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 
 import numpy as np
 
 from headgate.core.course import above, span_s
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
+from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.policies.frame.base import Context
-from headgate.research.demeter.calibration import JobModel
+from headgate.research.demeter.calibration import JobModel, calibrate
 from headgate.research.demeter.job import MOST, FlinkJob
-from headgate.research.demeter.reading import BOUND_S, MeasuredRun
-from headgate.research.demeter.restarts import restarts_of
+from headgate.research.demeter.measured_runs import APPS, BOUND_S, MeasuredRun, read_runs, restarts_of
 from headgate.runtime.assembly import wire
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.summary import RunRecord
@@ -31,7 +33,7 @@ SIZES_EVERY_S = 300.0
 
 
 @dataclass(frozen=True)
-class Ran:
+class SimulatedRun:
     """What a simulated run came to."""
 
     mean_size: float
@@ -60,7 +62,7 @@ def run_policy(
     settings: Mapping[str, object] | None = None,
     size: int | None = None,
     seconds: float | None = None,
-) -> Ran:
+) -> SimulatedRun:
     """Let a policy size the job for the length of the load; a fixed ``size`` where one is given."""
     bounds = (1, MOST) if size is None else (size, size)
     objective = Objective(LatencySlo(bound_s=BOUND_S, percentile=percentile), *bounds)
@@ -79,7 +81,7 @@ def run_policy(
     return _ran(job, engine.sizes(OPERATOR)[:, [0, 1, 2]], changes)
 
 
-def play(run: MeasuredRun, model: JobModel, deployment: str) -> Ran:
+def play(run: MeasuredRun, model: JobModel, deployment: str) -> SimulatedRun:
     """Let the job have the sizes and restarts of a measured run: what is left is the model of the job."""
     restarts = [one for one in restarts_of(run) if not one.is_failure]
     first = restarts[0].before if restarts else round(run.mean_size)
@@ -100,10 +102,10 @@ def play(run: MeasuredRun, model: JobModel, deployment: str) -> Ran:
     return _ran(job, np.array(spans, dtype=np.float64), len(restarts))
 
 
-def _ran(job: FlinkJob, sizes: FloatArray, changes: int) -> Ran:
+def _ran(job: FlinkJob, sizes: FloatArray, changes: int) -> SimulatedRun:
     course = job.course()
     weights = sizes[:, 1] - sizes[:, 0]
-    return Ran(
+    return SimulatedRun(
         float(np.average(sizes[:, 2], weights=weights)),
         _late_share(above(course.waits, BOUND_S) if course.waits is not None else np.zeros((0, 2)), job),
         course.late_share(BOUND_S) or 0.0,
@@ -125,3 +127,73 @@ def _means(sizes: FloatArray, until_s: float) -> tuple[float, ...]:
     times_s = np.concatenate([[0.0], sizes[:, 1]])
     total = np.concatenate([[0.0], np.cumsum((sizes[:, 1] - sizes[:, 0]) * sizes[:, 2])])
     return tuple(float(round(one, 2)) for one in np.diff(np.interp(at_s, times_s, total)) / SIZES_EVERY_S)
+
+
+Settings = Mapping[str, object]
+HPA_AS_MEASURED: Settings = MappingProxyType({"metric": "cpu_load", "target": 0.35})
+OPERATOR_AS_MEASURED: Settings = MappingProxyType(
+    {
+        "metrics_window_s": 60,
+        "stabilization_interval_s": 120,
+        "utilization_target": 0.35,
+        "utilization_boundary": 0.15,
+        "restart_time_s": 60,
+        "catch_up_duration_s": 300,
+    }
+)
+"""Both are the settings of the experiment's own files, the autoscaler's others its defaults."""
+DEPLOYMENT_OF: Mapping[str, str] = MappingProxyType(
+    {"baseline": "fixed", "reactive": "reactive", "operator": "operator"}
+)
+"""How the contenders ran whose TaskManagers were all alike."""
+SIMULATED_AS: Mapping[str, tuple[str, Settings]] = MappingProxyType(
+    {
+        "baseline": ("static", {}),
+        "reactive": ("hpa", HPA_AS_MEASURED),
+        "operator": ("flink-autoscaler", OPERATOR_AS_MEASURED),
+    }
+)
+OURS = "autopilot"
+AUTOPILOT_LEVELS: Mapping[str, tuple[float, ...]] = MappingProxyType({"ADS": (95.0, 98.0, 99.0), "CARS": (93.0, 95.0)})
+"""The percentiles that autopilot is asked for: that of all, and one that is about as late as the smallest of the
+published contenders: a stricter one on ADS, and a laxer one on CARS."""
+OTHERS = ("reactive", "hpa", "ds2", "flink-autoscaler", "keda-lag", "trigger-ratio", "drain-time", "threshold")
+"""With the defaults of their sources; ``hpa`` is asked for 70 % of the busy time."""
+
+
+@dataclass(frozen=True, order=True)
+class Task:
+    """One simulated run: the sizes of a measured one (``repeat`` above 0), a contender as it was set, or a policy."""
+
+    app: str
+    name: str
+    kind: str
+    """``sizes``, ``contender`` or ``policy``."""
+    repeat: int = 0
+    percentile: float = 95.0
+
+
+def tasks_of(runs: Sequence[MeasuredRun]) -> list[Task]:
+    played = [Task(run.app, run.contender, "sizes", run.repeat) for run in runs if run.contender in DEPLOYMENT_OF]
+    contenders = [Task(app, name, "contender") for app in APPS for name in SIMULATED_AS]
+    ours = [Task(app, OURS, "policy", percentile=level) for app, levels in AUTOPILOT_LEVELS.items() for level in levels]
+    return [*ours, *(Task(app, name, "policy") for app in APPS for name in OTHERS), *contenders, *played]
+
+
+@cache
+def model_of(app: str) -> JobModel:
+    return calibrate(app, read_runs())
+
+
+def run_task(task: Task) -> SimulatedRun:
+    model = model_of(task.app)
+    if task.kind == "sizes":
+        own = (task.app, task.name, task.repeat)
+        run = next(one for one in read_runs() if (one.app, one.contender, one.repeat) == own)
+        return play(run, model, DEPLOYMENT_OF[task.name])
+    if task.kind == "contender":
+        policy, settings = SIMULATED_AS[task.name]
+        size = MOST if task.name == "baseline" else None
+        return run_policy(policy, model, DEPLOYMENT_OF[task.name], settings=settings, size=size)
+    # Rescaled as Flink's reactive mode does, which takes the shortest pause of those that were measured.
+    return run_policy(task.name, model, "reactive", percentile=task.percentile)

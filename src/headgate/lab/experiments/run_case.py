@@ -5,17 +5,20 @@ Runs where Spark has its Python workers, so it keeps to itself: nothing is share
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from headgate.core.errors import HeadgateError
+from headgate.core.errors import HeadgateError, InputError
 from headgate.core.objective import HOUR_S, Objective
 from headgate.core.objective_form import objective_from
 from headgate.core.slo import By
 from headgate.core.types import JSON
-from headgate.lab.experiments.case import Case
+from headgate.lab.code_state import fingerprint
 from headgate.lab.measures import measures_of
 from headgate.runtime.interrupts import raise_if_interrupted
 from headgate.runtime.model_file import SETTING as MODEL_FILE
@@ -24,6 +27,56 @@ from headgate.runtime.summary import Summary
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import Workload, parse_workload
 from headgate.workloads.composed import Scaled, reseeded
+
+FORMAT_VERSION = 1
+_KEY_LENGTH = 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is run; labels (``workload``, ``job``, ``objective``, ``label``) say what it is called in tables."""
+
+    workload: str
+    load: str
+    scale: float
+    seconds: float
+    job: str
+    rate_per_s: float
+    batches: Mapping[str, JSON] | None
+    readings: str
+    startup_s: float
+    startup_spread: float
+    drain_s: float
+    objective: str
+    asked: Mapping[str, JSON]
+    label: str
+    policy: str
+    settings: Mapping[str, str]
+    guards: Mapping[str, str]
+    start: int | None
+    interval_s: float
+    seed: int
+
+    def to_json(self) -> str:
+        """The same text for the same case, whatever order its parts were written in."""
+        return json.dumps({"version": FORMAT_VERSION, **vars(self)}, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Case:
+        given = json.loads(text)
+        version = given.pop("version", None)
+        if version != FORMAT_VERSION:
+            raise InputError(f"a case of version {version!r} cannot be read; {FORMAT_VERSION} is known.")
+        names = {one.name for one in fields(cls)}
+        if given.keys() != names:
+            raise InputError(f"a case has the keys {', '.join(sorted(given))}; {', '.join(sorted(names))} are needed.")
+        return cls(**given)
+
+    @property
+    def key(self) -> str:
+        """Tells it from every other case."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:_KEY_LENGTH]
+
 
 LABELS = ("workload", "job", "objective", "policy")
 FIGURES = {
@@ -50,20 +103,12 @@ FIGURES = {
 }
 """What is known of a run, each with the words and the unit that tables and plots give it; ``docs/guides/measures.md``
 tells what they mean."""
-DECISIVE = (
-    "core",
-    "forecast",
-    "lab/experiments/carry.py",
-    "lab/experiments/case.py",
-    "lab/measures",
-    "policies",
-    "rules",
-    "runtime",
-    "simulation",
-    "workloads",
-)
-"""The code that a row depends on, in the folder of the package."""
 Row = dict[str, JSON]
+
+
+def own_code() -> str:
+    """The state of the code by which this process runs cases."""
+    return fingerprint(__name__)
 
 
 def figures_of(result: SimulationResult, case: Case, objective: Objective, load: Workload) -> dict[str, float | None]:
@@ -81,7 +126,7 @@ def figures_of(result: SimulationResult, case: Case, objective: Objective, load:
     return {name: None if value is None else float(value) for name, value in told.items()}
 
 
-def carry_out(case: Case, folder: Path, place: int = 0, progress: Progress | None = None) -> Row:
+def run_case(case: Case, folder: Path, place: int = 0, progress: Progress | None = None) -> Row:
     """The row of a case; ``folder`` is where the files that it names are, ``place`` its place among all cases."""
     row: Row = {
         "place": place,
@@ -100,7 +145,7 @@ def carry_out(case: Case, folder: Path, place: int = 0, progress: Progress | Non
         load = _workload(case.load, case.scale, case.seed, folder)
         result = _run(case, objective, load, folder, progress)
         row |= figures_of(result, case, objective, load)
-        row["kept"] = is_kept(result.summary, objective, case.seconds)
+        row["kept"] = is_met(result.summary, objective, case.seconds)
     except HeadgateError as error:
         row["error"] = str(error)
     except Exception as error:  # noqa: BLE001 - whatever a run dies of belongs in its row, beside those that went well
@@ -109,7 +154,7 @@ def carry_out(case: Case, folder: Path, place: int = 0, progress: Progress | Non
     return row
 
 
-def is_kept(summary: Summary, objective: Objective, seconds: float) -> bool | None:
+def is_met(summary: Summary, objective: Objective, seconds: float) -> bool | None:
     """Whether a whole run kept what was asked; ``None`` where nothing is known of it.
 
     Late records count where the objective counts records, and time in violation otherwise.

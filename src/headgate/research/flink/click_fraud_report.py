@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headgate.core.objective import SlowShareSlo
+from headgate.core.slo import SlowShareSlo
 from headgate.core.types import JSON, Decision
 from headgate.research.flink.click_fraud import FraudRan
-from headgate.research.flink.slots import changes, seconds
+from headgate.research.flink.measured import changes, seconds
 from headgate.research.giannakopoulos import SWITCHED
 
 RESCALED = "rescaled"

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.core.errors import EngineError
-from headgate.lab.experiments.folder import LabFolder
 from headgate.lab.experiments.groups import groups_by_sql
-from headgate.lab.experiments.kept_summary import read_summary, write_summary
 from headgate.lab.experiments.model import Experiment
-from headgate.lab.experiments.parts import count_rows, packed, read_parts, work_in
-from headgate.lab.experiments.summary import Group
-from headgate.lab.experiments.underway import forget_underway, runs_underway
+from headgate.lab.experiments.parts import (
+    LabFolder,
+    count_rows,
+    forget_underway,
+    packed,
+    read_parts,
+    runs_underway,
+    work_in,
+)
+from headgate.lab.experiments.summary import Group, read_summary, write_summary
 from headgate.lab.scenario import Progress, mark_begin
 from headgate.local.machine import java, spark_home
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
+from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.scenario import Outcome, Progress

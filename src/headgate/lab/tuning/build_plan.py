@@ -13,7 +13,7 @@ from headgate.core.units import parse_duration_s
 from headgate.lab.experiments.keys import MODELS
 from headgate.lab.experiments.model import JobPart
 from headgate.lab.experiments.part_reader import content_hash
-from headgate.lab.tuning.splitting import LEAST_HELD_BACK, Sized, Stretch, cut, split_load
+from headgate.lab.tuning.plan import LEAST_HELD_BACK, Sized, Stretch, cut, split_load
 from headgate.runtime.service_rate import parse_service_rate
 from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.micro_batch import ServiceModel

@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from headgate.core.objective import LatencySlo
+from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Decision
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
+from headgate.research.flink.measured import Had, changes, seconds
 from headgate.research.flink.run import FlinkRan
-from headgate.research.flink.slots import Had, changes, seconds
 from headgate.workloads.parse import parse_workload
 
 DRAWN_S = 2.0

@@ -5,15 +5,64 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
-from headgate.core.objective import LatencySlo, Objective
+from headgate.core.objective import Objective
+from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON
-from headgate.research.promises.clairvoyant import clairvoyant_sizes
-from headgate.research.promises.loads import SERVICE_RATE_PER_S, Load
+from headgate.forecast.base import FloatArray
+from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
 from headgate.runtime.simulate import simulate
 from headgate.simulation.micro_batch import MicroBatch
-from headgate.workloads.day_load import STEP_S
+from headgate.workloads.day_load import STEP_S, day_names, make_day
+from headgate.workloads.steps import Steps
+
+SERVICE_RATE_PER_S = 50.0
+PEAK_INSTANCES = 12.0
+FIXED = "best-fixed"
+"""The smallest size that keeps what is asked and never changes, known afterwards: no policy."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """One day of one load."""
+
+    name: str
+    seed: int
+    kind: str
+    """``smooth``, ``noisy`` or ``bursty``."""
+    chosen_on: bool
+    """Whether constants were chosen on it; the others are to show what they are worth."""
+    factor: float
+    """Records here for one of the trace."""
+    rates_per_s: FloatArray
+    """One per ``STEP_S``."""
+
+    @property
+    def seconds(self) -> float:
+        return len(self.rates_per_s) * STEP_S
+
+    @property
+    def workload(self) -> Steps:
+        return Steps(
+            [STEP_S * index for index in range(len(self.rates_per_s) + 1)],
+            [float(rate) for rate in self.rates_per_s],
+            f"{self.name}, day {self.seed}",
+        )
+
+
+def load_names() -> list[str]:
+    """Every load, made-up ones first."""
+    return day_names()
+
+
+@cache
+def make_load(name: str, seed: int = 0) -> Load:
+    """A load by name; needs the folder of traces for those that are real."""
+    day = make_day(name, seed, PEAK_INSTANCES * SERVICE_RATE_PER_S)
+    return Load(name, seed, day.kind, load_names().index(name) % 2 == 0, day.factor, day.rates_per_s)
+
 
 JOB = MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5)
 """A job as people run them: a batch every two seconds, if it can."""
@@ -107,7 +156,48 @@ def first_size(load: Load) -> int:
     return max(BOUNDS[0], math.ceil(rate / SERVICE_RATE_PER_S * 1.2))
 
 
+def clairvoyant_sizes(
+    load: Load, *, job: MicroBatch, bound_s: float, startup_s: float, bounds: tuple[int, int]
+) -> FloatArray:
+    """The instances that are paid for, one value per ``STEP_S``."""
+    needed = needed_instances(
+        load.rates_per_s, STEP_S, service_rate_per_s=SERVICE_RATE_PER_S, job=job, bound_s=bound_s, bounds=bounds
+    )
+    return paid_instances(needed, STEP_S, startup_s)
+
+
 def clairvoyant_seconds(load: Load, bound_s: float, startup_s: float) -> float:
     """Instance-seconds of somebody who knew the load."""
     sizes = clairvoyant_sizes(load, job=JOB, bound_s=bound_s, startup_s=startup_s, bounds=BOUNDS)
     return float(sizes.sum() * STEP_S)
+
+
+@dataclass(frozen=True, order=True)
+class Task:
+    policy: str
+    load: str
+    seed: int
+    bound_s: float
+    startup_s: float
+    percentile: float
+    size: int | None = None
+
+
+def run_task(task: Task) -> list[Run]:
+    load = make_load(task.load, task.seed)
+    slo = LatencySlo(bound_s=task.bound_s, percentile=task.percentile)
+    if task.policy == FIXED:
+        return _fixed_sizes(task, slo)
+    return [run(task.policy, load, slo, startup_s=task.startup_s)]
+
+
+def _fixed_sizes(task: Task, slo: LatencySlo) -> list[Run]:
+    """Sizes that never change, from the first that keeps up in the mean to the first that makes nothing late."""
+    load = make_load(task.load, task.seed)
+    found: list[Run] = []
+    for size in range(max(1, int(load.rates_per_s.mean() / SERVICE_RATE_PER_S)), BOUNDS[1] + 1):
+        tried = run("static", load, slo, startup_s=0.0, size=size)
+        found.append(Run(FIXED, tried.late_share, tried.instance_seconds, 0.0, 0, tried.latency_p95_s))
+        if tried.late_share == 0:
+            break
+    return found

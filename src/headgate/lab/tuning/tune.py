@@ -8,13 +8,11 @@ from typing import TypeAlias
 
 from headgate.core.errors import InputError
 from headgate.core.objective import HOUR_S
-from headgate.lab.experiments.carry import Row
-from headgate.lab.experiments.case import Case
+from headgate.lab.experiments.run_case import Case, Row
 from headgate.lab.scenario import Progress, mark_begin
-from headgate.lab.tuning.plan import TunePlan
+from headgate.lab.tuning.plan import Stretch, TunePlan
 from headgate.lab.tuning.pruning import Prune, Terms, lost, worse_half
-from headgate.lab.tuning.searching import Search, Values, make_search
-from headgate.lab.tuning.splitting import Stretch
+from headgate.lab.tuning.search import Search, Values, make_search
 from headgate.lab.tuning.trial import Minimise, Seen, Status, Trial, chosen, pareto_front, scores_of
 from headgate.lab.tuning.verdict import NOTHING_FOUND, Verdict, judged
 

@@ -1,0 +1,241 @@
+"""giannakopoulos-5.2 … giannakopoulos-5.4: exploration, then optimal control, against the reactive policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from statistics import fmean
+
+import numpy as np
+
+from headgate.core.types import JSON
+from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.research.giannakopoulos import JOB, NOTES, Played, largest_residual, model_plot, play
+from headgate.workloads.shapes import Gaussian, Sine
+from headgate.workloads.steps import Steps
+from headgate.workloads.traces import read_trace
+
+COMPARED_S = 1.5 * 3600
+COMPARED_LOAD = Gaussian(base=100.0, peak=4000.0, center_s=COMPARED_S / 2, sigma_s=10 * 60.0)
+COMPARED_SEEDS = (1, 2, 3, 4, 5)
+COMPARED_IN_DOCUMENT = {
+    "reactive": {"mean_instances": 1.84, "violations": "some", "largest_residual": None},
+    "proactive": {"mean_instances": 1.81, "violations": "none", "largest_residual": 0.4},
+}
+
+CHANGED_S = 3600.0
+CHANGE_SECONDS = 4 * 3600.0
+CHANGE_WORKLOAD = Sine(mean=2200.0, amplitude=800.0, period_s=3600.0)
+CHANGES: Mapping[str, tuple[tuple[float, float], ...]] = {
+    "none": (),
+    "sudden": ((0.0, 1.0), (CHANGED_S, 1.0), (CHANGED_S, 1.6)),
+    "slow": ((0.0, 1.0), (CHANGED_S, 1.0), (CHANGED_S + 3600.0, 1.6)),
+}
+"""How much longer a record takes: 60% from one moment to the next, or within an hour."""
+
+
+@scenario(
+    "giannakopoulos-5.3",
+    "Optimal control against reactive on a quick bell-shaped load, and two changes of the job.",
+    takes_s=25.0,
+)
+def run_comparison(progress: Progress) -> Outcome:
+    learned = explored().result.state
+    progress(0.15)
+    rows: list[dict[str, JSON]] = []
+    plots = []
+    for policy, state in (("reactive", None), ("proactive", learned)):
+        runs = [play(policy, COMPARED_LOAD, seconds=COMPARED_S, state=state, seed=seed) for seed in COMPARED_SEEDS]
+        rows.append(_compared(policy, runs))
+        plots.append(runs[0].plot(policy))
+        progress(0.15 + 0.2 * len(rows))
+    for change in CHANGES:
+        played = changed(change, learned)
+        rows.append(_change_row(change, played))
+        if CHANGES[change]:
+            plots.append(played.plot(f"proactive, {change} change after an hour"))
+        progress(min(1.0, 0.5 + 0.1 * len(rows)))
+    notes = (
+        *NOTES,
+        "proactive begins with what giannakopoulos-5.2 learned, as in the document. Means over five seeds. The largest "
+        "residual is a share of the bound; the document's is about 0.04 of slow records where 0.1 are allowed.",
+        "Changes are ours: after an hour of a load that swings between 1400 and 3000 records/s, records become 60% "
+        "heavier at once or within an hour. Delays count from the beginning of the change; the last two columns are "
+        "the seconds in which the objective was violated in the hour before it, and in the last hour. A model that was "
+        "learned while the job was still changing stays a little off, and is corrected one violation at a time.",
+    )
+    return Outcome(rows, notes, plots)
+
+
+def changed(change: str, learned: Mapping[str, JSON], seed: int = 1) -> Played:
+    """A run of proactive, in optimal control from the start, whose job changes after an hour."""
+    job = replace(JOB, work_factor=CHANGES[change])
+    return play("proactive", CHANGE_WORKLOAD, seconds=CHANGE_SECONDS, start=4, job=job, state=learned, seed=seed)
+
+
+def _compared(policy: str, runs: list[Played]) -> dict[str, JSON]:
+    summaries = [played.result.summary for played in runs]
+    return {
+        "run": "comparison",
+        "policy": policy,
+        "violations": round(fmean(played.violations() for played in runs), 2),
+        "slo_violation_pct": round(fmean(summary.slo_violation_pct or 0.0 for summary in summaries), 3),
+        "mean_instances": round(fmean(summary.mean_instances for summary in summaries), 3),
+        "rescales": round(fmean(summary.rescales for summary in summaries), 1),
+        "largest_residual": max(largest_residual(one.decisions) or 0.0 for one in runs)
+        if policy == "proactive"
+        else None,
+        "document": COMPARED_IN_DOCUMENT[policy],
+    }
+
+
+def _change_row(change: str, played: Played) -> dict[str, JSON]:
+    switches = played.switches
+    detected = next((event for event in switches if "change" in event.numbers), None)
+    back = next((event for event in switches if detected is not None and event.at_s > detected.at_s), None)
+    return {
+        "run": f"{change} change" if CHANGES[change] else "no change",
+        "policy": "proactive",
+        "violations": played.violations(),
+        "mean_instances": round(played.result.summary.mean_instances, 3),
+        "rescales": played.result.summary.rescales,
+        "detected_as": None if detected is None else detected.numbers["change"],
+        "detected_after_s": None if detected is None else round(detected.at_s - CHANGED_S, 1),
+        "optimal_control_again_after_s": None if back is None else round(back.at_s - CHANGED_S, 1),
+        "violated_s_before": played.violated_s(0.0, CHANGED_S),
+        "violated_s_last_hour": played.violated_s(CHANGE_SECONDS - 3600.0, CHANGE_SECONDS),
+        "document": None,
+    }
+
+
+EXPLORED_S = 5 * 3600.0
+CHECK_EVERY_S = 6750.0
+EXPLORED_LOAD = Gaussian(base=0.0, peak=4500.0, center_s=EXPLORED_S / 2, sigma_s=45 * 60.0)
+
+
+def explored() -> Played:
+    """The experiment itself; what it learned is what §5.3 begins with."""
+    return play(
+        "proactive", EXPLORED_LOAD, seconds=EXPLORED_S, interval_s=15.0, settings={"check_every_s": CHECK_EVERY_S}
+    )
+
+
+@scenario(
+    "giannakopoulos-5.2",
+    "Five hours of a bell-shaped load: how long exploration takes, and what it learns.",
+    takes_s=10.0,
+)
+def run_exploration(progress: Progress) -> Outcome:
+    played = explored()
+    progress(0.8)
+    reactive = play("reactive", EXPLORED_LOAD, seconds=EXPLORED_S, interval_s=15.0)
+    progress(1.0)
+    first = next((event for event in played.switches), None)
+    explored_s = EXPLORED_S if first is None else first.at_s
+    summary = played.result.summary
+    numbers: dict[str, JSON] = {} if first is None else dict(first.numbers)
+    rows: list[dict[str, JSON]] = [
+        _exploration_row("exploration lasts, minutes", round(explored_s / 60, 1), "to the end of the experiment (300)"),
+        _exploration_row("readings in the model", numbers.get("readings"), "not printed; checked every 450"),
+        _exploration_row("outliers left out", numbers.get("outliers"), "none are looked for"),
+        _exploration_row("degree", numbers.get("degree"), "not printed; 1 to 8 tried"),
+        _exploration_row("error near the bound, share of the bound", _rounded(numbers.get("error")), "not printed"),
+        _exploration_row(
+            "spread at the readings, share of the bound", _rounded(numbers.get("spread_at_readings")), "at most 0.5"
+        ),
+        _exploration_row(
+            "spread up to capacity, share of the bound", _rounded(numbers.get("spread_up_to_capacity")), "at most 0.5"
+        ),
+        _exploration_row(
+            "violations in exploration", played.violations(until_s=explored_s), "one before each scale-out"
+        ),
+        _exploration_row("scale-outs in exploration", _scale_outs(played, explored_s), "one per violation"),
+        _exploration_row("violations while the load falls", played.violations(from_s=EXPLORED_S / 2), "0"),
+        _exploration_row("mean instances", round(summary.mean_instances, 3), "not printed"),
+        _exploration_row("mean instances of reactive", round(reactive.result.summary.mean_instances, 3), "not printed"),
+        _exploration_row("violations, whole run", played.violations(), "not printed"),
+        _exploration_row("violations of reactive, whole run", reactive.violations(), "not printed"),
+    ]
+    notes = (
+        *NOTES,
+        f"Stability is checked every {CHECK_EVERY_S:g} s, the time that 450 samples of 15 s take. The document's "
+        "check, which measures the spread of predictions over inputs, passed at the end; the first one passes "
+        "here, which measures the spread over refits. So the second half of this run is under optimal control.",
+    )
+    plots = [played.plot("Exploration, then optimal control")]
+    if played.result.state["operators"]["job"]["model"] is not None:
+        plots.append(model_plot(played.result.state))
+    return Outcome(rows, notes, plots)
+
+
+def _exploration_row(what: str, value: JSON, document: str) -> dict[str, JSON]:
+    return {"what": what, "value": value, "document": document}
+
+
+def _rounded(value: JSON) -> JSON:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _scale_outs(played: Played, until_s: float) -> int:
+    return sum(decision.verdicts["job"].change > 0 for decision in played.decisions if decision.at_s < until_s)
+
+
+WORLD_CUP_S = 3 * 3600.0
+WORLD_CUP_FROM = datetime(1998, 6, 30, 14, 30, tzinfo=UTC)
+WORLD_CUP_UNTIL = datetime(1998, 6, 30, 20, 30, tzinfo=UTC)
+PEAK_PER_S = 1600.0
+WORLD_CUP_SEEDS = (1, 2, 3)
+WORLD_CUP_IN_DOCUMENT = {
+    "reactive": {"mean_instances": 1.59, "optimal_control_from_sample": None, "optimal_control_until_sample": None},
+    "proactive": {"mean_instances": 1.56, "optimal_control_from_sample": 800, "optimal_control_until_sample": 1700},
+}
+
+
+def world_cup() -> Steps:
+    """Six hours with two matches, played in three, with its peak at about two instances."""
+    rates = read_trace("wc98").between(WORLD_CUP_FROM, WORLD_CUP_UNTIL)
+    scaled = rates * PEAK_PER_S / rates.max()
+    times_s = np.linspace(0.0, WORLD_CUP_S, len(scaled) + 1)
+    return Steps([float(at_s) for at_s in times_s], [float(rate) for rate in scaled], "World Cup 98")
+
+
+@scenario(
+    "giannakopoulos-5.4",
+    "Three hours made from the World Cup 98 trace: exploration, optimal control, and reactive.",
+    takes_s=50.0,
+)
+def run_world_cup(progress: Progress) -> Outcome:
+    workload = world_cup()
+    rows: list[dict[str, JSON]] = []
+    plots = []
+    for policy, settings in (("reactive", None), ("proactive", {"check_every_s": 1500.0})):
+        runs = [play(policy, workload, seconds=WORLD_CUP_S, settings=settings, seed=seed) for seed in WORLD_CUP_SEEDS]
+        rows.append(_world_cup_row(policy, runs))
+        plots.append(runs[0].plot(policy))
+        progress(0.5 * len(rows))
+    notes = (
+        *NOTES,
+        "The document generated its load from a part of the trace that it does not name. This is 30 June 1998 from "
+        "14:30 to 20:30 GMT, every minute of it played in 30 s, and the peak scaled to what two instances can just "
+        "carry. Stability is checked every 300 samples of 5 s; a sample is a look at the job. Means over three "
+        "seeds, and the switches of the first.",
+        "The document left optimal control when the share of slow records rose under a steady load, which it takes for "
+        "a fault of its infrastructure; nothing of the kind happens here.",
+    )
+    return Outcome(rows, notes, plots)
+
+
+def _world_cup_row(policy: str, runs: list[Played]) -> dict[str, JSON]:
+    summaries = [played.result.summary for played in runs]
+    switches = runs[0].switches
+    return {
+        "policy": policy,
+        "violations": round(fmean(played.violations() for played in runs), 2),
+        "slo_violation_pct": round(fmean(summary.slo_violation_pct or 0.0 for summary in summaries), 3),
+        "mean_instances": round(fmean(summary.mean_instances for summary in summaries), 3),
+        "rescales": round(fmean(summary.rescales for summary in summaries), 1),
+        "optimal_control_from_sample": round(switches[0].at_s / 5) if switches else None,
+        "optimal_control_until_sample": round(switches[1].at_s / 5) if len(switches) > 1 else None,
+        "document": WORLD_CUP_IN_DOCUMENT[policy],
+    }
