@@ -85,7 +85,7 @@ def with_autoscale_engine(patch: pytest.MonkeyPatch, on_tick: OnTick, **features
 
 
 def with_simulate(patch: pytest.MonkeyPatch, on_tick: OnTick, **features: Any) -> None:
-    patch.setattr(simulate, "TOLD_EVERY_S", 0.0)
+    patch.setattr(simulate, "REPORT_EVERY_S", 0.0)
     simulate.simulate(
         features.pop("policy", None),
         WORKLOAD,

@@ -33,7 +33,7 @@ from headgate.policies.frame.base import Context, PolicyBase
 from headgate.policies.frame.settings import Settings
 from headgate.runtime.assembly import LoopSpec, open_loop, preview_policy, wire
 from headgate.runtime.autoscaler import Autoscaler, autoscale
-from headgate.runtime.exposition.job_figures import tell_of
+from headgate.runtime.exposition.job_figures import expose
 from headgate.runtime.past import state_key
 from headgate.testing import FakeClock
 
@@ -128,7 +128,7 @@ def test_prometheus_can_read_it_on_loopback_until_it_ends() -> None:
     clock, journal = FakeClock(), MemoryJournal()
     engine = CountedEngine(clock, 2, gone=False)
     made = autoscaler(engine, clock, journal)
-    made.tell(tell_of(made.loop, 5.0, journal, port=0))
+    made.tell(expose(made.loop, 5.0, journal, port=0))
     url = made.metrics_url
     assert url is not None
     with made.start():

@@ -24,7 +24,7 @@ from headgate.core.topology import Topology
 from headgate.core.types import Answer, Batch, Decision, Event, Instant, Observation, Outcome, Receipt, Startup, Verdict
 from headgate.engines.agents.wire import Reply, Report
 
-MOST_KEPT = 500
+MOST_WAITING = 500
 """So many are kept for a controller that is away; of more, the oldest are let go."""
 T = TypeVar("T")
 
@@ -34,29 +34,29 @@ class Outbox(Generic[T]):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: deque[T] = deque()
+        self._waiting: deque[T] = deque()
         self.first = 0
         """How many came before the first that waits."""
 
     @property
     def waiting(self) -> tuple[T, ...]:
         with self._lock:
-            return tuple(self._kept)
+            return tuple(self._waiting)
 
     def add(self, new: Iterable[T]) -> None:
         with self._lock:
-            self._kept.extend(new)
-            while len(self._kept) > MOST_KEPT:
+            self._waiting.extend(new)
+            while len(self._waiting) > MOST_WAITING:
                 self._drop()
 
     def arrived(self, until: int) -> None:
         """All that came before the one of this number have arrived."""
         with self._lock:
-            while self._kept and self.first < until:
+            while self._waiting and self.first < until:
                 self._drop()
 
     def _drop(self) -> None:
-        self._kept.popleft()
+        self._waiting.popleft()
         self.first += 1
 
 
@@ -121,7 +121,7 @@ class Agent:
         observation = self._engine.observe()
         report = self._reported(observation)
         try:
-            reply = self._asked(report)
+            reply = self._post(report)
         except ControllerAwayError as error:
             self._keep(error, observation)
         else:
@@ -134,11 +134,11 @@ class Agent:
     def leave(self) -> None:
         """Tell that this agent ends, as well as it can be told; the job keeps its size."""
         try:
-            self._asked(replace(self._reported(self._engine.observe()), leaving=True))
+            self._post(replace(self._reported(self._engine.observe()), leaving=True))
         except HeadgateError as error:
             logger.info("%s could not tell that it leaves: %s", self._operator, error)
 
-    def _asked(self, report: Report) -> Reply:
+    def _post(self, report: Report) -> Reply:
         reply = self._controller.report(self._operator, report)
         if reply.term < self._term:
             raise ControllerAwayError(f"a service answered that led in term {reply.term}; it is term {self._term}.")
@@ -280,16 +280,16 @@ class SeveralAgents:
         seen = self._seen
         return Observation(
             seen.at_s,
-            {name: one for name, one in seen.samples.items() if name == operator},
+            {name: part for name, part in seen.samples.items() if name == operator},
             {operator: seen.instances[operator]},
-            {name: one for name, one in seen.startups.items() if name == operator},
+            {name: part for name, part in seen.startups.items() if name == operator},
         )
 
     def want(self, operator: str, size: int) -> Answer:
         """Have a size with the next change; gives what became of the one before, if that was the same."""
         self._wanted[operator] = size
-        asked, answer = self._answers.get(operator, (None, Answer(Outcome.ACCEPTED, size)))
-        return answer if asked == size else Answer(Outcome.ACCEPTED, size)
+        size_before, answer = self._answers.get(operator, (None, Answer(Outcome.ACCEPTED, size)))
+        return answer if size_before == size else Answer(Outcome.ACCEPTED, size)
 
     @property
     def further_metrics(self) -> Collection[str]:

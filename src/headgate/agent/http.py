@@ -58,21 +58,21 @@ class HttpController:
     def report(self, operator: str, report: Report) -> Reply:
         """Deliver a report to whoever leads, beginning with the one that did last; each is asked once."""
         turn = Turn(self._urls, self._url)
-        told: list[str] = []
+        problems: list[str] = []
         stands_by = False
         for url in turn:
             try:
                 reply = self._ask(url, operator, report)
             except NotLeadingError as error:
-                told.append(str(error))
+                problems.append(str(error))
                 stands_by = True
                 turn.leads(error.leader)
             except ControllerAwayError as error:
-                told.append(str(error))
+                problems.append(str(error))
             else:
                 self._url = url
                 return reply
-        raise (NotLeadingError if stands_by else ControllerAwayError)(" ".join(told))
+        raise (NotLeadingError if stands_by else ControllerAwayError)(" ".join(problems))
 
     def _ask(self, url: str, operator: str, report: Report) -> Reply:
         where = f"{url}{self._operators}/{quote(operator, safe='')}/reports"
@@ -84,14 +84,14 @@ class HttpController:
             return reply_from_text(answer.text)
         # A sentence is what a service says; a page is of something else that answers there.
         is_sentence = answer.headers.get("content-type", "").startswith("text/plain")
-        told = answer.text.strip() if is_sentence and answer.text.strip() else f"status {answer.status_code}."
+        problem = answer.text.strip() if is_sentence and answer.text.strip() else f"status {answer.status_code}."
         if answer.status_code == NOT_LEADING:
             raise NotLeadingError(f"the service at {url} stands by.", answer.headers.get(LEADER_HEADER, ""))
         if answer.status_code == SUPERSEDED:
-            raise SupersededError(told)
+            raise SupersededError(problem)
         if answer.is_server_error:
-            raise ControllerAwayError(f"the controller at {url} cannot answer: {told}")
-        refused = f"the controller at {url} refuses {operator!r}: {told}"
+            raise ControllerAwayError(f"the controller at {url} cannot answer: {problem}")
+        refused = f"the controller at {url} refuses {operator!r}: {problem}"
         if answer.status_code in NOT_LET_IN:
             raise TokenRefusedError(f"{refused} One is made by: headgate token make NAME --scope agent")
         if answer.status_code == NOT_FOUND:

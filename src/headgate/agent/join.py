@@ -44,21 +44,21 @@ class Failures:
     """
 
     def __init__(self) -> None:
-        self._said = ""
+        self._text = ""
         self._wait_s = FIRST_AGAIN_AFTER_S
         self._again_s = 0.0
 
-    def is_worth_a_word(self, told: str, now_s: float) -> bool:
-        is_other = told != self._said
+    def is_worth_a_word(self, text: str, now_s: float) -> bool:
+        is_other = text != self._text
         if not is_other and now_s < self._again_s:
             return False
         self._wait_s = FIRST_AGAIN_AFTER_S if is_other else min(LAST_AGAIN_AFTER_S, 2 * self._wait_s)
-        self._said, self._again_s = told, now_s + self._wait_s
+        self._text, self._again_s = text, now_s + self._wait_s
         return True
 
     def ended(self) -> bool:
         """Go on from a success; whether something had gone wrong before it."""
-        had_failed, self._said = bool(self._said), ""
+        had_failed, self._text = bool(self._text), ""
         return had_failed
 
 

@@ -116,15 +116,15 @@ class Client:
         self, job: str, *, operator: str | None = None, since_s: float | None = None, last: int = 100
     ) -> list[dict[str, JSON]]:
         """What was seen, oldest first, in the form of the journal."""
-        asked = {"operator": operator, "since_s": since_s, "last": last}
-        return self._list(f"{_job(job)}/readings", asked, of="readings")
+        query = {"operator": operator, "since_s": since_s, "last": last}
+        return self._list(f"{_job(job)}/readings", query, of="readings")
 
     def decisions(
         self, job: str, *, since_s: float | None = None, last: int = 100, holds: bool = True, shadows: bool = False
     ) -> list[dict[str, JSON]]:
         """What was decided and why, oldest first."""
-        asked = {"since_s": since_s, "last": last, "holds": holds, "shadows": shadows}
-        return self._list(f"{_job(job)}/decisions", asked, of="decisions")
+        query = {"since_s": since_s, "last": last, "holds": holds, "shadows": shadows}
+        return self._list(f"{_job(job)}/decisions", query, of="decisions")
 
     def events(self, job: str, *, since_s: float | None = None, last: int = 100) -> list[dict[str, JSON]]:
         """What happened to a job, oldest first."""
@@ -159,9 +159,12 @@ class Client:
 
     def listen(self, job: str | None = None, *, since: int | None = None) -> Iterator[tuple[str, dict[str, JSON]]]:
         """What is new, as it happens and without an end: its kind (decision, event or change) and what is told."""
-        asked = {name: value for name, value in (("job", job), ("since", since)) if value is not None}
+        query = {name: value for name, value in (("job", job), ("since", since)) if value is not None}
         kind = ""
-        with self._told(), closing(self._sent("GET", "/v1/events", params=asked, timeout=None, stream=True)) as answer:
+        with (
+            self._errors_reported(),
+            closing(self._sent("GET", "/v1/events", params=query, timeout=None, stream=True)) as answer,
+        ):
             if not answer.is_success:
                 self._refuse(answer, answer.read().decode())
             for line in answer.iter_lines():
@@ -237,9 +240,9 @@ class Client:
         found: dict[str, JSON] = self._ask("GET", path)
         return found
 
-    def _list(self, path: str, asked: Mapping[str, JSON] | None = None, of: str | None = None) -> list[dict[str, JSON]]:
-        told = self._ask("GET", path, params=_given(asked or {}))
-        found: list[dict[str, JSON]] = told if of is None else told[of]
+    def _list(self, path: str, query: Mapping[str, JSON] | None = None, of: str | None = None) -> list[dict[str, JSON]]:
+        text = self._ask("GET", path, params=_given(query or {}))
+        found: list[dict[str, JSON]] = text if of is None else text[of]
         return found
 
     def _change(self, method: str, path: str, why: str, **body: JSON) -> dict[str, JSON]:
@@ -250,7 +253,7 @@ class Client:
         return self._change("PUT", path, why, **body)
 
     def _ask(self, method: str, path: str, body: JSON = None, params: Mapping[str, JSON] | None = None) -> JSON:
-        with self._told():
+        with self._errors_reported():
             answer = self._sent(method, path, json=body, params=dict(params or {}))
         if not answer.is_success:
             self._refuse(answer, answer.text)
@@ -265,8 +268,8 @@ class Client:
             if answer is not None:
                 answer.close()
             try:
-                asked = self._client.build_request(method, f"{self.url}{path}", **request)
-                answer = self._client.send(asked, stream=stream)
+                query = self._client.build_request(method, f"{self.url}{path}", **request)
+                answer = self._client.send(query, stream=stream)
             except self._unreached as error:
                 # Nothing was asked, so nothing is asked twice.
                 unreached = error
@@ -280,7 +283,7 @@ class Client:
         return answer
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_reported(self) -> Iterator[None]:
         try:
             yield
         except self._errors as error:
@@ -291,15 +294,15 @@ class Client:
 
     def _refuse(self, answer: Response, text: str) -> NoReturn:
         status = answer.status_code
-        told = text.strip() or f"status {status}."
+        text = text.strip() or f"status {status}."
         if status == NOT_LEADING:
             leader = answer.headers.get(LEADER_HEADER, "")
             unnamed = leader and leader not in self._urls
             help_ = f" Name that one, too: {','.join((*self._urls, leader))}." if unnamed else ""
-            raise ServiceAwayError(f"the service at {answer.url.scheme}://{answer.url.netloc.decode()}: {told}{help_}")
+            raise ServiceAwayError(f"the service at {answer.url.scheme}://{answer.url.netloc.decode()}: {text}{help_}")
         if status >= 500:
-            raise ServiceAwayError(f"the service at {self.url} cannot answer: {told}")
-        raise InputError(told)
+            raise ServiceAwayError(f"the service at {self.url} cannot answer: {text}")
+        raise InputError(text)
 
     def close(self) -> None:
         self._client.close()

@@ -79,10 +79,12 @@ class Arbitrated:
     """What an instance of each operator takes beside its price, which the objective or the topology has."""
 
     def __call__(self, window: Window, decision: Decision) -> Decision:
-        verdicts = {name: self._asked(window, decision.at_s, one) for name, one in decision.verdicts.items()}
+        verdicts = {
+            name: self._arbitrated(window, decision.at_s, verdict) for name, verdict in decision.verdicts.items()
+        }
         return replace(decision, verdicts=verdicts)
 
-    def _asked(self, window: Window, now: Instant, verdict: Verdict) -> Verdict:
+    def _arbitrated(self, window: Window, now: Instant, verdict: Verdict) -> Verdict:
         name, topology = verdict.operator, window.topology
         instances, budget, sample = window.instances(name), window.budget(name), window.sample(name)
         slo = self.objective.slo_of(name)

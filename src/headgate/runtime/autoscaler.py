@@ -29,7 +29,7 @@ from headgate.policies.frame.base import PolicyMaker
 from headgate.rules.model import RulePolicy
 from headgate.runtime.assembly import AssembledLoop, LoopSpec, goal_of, open_loop
 from headgate.runtime.clock import SystemClock
-from headgate.runtime.exposition.job_figures import Telling, tell_of
+from headgate.runtime.exposition.job_figures import JobExposure, expose
 from headgate.runtime.loop import ControlLoop, Mode, Watcher
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Autoscaler:
         self._claim = claim
         if claim is not None:
             claim.holder = self
-        self._telling: list[Telling] = []
+        self._exposures: list[JobExposure] = []
         self.metrics_url: str | None = None
         """Where Prometheus can read how the job fares; ``None``: nowhere."""
         self._stop = threading.Event()
@@ -124,13 +124,13 @@ class Autoscaler:
         claim: Claim | None = None,
     ) -> Autoscaler:
         """An autoscaler of an assembled loop, exposed to Prometheus and OpenTelemetry as far as that is wanted."""
-        telling = tell_of(assembled.loop, interval_s, assembled.parts.journal, metrics_port)
+        exposure = expose(assembled.loop, interval_s, assembled.parts.journal, metrics_port)
         try:
             running = cls(assembled.loop, interval_s, assembled, claim)
         except InputError:
-            telling.close()
+            exposure.close()
             raise
-        running.tell(telling)
+        running.tell(exposure)
         return running
 
     @property
@@ -142,10 +142,10 @@ class Autoscaler:
     def thread(self) -> threading.Thread:
         return self._thread
 
-    def tell(self, telling: Telling) -> None:
+    def tell(self, exposure: JobExposure) -> None:
         """Have somebody told of each cycle until this ends."""
-        self.metrics_url = telling.url
-        self._telling.append(telling)
+        self.metrics_url = exposure.url
+        self._exposures.append(exposure)
 
     def watch(self, watcher: Watcher) -> None:
         """Be shown every observation and decision from now on."""
@@ -186,8 +186,8 @@ class Autoscaler:
             except EngineGoneError:
                 logger.info("the engine was gone before the autoscaler")
             finally:
-                for telling in self._telling:
-                    telling.close()
+                for exposure in self._exposures:
+                    exposure.close()
                 if self._claim is not None:
                     self._claim.release()
                 if self._assembled is not None:
@@ -212,8 +212,8 @@ class Autoscaler:
                 logger.info("nothing left to scale: %s", error)
                 self._end("engine-gone", str(error))
                 return
-            for telling in self._telling:
-                telling.ticked(due_s, began_s, clock.now())
+            for exposure in self._exposures:
+                exposure.ticked(due_s, began_s, clock.now())
             # A tick that took too long is not made up for: the next one comes at its regular time.
             due_s += self.interval_s * max(1, -((due_s - clock.now()) // self.interval_s))
             clock.wait_until(due_s, self._stop)

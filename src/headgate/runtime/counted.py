@@ -65,8 +65,8 @@ def _results(batches: Sequence[Batch], samples: Sequence[Sample]) -> Iterator[tu
         return
     for before, sample in pairwise(samples):
         if sample.latency_s is not None:
-            came = _difference(before.arrived, sample.arrived)
-            yield sample.at_s - before.at_s if came is None else came, sample.latency_s, sample.latency_s
+            arrived = _difference(before.arrived, sample.arrived)
+            yield sample.at_s - before.at_s if arrived is None else arrived, sample.latency_s, sample.latency_s
     if len(samples) == 1 and samples[0].latency_s is not None:
         yield 1.0, samples[0].latency_s, samples[0].latency_s
 
@@ -88,12 +88,12 @@ def _unfinished(samples: Sequence[Sample]) -> Iterator[tuple[float, ...]]:
 def _counted_late(samples: Sequence[Sample]) -> tuple[float, float] | None:
     """Late records, and all of which they are: what came, and what waited when the run was first looked at."""
     late = [_difference(before.late, after.late) for before, after in pairwise(samples)]
-    came = [_difference(before.arrived, after.arrived) for before, after in pairwise(samples)]
-    known = [(one, all_) for one, all_ in zip(late, came, strict=True) if one is not None and all_ is not None]
+    arrived = [_difference(before.arrived, after.arrived) for before, after in pairwise(samples)]
+    known = [(some, all_) for some, all_ in zip(late, arrived, strict=True) if some is not None and all_ is not None]
     if not known:
         return None
     total = (samples[0].backlog or 0.0) + sum(all_ for _, all_ in known)
-    return min(total, sum(one for one, _ in known)), total
+    return min(total, sum(some for some, _ in known)), total
 
 
 def _difference(before: float | None, after: float | None) -> float | None:
@@ -117,11 +117,11 @@ def _loads(samples: Sequence[Sample], last_s: float) -> Iterator[tuple[float, ..
 
 def _behind(samples: Sequence[Sample], last_s: float) -> Rows | None:
     """Where the operator got through less than arrived; the newest rate stands while a batch has not ended."""
-    kept_up, fell = ThroughputSlo(), []
+    slo, fell = ThroughputSlo(), []
     processed = samples[0].processed_rate_per_s if samples else None
     for from_s, to_s, sample in _spans(samples, last_s):
         processed = processed if sample.processed_rate_per_s is None else sample.processed_rate_per_s
-        fell.append((from_s, to_s, kept_up.violated_by(replace(sample, processed_rate_per_s=processed))))
+        fell.append((from_s, to_s, slo.violated_by(replace(sample, processed_rate_per_s=processed))))
     if all(behind is None for _, _, behind in fell):
         return None
     return rows(((from_s, to_s) for from_s, to_s, behind in fell if behind), 2)
@@ -133,7 +133,7 @@ def _known(values: Iterable[tuple[float, ...]], width: int) -> Rows | None:
 
 
 def _sizes(observations: Sequence[Observation], operator: str) -> Rows:
-    sizes = [(one.at_s, one.instances[operator]) for one in observations if operator in one.instances]
+    sizes = [(seen.at_s, seen.instances[operator]) for seen in observations if operator in seen.instances]
     spans = ((before_s, at_s, size) for (before_s, _), (at_s, size) in pairwise(sizes))
     found = [(from_s, to_s, size.ready, paid_instances(size)) for from_s, to_s, size in spans]
     if len(sizes) == 1:

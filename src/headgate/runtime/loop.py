@@ -160,21 +160,21 @@ class ControlLoop:
         bounds = [guard for guard in self.guards if isinstance(guard, Bounds)]
         self._resuming = (Resumed(sizes), *bounds)
 
-    def change(self, policy: AnyPolicy, guards: Sequence[Guard], told: str = "") -> None:
-        """Go on with another policy from the next tick on, with the history as it is; ``told`` is for the journal."""
+    def change(self, policy: AnyPolicy, guards: Sequence[Guard], text: str = "") -> None:
+        """Go on with another policy from the next tick on, with the history as it is; ``text`` is for the journal."""
         self._collector.require(policy.subscriptions)
-        self._next = (policy, Guards(guards), told)
+        self._next = (policy, Guards(guards), text)
 
     def _take_up_change(self) -> None:
         change, self._next = self._next, None
         if change is None:
             return
-        policy, guards, told = change
+        policy, guards, text = change
         learned = self.policy.snapshot() if policy.name == self.policy.name else None
         self._subscribe(policy)
         self.policy, self.guards = policy, guards
         self.history.retention_s = max(self.history.retention_s, policy.lookback_s)
-        self.note("policy-changed", told or f"policy {policy.name}")
+        self.note("policy-changed", text or f"policy {policy.name}")
         if learned is not None:
             self.restore(learned)
 
@@ -206,7 +206,7 @@ class ControlLoop:
         except Exception as error:  # noqa: BLE001 - an engine is a plug-in: nothing it raises may end the loop
             raise_if_interrupted(error)
             logger.warning("the engine could not be observed: %s", error)
-            self.note("observe-failed", _told(error), at_s=now, severity=Severity.ERROR)
+            self.note("observe-failed", _message(error), at_s=now, severity=Severity.ERROR)
             return None
         observation = self.history.observations[-1]
         self.saw(observation)
@@ -227,7 +227,7 @@ class ControlLoop:
             # A policy is a plug-in: whatever it raises must not cost the job its controller.
             raise_if_interrupted(error)
             logger.exception("policy %s failed; holding", self.policy.name)
-            reason = f"{self.policy.name} failed with {_told(error)}"
+            reason = f"{self.policy.name} failed with {_message(error)}"
             self.note("policy-failed", reason, at_s=now, severity=Severity.ERROR)
             decision, events = hold(self.policy.name, now, self.history, "policy-failed", reason), ()
         if self.mode is Mode.RECOMMEND:
@@ -279,7 +279,7 @@ class ControlLoop:
         except Exception as error:  # noqa: BLE001 - as above
             raise_if_interrupted(error)
             logger.warning("the engine could not be changed: %s", error)
-            answer = Answer(Outcome.FAILED, 0, _told(error))
+            answer = Answer(Outcome.FAILED, 0, _message(error))
             return Receipt(now, dict.fromkeys(decision.verdicts, answer))
 
     def forget_journal(self) -> None:
@@ -295,7 +295,7 @@ class ControlLoop:
             self._write(partial(_save_learned, state_key(self.job, self.history.operators, policy), policy))
         times = {name: self.history.startup_times(name) for name in self.history.operators}
         if any(times.values()):
-            saved = {name: one.to_json() for name, one in times.items()}
+            saved = {name: durations.to_json() for name, durations in times.items()}
             self._write(lambda journal: journal.save_state(startup_key(self.job), saved))
         self._write(lambda journal: journal.save_state(budget_key(self.job), self.history.saved_budgets()))
 
@@ -346,7 +346,9 @@ def _taken(decision: Decision, receipt: Receipt) -> Decision:
     refused = [name for name, answer in receipt.answers.items() if not answer.outcome.is_taken]
     if not refused:
         return decision
-    return replace(decision, verdicts={name: one for name, one in decision.verdicts.items() if name not in refused})
+    return replace(
+        decision, verdicts={name: verdict for name, verdict in decision.verdicts.items() if name not in refused}
+    )
 
 
 def _take_events(policy: Policy) -> Sequence[Event]:
@@ -355,6 +357,6 @@ def _take_events(policy: Policy) -> Sequence[Event]:
     return () if take_events is None else take_events()
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """Our own errors are sentences; of others, their kind is worth knowing."""
     return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"

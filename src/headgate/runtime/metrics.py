@@ -76,7 +76,7 @@ class MetricCollector:
         name, aggregation = split_key(key)
         try:
             value = source(operator)
-            numbers = [float(value)] if isinstance(value, int | float) else [float(one) for one in value or ()]
+            numbers = [float(value)] if isinstance(value, int | float) else [float(number) for number in value or ()]
         except Exception as error:  # noqa: BLE001
             raise_if_interrupted(error)
             # Somebody else's code: whatever it raises costs this reading and no more.

@@ -99,7 +99,7 @@ class Past:
 
 def history_for(topology: Topology, policy: AnyPolicy, shadows: Sequence[AnyPolicy] = ()) -> History:
     """A history without anything in it, as long as policies look back."""
-    lasts_s = max(DEFAULT_RETENTION_S, *(one.lookback_s for one in (policy, *shadows)))
+    lasts_s = max(DEFAULT_RETENTION_S, *(each.lookback_s for each in (policy, *shadows)))
     return History(topology, lasts_s, policy.objective)
 
 

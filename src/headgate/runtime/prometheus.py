@@ -155,7 +155,7 @@ def _threads() -> ThreadPoolExecutor:
 def _values(data: Any) -> list[float] | None:
     """The numbers of an answer; those that are not are left out."""
     try:
-        found = [data["result"]] if data["resultType"] == "scalar" else [one["value"] for one in data["result"]]
+        found = [data["result"]] if data["resultType"] == "scalar" else [series["value"] for series in data["result"]]
         numbers = [float(value) for _, value in found]
     except (KeyError, TypeError, ValueError) as error:
         told = "Prometheus gave an answer that is not a number; ask for a scalar or an instant vector."

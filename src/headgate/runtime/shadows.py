@@ -72,12 +72,12 @@ class Shadows:
                 events: Sequence[Event] = getattr(shadow.policy, "take_events", tuple)()
             except Exception as error:  # noqa: BLE001 - a policy is a plug-in: nothing it raises may harm the acting one
                 raise_if_interrupted(error)
-                told = f"{type(error).__name__}: {error}"
-                if told != shadow.failure:
-                    logger.warning("shadow %s failed: %s", name, told)
-                    detail = f"shadow {name} failed with {told}; the acting policy continues"
+                message = f"{type(error).__name__}: {error}"
+                if message != shadow.failure:
+                    logger.warning("shadow %s failed: %s", name, message)
+                    detail = f"shadow {name} failed with {message}; the acting policy continues"
                     note(Event(now, "shadow-failed", detail, severity=Severity.ERROR))
-                shadow.failure = told
+                shadow.failure = message
                 continue
             shadow.failure = ""
             for event in events:

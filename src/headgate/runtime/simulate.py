@@ -48,7 +48,7 @@ MODELS = ("queue", "micro-batch")
 DEFAULT_INTERVAL_S = 5.0
 MOST_OBSERVATIONS = 250_000
 """Two weeks of the usual interval: of longer runs, plots and series have fewer points."""
-TOLD_EVERY_S = 0.1
+REPORT_EVERY_S = 0.1
 """How often, in real time, a run tells how far it is."""
 Progress: TypeAlias = Callable[[float], None]
 """Is told now and then what share of the run is done, from 0 to 1."""
@@ -83,8 +83,8 @@ class SimulationResult:
 
     def to_json(self) -> dict[str, JSON]:
         """Plain data, the same for the same arguments and seed."""
-        told = {name: story.to_json() for name, story in self.shadows.items()}
-        return self.record.to_json(self.run) | ({"shadows": told} if told else {})
+        shadows = {name: story.to_json() for name, story in self.shadows.items()}
+        return self.record.to_json(self.run) | ({"shadows": shadows} if shadows else {})
 
 
 @interrupts_deferred()
@@ -240,12 +240,12 @@ def _run(
 ) -> None:
     # Rounded, because 1.1 / 0.1 is a little more than 11.
     cycles = math.ceil(round(seconds / interval_s, 9))
-    told_s = -math.inf
+    reported_s = -math.inf
     for cycle in range(cycles):
         # By the clock: a hundredth of a long run, or a single cycle of one that seldom decides, may take minutes.
-        if progress is not None and (now_s := time.monotonic()) - told_s >= TOLD_EVERY_S:
+        if progress is not None and (now_s := time.monotonic()) - reported_s >= REPORT_EVERY_S:
             progress(cycle / cycles)
-            told_s = now_s
+            reported_s = now_s
         engine.advance(cycle * interval_s)
         loop.tick()
     engine.advance(seconds)

@@ -228,7 +228,7 @@ class RunRecord:
         self._count()  # Budgets have seen them all.
         del self.observations[1:-1:2]
         self._counted = len(self.observations)
-        self._batches = sum(len(one.batches) for kept in self.observations for one in kept.samples.values())
+        self._batches = sum(len(sample.batches) for seen in self.observations for sample in seen.samples.values())
 
     def _count(self) -> None:
         for observation in islice(self.observations, self._counted, None):
@@ -315,9 +315,9 @@ def _verdict_row(verdict: Verdict) -> dict[str, JSON]:
 def _all_rounded(value: JSON) -> JSON:
     """Plain data whose numbers JSON can hold."""
     if isinstance(value, Mapping):
-        return {name: _all_rounded(one) for name, one in value.items()}
+        return {name: _all_rounded(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_all_rounded(one) for one in value]
+        return [_all_rounded(part) for part in value]
     return _rounded(value) if isinstance(value, float) else value
 
 

@@ -35,8 +35,8 @@ class Steering(EachOperator):
 
     def take(self, changes: Iterable[Change]) -> None:
         in_force = tuple(changes)
-        self._sizes = {one.name: one for one in in_force if one.kind is ChangeKind.SIZE}
-        self._pauses = {one.name: one for one in in_force if one.kind is ChangeKind.PAUSE}
+        self._sizes = {change.name: change for change in in_force if change.kind is ChangeKind.SIZE}
+        self._pauses = {change.name: change for change in in_force if change.kind is ChangeKind.PAUSE}
 
     def paused(self, operator: str, now: Instant) -> Change | None:
         """The pause that holds for an operator; its own comes before that of all."""
@@ -110,7 +110,8 @@ def _bounds(spec: JobSpec, name: str, body: Mapping[str, JSON]) -> JobSpec:
     fewest, most = body["instances"]
     _require_operator(spec, name)
     operators = tuple(
-        replace(one, min_instances=fewest, max_instances=most) if one.name == name else one for one in spec.operators
+        replace(operator, min_instances=fewest, max_instances=most) if operator.name == name else operator
+        for operator in spec.operators
     )
     return replace(spec, operators=operators)
 
@@ -132,10 +133,10 @@ def _period(spec: JobSpec, name: str, body: Mapping[str, JSON]) -> JobSpec:
         body["at_least"],
         body["at_most"],
         None if body["forbid"] is None else _forbidden(body["forbid"]),
-        tuple(Schedule(one) for one in body["during"]),
+        tuple(Schedule(period) for period in body["during"]),
         body["time_zone"],
     )
-    others = tuple(one for one in spec.constraints if one.name != name)
+    others = tuple(other for other in spec.constraints if other.name != name)
     return replace(spec, constraints=(*others, constraint))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headgate.core.types import JSON, Instant
 
-KEPT = 2000
+RETAINED = 2000
 """Messages that a listener who comes back can still be told."""
 MOST_WAITING = 1000
 """A listener who is behind by so many is let go: it comes back and asks for the rest."""
@@ -64,14 +64,14 @@ class Hub:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._number = 0
-        self._kept: deque[Message] = deque(maxlen=KEPT)
+        self._messages: deque[Message] = deque(maxlen=RETAINED)
         self._listeners: set[Listener] = set()
 
     def publish(self, at_s: Instant, kind: str, job: str, data: JSON) -> None:
         with self._lock:
             self._number += 1
             message = Message(self._number, at_s, kind, job, data)
-            self._kept.append(message)
+            self._messages.append(message)
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener.tell(message)
@@ -79,7 +79,7 @@ class Hub:
     def since(self, number: int) -> list[Message]:
         """The messages after one, as far as they are kept."""
         with self._lock:
-            return [message for message in self._kept if message.number > number]
+            return [message for message in self._messages if message.number > number]
 
     @property
     def number(self) -> int:

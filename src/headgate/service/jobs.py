@@ -70,7 +70,7 @@ class Day:
             return
         self._hours.observe(observation)
         part = int(observation.at_s * _PARTS // DAY_S)
-        size = sum(paid_instances(one) for one in observation.instances.values())
+        size = sum(paid_instances(instances) for instances in observation.instances.values())
         if part not in self._most:
             self._most = {old: most for old, most in self._most.items() if old > part - _PARTS}
         self._most[part] = max(size, self._most.get(part, 0))
@@ -92,7 +92,10 @@ def _nobody(entry: Decision | Event) -> None:
 def mailbox_of(spec: JobSpec, clock: Clock, sizes: Mapping[str, int] | None = None, term: int = 0) -> AgentsEngine:
     """Where the agents of a job report, and are told their sizes; ``sizes`` are what it had last."""
     every_s = spec.reported_every_s
-    starts = {one.name: max(1, one.min_instances) if one.starts is None else one.starts for one in spec.operators}
+    starts = {
+        operator.name: max(1, operator.min_instances) if operator.starts is None else operator.starts
+        for operator in spec.operators
+    }
     return AgentsEngine(
         spec.topology,
         starts={**starts, **(sizes or {})},
@@ -111,7 +114,7 @@ class Job:
     - ``further``: what else is told of the job's state
     - ``guards``: have the last word on every decision, such as those of a group's quotas
     - ``wired``: is given its loop, and each one that takes its place
-    - ``hear``: is told of decisions and events
+    - ``on_entry``: is told of decisions and events
     - ``term``: in which the service leads that looks after it, where several share its journal: nothing is carried out
       then that could not be journalled
     - ``changes``: what was asked for while it ran before
@@ -129,12 +132,12 @@ class Job:
         further: Callable[[], Mapping[str, JSON]] = dict,
         guards: Sequence[Guard] = (),
         wired: Callable[[ControlLoop], None] = lambda loop: None,
-        hear: EntryListener = _nobody,
+        on_entry: EntryListener = _nobody,
         term: int | None = None,
         changes: Sequence[Change] = (),
         past: Callable[[JobSpec], Past | None] = lambda spec: None,
     ) -> None:
-        self.asked = spec
+        self.requested = spec
         """As the file says; ``spec`` is what holds now."""
         self.changes = tuple(changes)
         """What was asked for since, and holds."""
@@ -142,7 +145,7 @@ class Job:
         self.steering = Steering()
         self.steering.take(changes)
         self.clock = clock
-        self.journal = PublishedJournal(journal, hear)
+        self.journal = PublishedJournal(journal, on_entry)
         known = past(self.spec)
         self.began_with = journal.last_sizes(spec.name) if known is None else known.sizes
         """The sizes it had before."""
@@ -230,31 +233,31 @@ class Job:
 
     # -------------------------------------------------------------------------------------------- for those who operate
 
-    def steer(self, changes: Sequence[Change], told: str) -> None:
-        """Have these changes in force from the next decision on, in place of those before; ``told`` is for the journal.
+    def steer(self, changes: Sequence[Change], text: str) -> None:
+        """Have these changes in force from the next decision on, in place of those before; ``text`` is for the journal.
 
         One that cannot be used is an ``InputError``, and everything stays as it was.
         """
-        self._become(self.asked, changes, told)
+        self._become(self.requested, changes, text)
 
-    def ask(self, spec: JobSpec, told: str) -> None:
+    def ask(self, spec: JobSpec, text: str) -> None:
         """Go on as the file says now, for the same operators."""
-        self._become(spec, self.changes, told)
+        self._become(spec, self.changes, text)
 
-    def _become(self, asked: JobSpec, changes: Sequence[Change], told: str) -> None:
+    def _become(self, requested: JobSpec, changes: Sequence[Change], text: str) -> None:
         with self._lock:
-            before, wanted = self.spec, changed(asked, changes)
+            before, wanted = self.spec, changed(requested, changes)
             require_usable(wanted)
-            self.asked, self.changes, self.spec = asked, tuple(changes), wanted
+            self.requested, self.changes, self.spec = requested, tuple(changes), wanted
             self.steering.take(changes)
-            self.loop.note("changed", told)
+            self.loop.note("changed", text)
             if _needs_new_loop(before, wanted):
                 # Budgets, bounds and shadows belong to a loop; what was seen and learned the new one finds again.
                 self.engine.size_by(wanted.topology)
                 self.loop.save_state()
                 self._assembled = self._open()
             elif _decides_otherwise(before, wanted):
-                self._assembled.reconfigure(replace(loop_spec(wanted), last_guards=(self.steering,)), told)
+                self._assembled.reconfigure(replace(loop_spec(wanted), last_guards=(self.steering,)), text)
             if wanted.mode is not self.loop.mode or wanted.mode is not before.mode:
                 self._set_mode(wanted.mode)
 
@@ -267,10 +270,10 @@ class Job:
     def _end_changes(self) -> None:
         """Take back what was asked for a time only, when that is over."""
         now = self.clock.now()
-        over = [one for one in self.changes if not one.holds_at(now)]
+        over = [change for change in self.changes if not change.holds_at(now)]
         if over:
-            named = ", ".join(f"{one.kind} {one.name}".strip() for one in over)
-            self.steer([one for one in self.changes if one.holds_at(now)], f"the time of {named} is over")
+            named = ", ".join(f"{change.kind} {change.name}".strip() for change in over)
+            self.steer([change for change in self.changes if change.holds_at(now)], f"the time of {named} is over")
 
     # ------------------------------------------------------------------------------------------------ for those who ask
 

@@ -109,7 +109,7 @@ class Lease:
 
     def acquire(self, ended_s: float = 0.0) -> Term | None:
         """Lead from now on, with a new token; ``None`` while another does, or did less than ``ended_s`` ago."""
-        asked_s = self._now()
+        requested_s = self._now()
         taken = (
             update(lease)
             .where(_ROW, lease.c.until_s <= self._database_now - literal(ended_s))
@@ -118,15 +118,15 @@ class Lease:
         )
         with self._transaction() as connection:
             token = connection.execute(taken).scalar_one_or_none()
-        return None if token is None else Term(token, asked_s + self._lasts_s)
+        return None if token is None else Term(token, requested_s + self._lasts_s)
 
     def renew(self, term: Term) -> Term | None:
         """Go on leading; ``None`` where another has led since. Late is fine as long as nobody has."""
-        asked_s = self._now()
+        requested_s = self._now()
         renewed = update(lease).where(_ROW, lease.c.token == term.token).values(until_s=self._end)
         with self._transaction() as connection:
             is_ours = connection.execute(renewed).rowcount == 1
-        return replace(term, until_s=asked_s + self._lasts_s) if is_ours else None
+        return replace(term, until_s=requested_s + self._lasts_s) if is_ours else None
 
     def release(self, term: Term) -> None:
         """Let another lead at once; nothing happens where another does already."""
@@ -136,9 +136,9 @@ class Lease:
 
     def leader(self) -> Leader | None:
         """Who leads, or did last; ``None`` before anybody has."""
-        told = select(lease.c.token, lease.c.holder, lease.c.url, lease.c.until_s - self._database_now)
+        query = select(lease.c.token, lease.c.holder, lease.c.url, lease.c.until_s - self._database_now)
         with self._transaction() as connection:
-            token, holder, url, left_s = connection.execute(told.where(_ROW)).one()
+            token, holder, url, left_s = connection.execute(query.where(_ROW)).one()
         return Leader(token, holder, url, float(left_s)) if token else None
 
     def database_time_s(self) -> float:

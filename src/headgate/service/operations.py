@@ -45,9 +45,9 @@ def without_secrets(value: T) -> T:
     if isinstance(plain, str):
         return cast("T", redacted(plain))
     if isinstance(plain, dict):
-        return cast("T", {key: without_secrets(one) for key, one in plain.items()})
+        return cast("T", {key: without_secrets(part) for key, part in plain.items()})
     if isinstance(plain, list | tuple):
-        return cast("T", [without_secrets(one) for one in plain])
+        return cast("T", [without_secrets(part) for part in plain])
     return value
 
 
@@ -76,7 +76,7 @@ class Operations:
         with self._lock:
             found = self._service.fleet.job(job)
             change, in_force = self._prepared(found, who, kind, name, body, why, lasts_s)
-            before = next((one for one in found.changes if (one.kind, one.name) == (kind, name)), None)
+            before = next((change for change in found.changes if (change.kind, change.name) == (kind, name)), None)
             self._keep(found, change, before, in_force)
             return change
 
@@ -114,8 +114,8 @@ class Operations:
             )
         until_s = None if lasts_s is None else now_s + lasts_s
         change = Change(job.name, kind, name, without_secrets(dict(body)), now_s, who, redacted(why), until_s)
-        in_force = (*(one for one in job.changes if (one.kind, one.name) != (kind, name)), change)
-        require_usable(changed(job.asked, in_force))
+        in_force = (*(other for other in job.changes if (other.kind, other.name) != (kind, name)), change)
+        require_usable(changed(job.requested, in_force))
         return change, in_force
 
     def settings(
@@ -134,10 +134,12 @@ class Operations:
         """Take a change back: what the file says holds again."""
         with self._lock:
             found = self._service.fleet.job(job)
-            before = next((one for one in found.changes if (one.kind, one.name) == (kind, name)), None)
+            before = next((change for change in found.changes if (change.kind, change.name) == (kind, name)), None)
             if before is None:
-                raise UnknownNameError("change", f"{kind} {name}".strip(), [_called(one) for one in found.changes])
-            left = tuple(one for one in found.changes if one is not before)
+                raise UnknownNameError(
+                    "change", f"{kind} {name}".strip(), [_called(change) for change in found.changes]
+                )
+            left = tuple(change for change in found.changes if change is not before)
             self._drop(found, who, (before,), left, why)
             return before
 
@@ -148,14 +150,16 @@ class Operations:
             if operator != ALL_OPERATORS:
                 found.require_operator(operator)
             ended = tuple(
-                one for one in found.changes if one.kind is ChangeKind.PAUSE and operator in (ALL_OPERATORS, one.name)
+                change
+                for change in found.changes
+                if change.kind is ChangeKind.PAUSE and operator in (ALL_OPERATORS, change.name)
             )
-            self._drop(found, who, ended, tuple(one for one in found.changes if one not in ended), why)
+            self._drop(found, who, ended, tuple(change for change in found.changes if change not in ended), why)
             return ended
 
     def _keep(self, job: Job, change: Change, before: Change | None, in_force: tuple[Change, ...]) -> None:
         store = self._service.store
-        told = {**change.body, "until_s": change.until_s}
+        after = {**change.body, "until_s": change.until_s}
         with store.transaction() as connection:
             store.changes.put_with(connection, change)
             entry = store.audit.add_with(
@@ -165,22 +169,24 @@ class Operations:
                 _called(change),
                 change.why,
                 None if before is None else before.body,
-                told,
+                after,
             )
         job.steer(in_force, f"{change.who} changed {_called(change)}: {change.why}")
         self._tell(entry)
 
     def _drop(self, job: Job, who: str, ended: tuple[Change, ...], left: tuple[Change, ...], why: str) -> None:
         _require_storable(why)
-        store, said = self._service.store, redacted(why)
+        store, reason = self._service.store, redacted(why)
         entries = []
         with store.transaction() as connection:
-            for one in ended:
-                store.changes.remove_with(connection, one.job, one.kind, one.name)
-                entry = store.audit.add_with(connection, who, job.name, f"end of {_called(one)}", said, one.body, None)
+            for change in ended:
+                store.changes.remove_with(connection, change.job, change.kind, change.name)
+                entry = store.audit.add_with(
+                    connection, who, job.name, f"end of {_called(change)}", reason, change.body, None
+                )
                 entries.append(entry)
         if ended:
-            job.steer(left, f"{who} ended {', '.join(_called(one) for one in ended)}: {said}")
+            job.steer(left, f"{who} ended {', '.join(_called(change) for change in ended)}: {reason}")
         for entry in entries:
             self._tell(entry)
 

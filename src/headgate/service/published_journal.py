@@ -13,11 +13,11 @@ EntryListener: TypeAlias = Callable[[Decision | Event], None]
 
 
 class PublishedJournal:
-    """Writes to ``journal``, and tells ``hear`` of decisions and events."""
+    """Writes to ``journal``, and tells ``on_entry`` of decisions and events."""
 
-    def __init__(self, journal: Journal, hear: EntryListener) -> None:
+    def __init__(self, journal: Journal, on_entry: EntryListener) -> None:
         self._journal = journal
-        self._hear = hear
+        self._on_entry = on_entry
         self.run: int | None = None
         """The number of the run that is being written."""
 
@@ -30,14 +30,14 @@ class PublishedJournal:
 
     def decided(self, decision: Decision) -> None:
         self._journal.decided(decision)
-        self._hear(decision)
+        self._on_entry(decision)
 
     def received(self, receipt: Receipt) -> None:
         self._journal.received(receipt)
 
     def noted(self, event: Event) -> None:
         self._journal.noted(event)
-        self._hear(event)
+        self._on_entry(event)
 
     def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
         self._journal.save_state(key, state)

@@ -23,8 +23,8 @@ RESOURCES = ("instances", "cores", "memory_gb", "money_per_hour")
 def limits_of(config: ServiceConfig) -> Limits:
     """What a configuration lets its jobs have."""
     groups = tuple(
-        Group(one.name, Quota(one.instances, one.cores, one.memory_gb, one.money_per_hour), one.priority)
-        for one in config.groups
+        Group(group.name, Quota(group.instances, group.cores, group.memory_gb, group.money_per_hour), group.priority)
+        for group in config.groups
     )
     return Limits(groups, config.cluster, config.pace)
 
@@ -96,8 +96,10 @@ class JobQuota:
         if self._arbiter.is_limiting and not self._knows_all():
             return guarded((_ALL_UNKNOWN,), window, decision)
         spec = self._spec()
-        asked = Arbitrated(self._arbiter, spec.name, spec.objective, spec.group or "", spec.priority, needs_of(spec))
-        decided = asked(window, decision)
+        arbitrated = Arbitrated(
+            self._arbiter, spec.name, spec.objective, spec.group or "", spec.priority, needs_of(spec)
+        )
+        decided = arbitrated(window, decision)
         # It is asked in any case: limits may come tomorrow. Where there are none, there is nothing to be said of them.
         return decided if self._arbiter.is_limiting else decision
 
@@ -127,7 +129,7 @@ _ALL_UNKNOWN = _NoGrowth()
 
 def needs_of(spec: JobSpec) -> Mapping[str, Need]:
     """What an instance of each operator takes beside its price."""
-    return {one.name: Need(one.cores or 0.0, one.memory_gb or 0.0) for one in spec.operators}
+    return {operator.name: Need(operator.cores or 0.0, operator.memory_gb or 0.0) for operator in spec.operators}
 
 
 def demand_of(spec: JobSpec, operator: str, size: int) -> Demand:

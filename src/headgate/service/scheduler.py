@@ -93,8 +93,8 @@ class Scheduler:
         while self._may_decide() and (job := self._next_due()) is not None:
             began_s = self._clock.now()
             self._try(job.tick, f"job {job.name}")
-            for told in self.ticked:
-                told(job, began_s - self.late_s, began_s, self._clock.now())
+            for listener in self.ticked:
+                listener(job, began_s - self.late_s, began_s, self._clock.now())
             stepped += 1
         return stepped
 

@@ -132,7 +132,7 @@ class Service:
             f"stands by; {self.leader_url} leads" if self.leader_url else "stands by; another one leads, or soon will"
         )
 
-    def lead(self, token: int, goes_on: Callable[[], bool]) -> None:
+    def lead(self, token: int, may_continue: Callable[[], bool]) -> None:
         """Take on all jobs from what the journal knows, in a term that everything is written under."""
         self.store.fence = fence(token)
         self._term = token
@@ -140,12 +140,12 @@ class Service:
         changes = self.store.changes.by_job()
         now, followed = self.clock.now(), self.is_warm
         # One after the other, and each is decided on as soon as it is there: those come first whose time does.
-        waiting = sorted(self.config.jobs, key=lambda one: next_step_s(one.name, one.interval_s, now))
+        waiting = sorted(self.config.jobs, key=lambda job: next_step_s(job.name, job.interval_s, now))
         while waiting:
             some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
             past = partial(self._warm.take, states=self._warm.states(spec.name for spec in some))
             for spec in some:
-                if not goes_on():
+                if not may_continue():
                     return
                 job = self.made(spec, changes.get(spec.name, ()), past)
                 self.take_on(job, token)
@@ -185,14 +185,17 @@ class Service:
         return self.config.access
 
     def made(
-        self, spec: JobSpec, asked: Sequence[Change] = (), past: Callable[[JobSpec], Past | None] = lambda spec: None
+        self,
+        spec: JobSpec,
+        requested: Sequence[Change] = (),
+        past: Callable[[JobSpec], Past | None] = lambda spec: None,
     ) -> Job:
         """A job of this service with what was asked for since; ``past`` gives what is known of it already."""
 
-        def hear(entry: Decision | Event) -> None:
+        def on_entry(entry: Decision | Event) -> None:
             self.tell(spec.name, entry)
 
-        changes = self._usable(spec, asked)
+        changes = self._usable(spec, requested)
         quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec, lambda: not self.is_between)
         figures = self.figures.of_job(spec.name)
 
@@ -207,7 +210,7 @@ class Service:
             self.clock,
             guards=(quota,),
             wired=wired,
-            hear=hear,
+            on_entry=on_entry,
             changes=changes,
             term=self._term,
             past=past,
@@ -216,15 +219,15 @@ class Service:
     @staticmethod
     def _usable(spec: JobSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
         """The changes that still fit a job: its file may have been written anew since."""
-        kept: tuple[Change, ...] = ()
+        usable: tuple[Change, ...] = ()
         for change in changes:
             try:
-                require_usable(changed(spec, (*kept, change)))
+                require_usable(changed(spec, (*usable, change)))
             except InputError as error:
                 logger.warning("a change of %s to job %s no longer fits: %s", change.kind, spec.name, error)
                 continue
-            kept = (*kept, change)
-        return kept
+            usable = (*usable, change)
+        return usable
 
     def take_on(self, job: Job, term: int | None = None) -> None:
         """Look after a job from now on; in a term in which another service has done so before."""

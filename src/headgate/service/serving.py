@@ -68,10 +68,10 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
     gone = [name for name in old if name not in new]
     added = [name for name in new if name not in old]
     different = [name for name in new if name in old and new[name] != old[name]]
-    kept = {"store": before.store, "host": before.host, "port": before.port, "tls": before.tls}
-    if any(getattr(wanted, name) != value for name, value in kept.items()):
+    fixed = {"store": before.store, "host": before.host, "port": before.port, "tls": before.tls}
+    if any(getattr(wanted, name) != value for name, value in fixed.items()):
         logger.warning("store, listen and tls are taken up when the service is started again")
-    service.config = replace(wanted, **kept)  # type: ignore[arg-type]  # these are the fields' own values
+    service.config = replace(wanted, **fixed)  # type: ignore[arg-type]  # these are the fields' own values
     service.arbiter.change(limits_of(wanted))
     if not service.leads:
         return  # The jobs are taken on as the file says when it comes to lead.
@@ -91,9 +91,9 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
         service.take_on(service.made(new[name], service.store.changes.of(name)))
     if not (gone or added or different):
         return
-    told = {"added": added, "changed": different, "gone": gone}
-    service.store.audit.add(BY, "", "file", "the file has changed", None, told)
-    logger.info("the file has changed: %s", told)
+    names = {"added": added, "changed": different, "gone": gone}
+    service.store.audit.add(BY, "", "file", "the file has changed", None, names)
+    logger.info("the file has changed: %s", names)
 
 
 @contextmanager

@@ -36,8 +36,8 @@ HOLDS_BACK = 2
 class Leading(Protocol):
     """What leads: a service."""
 
-    def lead(self, token: int, goes_on: Callable[[], bool]) -> None:
-        """Take on all jobs, as long as ``goes_on`` says so."""
+    def lead(self, token: int, may_continue: Callable[[], bool]) -> None:
+        """Take on all jobs, as long as ``may_continue`` says so."""
         ...
 
     def step_down(self) -> None:
@@ -157,11 +157,11 @@ class Standby:
         self._taking_on.start()
 
     def _take_on(self, term: Term) -> None:
-        def goes_on() -> bool:
+        def may_continue() -> bool:
             return self.token == term.token and not self._stop.is_set()
 
         try:
-            self._service.lead(term.token, goes_on)
+            self._service.lead(term.token, may_continue)
         except DeposedError as error:
             logger.warning("term %d ended while jobs were taken on: %s", term.token, error)
         except Exception as error:
@@ -170,7 +170,7 @@ class Standby:
             logger.error("jobs cannot be taken on in term %d: %s", term.token, error, exc_info=not is_known)
             self._failed = term
         else:
-            self._is_complete = goes_on()
+            self._is_complete = may_continue()
 
     def _go_on(self, term: Term) -> None:
         if self._failed is not None and self._failed.token == term.token:

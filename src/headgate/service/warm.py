@@ -39,7 +39,9 @@ class FollowedJob:
         self.spec = spec
         policy, shadows = spec.make_policy(), spec.make_shadows()
         self._empty: Callable[[], History] = partial(history_for, spec.topology, policy, shadows)
-        learned = [state_key(spec.name, spec.topology.operators, one) for one in (policy, *shadows)]
+        learned = [
+            state_key(spec.name, spec.topology.operators, acting_or_shadow) for acting_or_shadow in (policy, *shadows)
+        ]
         self.keys = (*learned, startup_key(spec.name), budget_key(spec.name))
         """What it has learned is kept under these."""
         self._sizes = journal.last_sizes(spec.name)
@@ -57,28 +59,28 @@ class FollowedJob:
         if decided and newest is not None and decided[-1].at_s >= newest[1].started_s:
             self._decision = decided[-1]
             self._receipts = journal.receipts(run=self._run, since_s=self._decision.at_s - CLOCKS_AGREE_S)
-        self._has_news = False
+        self._has_new_entry = False
 
     @property
     def _seen_s(self) -> Instant | None:
         seen = self._history.observations
         return seen[-1].at_s if seen else None
 
-    def take(self, news: News) -> None:
+    def take(self, entry_of_run: News) -> None:
         """Add an entry; one that was there from the beginning is not counted twice."""
         same = (ENGINE, self.spec.topology.operators)
-        if (news.run.engine, news.run.operators) != same or news.number < self._begins_with:
+        if (entry_of_run.run.engine, entry_of_run.run.operators) != same or entry_of_run.number < self._begins_with:
             return
-        entry = news.entry
+        entry = entry_of_run.entry
         if isinstance(entry, Observation):
-            self._take_seen(news.number, entry)
-        elif news.number < self._run:
+            self._take_seen(entry_of_run.number, entry)
+        elif entry_of_run.number < self._run:
             return
         elif isinstance(entry, Receipt):
             self._receipts.append(entry)
         elif entry.role is Role.ACTING and (self._decision is None or entry.at_s > self._decision.at_s):
             remember(self._history, entry)
-            self._decision, self._receipts, self._has_news = entry, [], True
+            self._decision, self._receipts, self._has_new_entry = entry, [], True
 
     def _take_seen(self, number: int, seen: Observation) -> None:
         before_s = self._seen_s
@@ -89,15 +91,15 @@ class FollowedJob:
             if before_s is not None and seen.at_s - before_s > LONGEST_BREAK_S:
                 self._history, self._begins_with = self._empty(), number
         remember(self._history, seen)
-        self._has_news = True
+        self._has_new_entry = True
 
     @property
     def sizes(self) -> Mapping[str, int]:
         """What each operator had last."""
-        if not self._has_news:
+        if not self._has_new_entry:
             return self._sizes
         history = self._history
-        seen = {name: one.planned for name in history.operators if (one := history.instances(name)) is not None}
+        seen = {name: size.planned for name in history.operators if (size := history.instances(name)) is not None}
         found = {name: size_after(name, seen.get(name), self._decision, self._receipts) for name in history.operators}
         return {name: size for name, size in found.items() if size is not None}
 
@@ -123,7 +125,7 @@ class WarmJobs:
         self._following: Following | None = None
         self._jobs: dict[str, FollowedJob] = {}
         self._is_warm = False
-        self._looked_s = float("-inf")
+        self._checked_s = float("-inf")
 
     @property
     def is_warm(self) -> bool:
@@ -133,16 +135,16 @@ class WarmJobs:
     @property
     def is_due(self) -> bool:
         """Whether it is time to look again."""
-        return not self._is_warm or self._now() - self._looked_s >= FOLLOW_EVERY_S
+        return not self._is_warm or self._now() - self._checked_s >= FOLLOW_EVERY_S
 
     def look(self, specs: Sequence[JobSpec]) -> None:
         """Take in what is new, and read ahead some of the jobs that are not followed yet."""
-        self._is_warm, self._looked_s = False, self._now()
+        self._is_warm, self._checked_s = False, self._now()
         until_s = time.monotonic() + LOOK_S
         if self._following is None:
             # First, so that nothing is missed that is written while a job is read.
             self._following = self._store.following()
-        while is_behind := self._take_news(self._following) >= AT_ONCE:
+        while is_behind := self._take_new(self._following) >= AT_ONCE:
             if time.monotonic() >= until_s:
                 break
         named = {spec.name: spec for spec in specs}
@@ -158,15 +160,15 @@ class WarmJobs:
 
     def catch_up(self) -> None:
         """Take in all that is left to be, as whoever has come to lead: nothing is written beside it any more."""
-        while self._following is not None and self._take_news(self._following):
+        while self._following is not None and self._take_new(self._following):
             pass
 
-    def _take_news(self, following: Following) -> int:
+    def _take_new(self, following: Following) -> int:
         """Gives how much there was."""
         news = following.news()
-        for one in sorted(news, key=lambda found: in_order(found.entry)):
-            if (job := self._jobs.get(one.run.job)) is not None:
-                job.take(one)
+        for entry in sorted(news, key=lambda found: in_order(found.entry)):
+            if (job := self._jobs.get(entry.run.job)) is not None:
+                job.take(entry)
         return len(news)
 
     def states(self, names: Iterable[str]) -> Mapping[str, Mapping[str, JSON]]:

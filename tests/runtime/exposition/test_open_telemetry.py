@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from headgate.runtime.exposition import open_telemetry as module
-from headgate.runtime.exposition.job_figures import Telling, tell_of
+from headgate.runtime.exposition.job_figures import JobExposure, expose
 from tests.http_receiver import HttpReceiver
 from tests.runtime.exposition.told_job import ToldJob
 
@@ -26,7 +26,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def told_of(folder: Path, steps: int) -> None:
     """A job that is told of by the variables, for some cycles."""
     job = ToldJob(folder)
-    telling = tell_of(job.loop, 10.0, job.journal, None)
+    telling = expose(job.loop, 10.0, job.journal, None)
     for cycle in range(steps):
         job.step()
         telling.ticked(10.0 * cycle, 10.0 * cycle + 1, 10.0 * cycle + 2)
@@ -85,8 +85,8 @@ def test_the_variables_say_what_is_sent(
 def test_without_variables_nothing_is_sent_and_nothing_is_watched(tmp_path: Path) -> None:
     job = ToldJob(tmp_path)
     watchers = len(job.loop.watchers)
-    telling = tell_of(job.loop, 10.0, job.journal, None)
-    assert isinstance(telling, Telling)
+    telling = expose(job.loop, 10.0, job.journal, None)
+    assert isinstance(telling, JobExposure)
     assert (telling.url, len(job.loop.watchers)) == (None, watchers)
     telling.close()
     job.close()

@@ -98,6 +98,6 @@ def test_batches_that_were_slow_for_reasons_of_their_own_do_not_hide_what_any_ba
         ended_s += took_s
     times = learn_times(batches)
     assert times is not None
-    assert times.told_apart
+    assert times.is_separated
     assert times.overhead_s > 1.5
     assert cap_for(times, 6, bound_s=6.0) > 137

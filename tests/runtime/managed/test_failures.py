@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.runtime.managed.failures import LONGEST, told_failure
+from headgate.runtime.managed.failures import LONGEST, classify_failure
 
 WRAPPED = "[STREAM_FAILED] Query [id = 1, runId = 2] ended with exception: {} SQLSTATE: XXKST\n\tat org.apache.spark"
 
@@ -50,20 +50,22 @@ WRAPPED = "[STREAM_FAILED] Query [id = 1, runId = 2] ended with exception: {} SQ
     ],
 )
 def test_what_spark_says_tells_whether_a_restart_can_heal_it(said: str, why: str, *, can_heal: bool) -> None:
-    failure = told_failure(WRAPPED.format(said))
+    failure = classify_failure(WRAPPED.format(said))
     assert (failure.why, failure.can_heal) == (why, can_heal)
     assert said[:40] in str(failure)
 
 
 def test_a_full_disk_counts_though_the_job_was_aborted_by_it() -> None:
-    assert told_failure("SparkException: Job aborted\nCaused by: java.io.IOException: No space left on device").can_heal
-    assert told_failure("Job aborted\nCaused by: No space left on device").why == "the disk is full"
+    assert classify_failure(
+        "SparkException: Job aborted\nCaused by: java.io.IOException: No space left on device"
+    ).can_heal
+    assert classify_failure("Job aborted\nCaused by: No space left on device").why == "the disk is full"
 
 
 def test_only_the_line_that_tells_is_given_and_not_too_much_of_it() -> None:
-    failure = told_failure(f"a first line\n  {'x' * 1000}\n")
+    failure = classify_failure(f"a first line\n  {'x' * 1000}\n")
     assert failure.said == "a first line"
-    assert len(told_failure("x" * 1000).said) == LONGEST + 1
+    assert len(classify_failure("x" * 1000).said) == LONGEST + 1
 
 
 CREATED = (
@@ -72,12 +74,12 @@ CREATED = (
 
 
 def test_of_a_traceback_the_last_line_is_told() -> None:
-    failure = told_failure(CREATED + '  File "a.py", line 3, in make\nValueError: no such key\n')
+    failure = classify_failure(CREATED + '  File "a.py", line 3, in make\nValueError: no such key\n')
     assert str(failure) == "the query is not valid (ValueError: no such key)"
 
 
 def test_another_python_in_spark_is_told_with_what_to_do() -> None:
-    failure = told_failure(CREATED + "ModuleNotFoundError: No module named 'headgate'\n")
+    failure = classify_failure(CREATED + "ModuleNotFoundError: No module named 'headgate'\n")
     assert "PYSPARK_PYTHON" in str(failure)
     assert "No module named 'headgate'" in str(failure)
     assert not failure.can_heal

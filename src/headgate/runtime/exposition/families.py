@@ -131,14 +131,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class Exposition:
-    """Gives the figures of jobs that may come and go, and ``further`` ones; made once per process."""
+    """Gives the figures of jobs that may come and go, and ``more`` ones; made once per process."""
 
-    def __init__(self, further: Callable[[], Iterable[Reading]] = tuple) -> None:
+    def __init__(self, more: Callable[[], Iterable[Reading]] = tuple) -> None:
         with needing("metrics for Prometheus"):
             from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
         self._jobs: dict[str, JobFigures] = {}
-        self._further = further
+        self._more = more
         self._registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self._registry)
@@ -156,7 +156,7 @@ class Exposition:
         yield Reading("headgate_build_info", (__version__, platform.python_version()), 1.0)
         for figures in list(self._jobs.values()):
             yield from figures.readings()
-        yield from self._further()
+        yield from self._more()
 
     def collect(self) -> Iterable[Metric]:
         """What Prometheus' own library asks for."""
@@ -170,7 +170,7 @@ class Exposition:
         }
         for reading in self.readings():
             made[reading.family].add_metric(reading.labels, reading.value)
-        return [one for one in made.values() if one.samples]
+        return [metric for metric in made.values() if metric.samples]
 
     def text(self, accept: str | None = None) -> tuple[bytes, str]:
         """The page in the format that was asked for, and its type."""

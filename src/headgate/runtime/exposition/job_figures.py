@@ -179,7 +179,7 @@ def _size_bytes(path: Path | None) -> float | None:
         return None  # A journal that was moved away has no size; that it cannot be written is told elsewhere.
 
 
-class Telling:
+class JobExposure:
     """Everybody who is told of the cycles of one loop, until it is closed."""
 
     def __init__(self) -> None:
@@ -220,9 +220,9 @@ class Telling:
         self._open.close()
 
 
-def tell_of(loop: ControlLoop, interval_s: float, journal: Journal | None, port: int | None) -> Telling:
+def expose(loop: ControlLoop, interval_s: float, journal: Journal | None, port: int | None) -> JobExposure:
     """A job told of on a port, and as the variables of OpenTelemetry say."""
-    telling = Telling()
+    exposure = JobExposure()
     path = getattr(journal, "path", None)
-    telling.watch(loop, interval_s, path if isinstance(path, Path) else None, port)
-    return telling
+    exposure.watch(loop, interval_s, path if isinstance(path, Path) else None, port)
+    return exposure

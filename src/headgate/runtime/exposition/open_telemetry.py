@@ -67,7 +67,7 @@ class Telemetry:
         if decision is None:
             span.set_attribute("headgate.observed", value=False)
         for name, verdict in decision.verdicts.items() if decision else ():
-            told: dict[str, str | int] = {
+            fields: dict[str, str | int] = {
                 "operator": name,
                 "policy": decision.policy if decision else "",
                 "current": verdict.current,
@@ -76,7 +76,7 @@ class Telemetry:
                 "code": verdict.code,
                 "reason": verdict.reason,
             }
-            span.add_event("headgate.verdict", told, int(ended_s * _NS))
+            span.add_event("headgate.verdict", fields, int(ended_s * _NS))
         span.end(int(ended_s * _NS))
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ def worthwhile(strain: Strain, most_partitions: int, pause_s: float) -> Growth |
     return Growth(wanted, min(wanted, slots), faster, saves_s)
 
 
-BATCHES_KEPT = 40
+RETAINED_BATCHES = 40
 NOTABLE = 1.25
 """A limit is changed when it is off by more than this factor."""
 NOTABLE_WITH_RESTART = 2.0
@@ -145,12 +145,12 @@ class Advisor:
         self._work = work
         self._operator = operator
         self._lock = threading.Lock()
-        self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
+        self._batches: deque[Batch] = deque(maxlen=RETAINED_BATCHES)
         self._sample: Sample | None = None
         self._instances: Instances | None = None
         self._same_since_s = now()
         """Since when as many instances are still to come, or to go, as now."""
-        self._is_news = False
+        self._has_new_sample = False
         self._seen_s = now()
         self._started_s = now()
         self._restarted_s: Instant | None = None
@@ -165,7 +165,7 @@ class Advisor:
             return
         with self._lock:
             self._batches.extend(sample.batches)
-            self._sample, self._is_news = sample, True
+            self._sample, self._has_new_sample = sample, True
             instances = observation.instances[self._operator]
             if self._instances is None or instances.pending != self._instances.pending:
                 self._same_since_s = observation.at_s
@@ -191,9 +191,11 @@ class Advisor:
         """Another plan, if one is wanted now."""
         with self._lock:
             sample, instances = self._sample, self._instances
-            if sample is None or instances is None or not self._is_news:
+            if sample is None or instances is None or not self._has_new_sample:
                 return None
-            self._is_news = False  # It is asked more often than there is anything new, and looking has its price.
+            self._has_new_sample = (
+                False  # It is asked more often than there is anything new, and looking has its price.
+            )
             return self._more_partitions(plan, sample, instances) or self._other_cap(plan, sample, instances)
 
     # ------------------------------------------------------------------------------------------------ state partitions
@@ -284,10 +286,10 @@ class Advisor:
 
     def _cautious(self, plan: Plan) -> PlanChange | None:
         """Before enough is known: a batch that took too long is followed by smaller ones, which costs little."""
-        told = [batch for batch in self._batches if batch.records > 0 and batch.ended_s > self._cap_since_s]
-        if not told:
+        usable = [batch for batch in self._batches if batch.records > 0 and batch.ended_s > self._cap_since_s]
+        if not usable:
             return None
-        batch, before = told[-1], plan.max_records_per_batch
+        batch, before = usable[-1], plan.max_records_per_batch
         cap = cautious_cap(batch, self._wishes.bound_s)
         if cap * NOTABLE > (batch.records if before is None else before):
             return None

@@ -30,7 +30,7 @@ LEAST_WORK_SHARE = 0.75
 SHARE_TO_LEARN = 0.8
 """As long as batches of one size hide what any of them costs, one may take this share of the bound: all of its time is
 taken to be that of records, so it takes less, and then both are known. Smaller steps take a minute to a large limit."""
-TOLD_APART = 1.5
+SEPARABLE_FROM = 1.5
 """What a batch costs at least and what each record costs are told apart once batches differ in size by this factor."""
 LIKE = 0.05
 """Batches whose sizes differ by less than this share of the largest do not tell what a record costs."""
@@ -45,7 +45,7 @@ class BatchTimes:
 
     overhead_s: float
     instance_s_per_record: float
-    told_apart: bool = True
+    is_separated: bool = True
     """Whether the two are known; otherwise all of the time is taken to be that of records."""
 
     def seconds(self, records: float, instances: int) -> float:
@@ -58,20 +58,20 @@ def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> Bat
 
     ``most_useful``: more instances than this share no work.
     """
-    told = [batch for batch in batches if batch.records > 0 and batch.instances and not batch.warming]
-    if len(told) < FEWEST_BATCHES:
+    usable = [batch for batch in batches if batch.records > 0 and batch.instances and not batch.warming]
+    if len(usable) < FEWEST_BATCHES:
         return None
-    shares = np.array([batch.records / min(batch.instances or 1, most_useful or math.inf) for batch in told])
-    seconds = np.array([batch.processing_time_s for batch in told])
+    shares = np.array([batch.records / min(batch.instances or 1, most_useful or math.inf) for batch in usable])
+    seconds = np.array([batch.processing_time_s for batch in usable])
     if seconds.sum() <= 0:
         return None
     overhead_s = 0.0
-    told_apart = bool(shares.max() >= TOLD_APART * shares.min())
-    if told_apart:
+    is_separated = bool(shares.max() >= SEPARABLE_FROM * shares.min())
+    if is_separated:
         slope = _slope(shares, seconds)
         overhead_s = float(np.clip(np.median(seconds - slope * shares), 0.0, seconds.min()))
     per_record_s = float(np.median((seconds - overhead_s) / shares))
-    return BatchTimes(overhead_s, per_record_s, told_apart) if per_record_s > 0 else None
+    return BatchTimes(overhead_s, per_record_s, is_separated) if per_record_s > 0 else None
 
 
 def _slope(shares: FloatArray, seconds: FloatArray) -> float:
@@ -94,7 +94,7 @@ def cautious_cap(batch: Batch, bound_s: float) -> int:
 
 def cap_for(times: BatchTimes, instances: int, bound_s: float) -> int:
     """The most records of a batch on so many instances, for a bound on the latency of each record."""
-    share = SHARE_OF_BOUND if times.told_apart else SHARE_TO_LEARN
+    share = SHARE_OF_BOUND if times.is_separated else SHARE_TO_LEARN
     work_s = max(0.0, share * bound_s - times.overhead_s)
     least_work_s = times.overhead_s * LEAST_WORK_SHARE / (1 - LEAST_WORK_SHARE)
     least_work_s = max(times.overhead_s, min(least_work_s, bound_s - times.overhead_s))

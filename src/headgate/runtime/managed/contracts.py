@@ -14,7 +14,7 @@ from headgate.engines.spark.query_plan import Plan
 
 GUESSED_RESTART_S = 3.0
 GUESSED_REPARTITION_S = 10.0
-KEPT = 5
+RETAINED = 5
 """Newest pauses of a kind that count: state grows."""
 
 
@@ -32,7 +32,7 @@ class Pauses:
     """
 
     def __init__(self, known_s: Mapping[bool, Sequence[float]] = MappingProxyType({})) -> None:
-        self._known = {kind: deque(known_s.get(kind, ()), maxlen=KEPT) for kind in (True, False)}
+        self._known = {kind: deque(known_s.get(kind, ()), maxlen=RETAINED) for kind in (True, False)}
 
     def add(self, seconds: float, *, repartitions: bool) -> None:
         self._known[repartitions].append(seconds)

@@ -162,7 +162,7 @@ _RAISED = r"^\s*(\w+\.)*\w*(Error|Exception|Interrupt|Exit)\b(?!.*\bat\b \w+\.)"
 _TRACEBACK = "Traceback (most recent call last)"
 
 
-def told_failure(text: str) -> Failure:
+def classify_failure(text: str) -> Failure:
     """What a failure is, by what Spark says of it; what tells most of it comes first."""
     raised = list(re.finditer(_RAISED, text, re.MULTILINE))
     last = _line_of(text, raised[-1].start() if raised else 0)

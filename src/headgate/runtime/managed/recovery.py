@@ -94,11 +94,11 @@ class Repartitioning:
         if marker is not None and marker.phase is Phase.UNDOING:
             return self._undo(marker)
         half = self._checkpoint.half_repartitioned
-        told = ""
+        text = ""
         if half is not None:
             try:
                 self._repartition(half)
-                told = f"a change to {half} state partitions that was cut off has been ended"
+                text = f"a change to {half} state partitions that was cut off has been ended"
             except EngineError:
                 if marker is None or marker.phase is not Phase.COPIED:
                     raise
@@ -106,11 +106,11 @@ class Repartitioning:
         elif marker is not None:
             now = self._checkpoint.state_partitions
             did = "had been made" if now == marker.after else "had not begun"
-            told = f"a change from {marker.before} to {marker.after} state partitions that was cut off {did}"
+            text = f"a change from {marker.before} to {marker.after} state partitions that was cut off {did}"
         if marker is not None:
             self._marker.clear()
         self._aside.drop()
-        return told
+        return text
 
     def _undo(self, marker: Marker) -> str:
         self._marker.write(Marker(Phase.UNDOING, marker.before, marker.after, marker.began_s))

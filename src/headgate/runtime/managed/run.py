@@ -59,7 +59,7 @@ from headgate.core.types import NO_NUMBERS, Number, Severity
 from headgate.runtime.loop import ControlLoop
 
 
-class Telling:
+class EventReporter:
     """Tells an event to the journal, the log, and whoever asked."""
 
     def __init__(self, clock: Clock, on_event: Callable[[Event], None] | None) -> None:
@@ -273,8 +273,8 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         held_for_s=held_for_s,
     )
     advisor = Advisor(clock.now, wishes, pauses, managed.stage_work)
-    telling = Telling(clock, on_event)
-    asked_to_stop = stop or threading.Event()
+    reporter = EventReporter(clock, on_event)
+    stop_event = stop or threading.Event()
     plan = Plan(known_cap if is_auto and known_cap is not None else first_cap, fewest)
     repartitioning = None
     if folder is not None:
@@ -284,20 +284,20 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
         plan,
         clock,
         backoff=Backoff(restarts or Restarts(), seed),
-        tell=telling,
+        tell=reporter,
         pauses=pauses,
         repartitioning=repartitioning,
         advisor=advisor,
         acts=chosen_mode is Mode.ACT,
         room=None if folder is None else lambda: _lacking_room(folder.path),
         changed=None if learned is None else lambda plan: learned.write(plan, pauses),
-        is_ending=lambda: asked_to_stop.is_set() or (is_ending is not None and is_ending()),
+        is_ending=lambda: stop_event.is_set() or (is_ending is not None and is_ending()),
     )
     running = ManagedRun(
         managed,
         supervisor,
         clock,
-        stop=asked_to_stop,
+        stop=stop_event,
         watch=advisor.watch,
         drain_timeout_s=stop_within_s,
     )
@@ -306,7 +306,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
             running.autoscaler = autoscale(session, goal, policy, mode=mode, seed=seed, **scaling)
             undone.callback(running.autoscaler.stop)
             running.autoscaler.watch(advisor.watch)
-            telling.loop = running.autoscaler.loop
+            reporter.loop = running.autoscaler.loop
         running.start()
         undone.pop_all()
     return running
@@ -328,13 +328,13 @@ def _checked(partitions: tuple[int, int] | None) -> tuple[int | None, int | None
     return fewest, most
 
 
-def _first_cap(asked: int | str | None) -> int | None:
+def _first_cap(cap: int | str | None) -> int | None:
     """What a batch is limited to before anything is known."""
-    if asked == AUTO:
+    if cap == AUTO:
         return FIRST_CAP
-    if asked is None or (isinstance(asked, int) and asked >= 1):
-        return asked
-    raise InputError(f'max_records_per_batch {asked!r} is not allowed; give a number from 1 on, "auto" or None.')
+    if cap is None or (isinstance(cap, int) and cap >= 1):
+        return cap
+    raise InputError(f'max_records_per_batch {cap!r} is not allowed; give a number from 1 on, "auto" or None.')
 
 
 def _lacking_room(folder: Path) -> str:

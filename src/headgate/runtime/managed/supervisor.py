@@ -15,7 +15,7 @@ from headgate.core.units import format_duration
 from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.clock import Clock
 from headgate.runtime.managed.contracts import Advises, Host, Pauses, PlanChange, Repartitions, Teller
-from headgate.runtime.managed.failures import Backoff, Failure, told_failure
+from headgate.runtime.managed.failures import Backoff, Failure, classify_failure
 
 logger = logging.getLogger("headgate")
 
@@ -81,7 +81,7 @@ class Supervisor:
         self._ended = False
         self._due_s: float | None = clock.now()
         self._no_room = ""
-        self._asked: PlanChange | None = None
+        self._requested: PlanChange | None = None
         self._pause: _Pause | None = None
         self._tries = 0
         self._failed_changes = 0
@@ -94,7 +94,7 @@ class Supervisor:
     def ask(self, plan: Plan, reason: str) -> None:
         """Have a plan put in force at the next look."""
         repartitions = plan.state_partitions != self.plan.state_partitions
-        self._asked = PlanChange(plan, reason, self._pauses.expected_s(repartitions=repartitions))
+        self._requested = PlanChange(plan, reason, self._pauses.expected_s(repartitions=repartitions))
 
     def tend(self) -> None:
         """Look once, and do what is due. Whatever fails in it is told; the next look is another try."""
@@ -141,7 +141,7 @@ class Supervisor:
         except (EngineGoneError, InputError) as error:
             self._give_up(Failure(str(error), can_heal=False))
         except Exception as error:  # noqa: BLE001 - whatever building or starting a query raises is its failure
-            self._on_failure(told_failure(f"{type(error).__name__}: {error}"))
+            self._on_failure(classify_failure(f"{type(error).__name__}: {error}"))
         else:
             self._due_s, self._no_room = None, ""
             kind = "query-restarted" if self._is_started else "query-started"
@@ -175,25 +175,25 @@ class Supervisor:
     # --------------------------------------------------------------------------------------------------------- ending
 
     def _on_end(self) -> None:
-        said = self._host.failure
-        if said is None and self._is_ending():
-            self._end_as_asked()
+        failure_text = self._host.failure
+        if failure_text is None and self._is_ending():
+            self._end_on_request()
             return
-        if said is None:
+        if failure_text is None:
             self._ended = True
             self._tell("query-ended", "the query has ended by itself, or was stopped by others")
             return
         if self._host.first_batch_s is not None:
             self._backoff.forget()
-        self._on_failure(told_failure(said))
+        self._on_failure(classify_failure(failure_text))
 
-    def _end_as_asked(self) -> None:
+    def _end_on_request(self) -> None:
         self._ended, self._due_s = True, None
         self._tell("query-interrupted", "its end was asked for; what was not done yet is done at the next start")
 
     def _on_failure(self, failure: Failure) -> None:
         if self._is_ending():
-            self._end_as_asked()
+            self._end_on_request()
             return
         self._pause = None  # What came now is no longer that of a change.
         wait_s = self._backoff.next_s()
@@ -215,7 +215,7 @@ class Supervisor:
 
     def _give_up(self, failure: Failure) -> None:
         if self._is_ending():
-            self._end_as_asked()
+            self._end_on_request()
             return
         self._ended, self._due_s = True, None
         self.failure = QueryFailedError(f"the query was stopped for good: {failure}.")
@@ -224,7 +224,7 @@ class Supervisor:
     # ------------------------------------------------------------------------------------------------------- changing
 
     def _follow_advice(self) -> None:
-        asked, self._asked = self._asked, None
+        asked, self._requested = self._requested, None
         change = asked
         if change is None and self._advisor is not None:
             change = self._advisor.advise(self.plan)
@@ -280,7 +280,7 @@ class Supervisor:
         """The query could not be stopped between two batches; after the next batch there is another try."""
         self._tries += 1
         if self._tries < TRIES:
-            self._asked = change
+            self._requested = change
             self._tell("change-put-off", "the query was not stopped between two batches; it is tried again")
         else:
             self._tries = 0

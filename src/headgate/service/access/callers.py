@@ -52,11 +52,11 @@ class Callers:
 
     def of_headers(self, headers: dict[bytes, bytes]) -> Caller | None:
         """The caller; ``None`` for a token that is not known, ``NOBODY`` where there is none."""
-        told = headers.get(b"authorization", b"").decode("latin-1")
-        if told:
-            if not told.lower().startswith(_BEARER):
+        token_header = headers.get(b"authorization", b"").decode("latin-1")
+        if token_header:
+            if not token_header.lower().startswith(_BEARER):
                 return None
-            return self._caller(told[len(_BEARER) :].strip(), in_cookie=False)
+            return self._caller(token_header[len(_BEARER) :].strip(), in_cookie=False)
         secret = _cookie(headers.get(b"cookie", b"").decode("latin-1"))
         return NOBODY if secret is None else self._caller(secret, in_cookie=True)
 

@@ -72,8 +72,8 @@ _FORM = b"application/x-www-form-urlencoded"
 class Refused(Exception):
     """A request that is not let through."""
 
-    def __init__(self, status: int, told: str) -> None:
-        super().__init__(told)
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
         self.status = status
 
 
@@ -155,16 +155,16 @@ class Gate:
     async def _require_own_page(
         self, scope: MutableMapping[str, Any], headers: dict[bytes, bytes], csrf: str, body: _Body
     ) -> None:
-        came_from = headers.get(b"origin") or headers.get(b"referer") or b""
-        origin = urlsplit(came_from.decode("latin-1"))
+        source = headers.get(b"origin") or headers.get(b"referer") or b""
+        origin = urlsplit(source.decode("latin-1"))
         if (origin.scheme, origin.netloc) != (scope["scheme"], headers.get(b"host", b"").decode("latin-1")):
             raise Refused(403, "a change by a browser must come from a page of this service.")
-        told = headers.get(b"x-csrf-token", b"").decode("latin-1")
-        if not told and headers.get(b"content-type", b"").startswith(_FORM):
+        csrf_sent = headers.get(b"x-csrf-token", b"").decode("latin-1")
+        if not csrf_sent and headers.get(b"content-type", b"").startswith(_FORM):
             _refuse_long(headers)
             fields = parse_qs((await body.whole()).decode("utf-8", errors="replace"))
-            told = fields.get("csrf", [""])[0]
-        if not hmac.compare_digest(told.encode(), csrf.encode()):
+            csrf_sent = fields.get("csrf", [""])[0]
+        if not hmac.compare_digest(csrf_sent.encode(), csrf.encode()):
             raise Refused(403, "this form is not one of this service, or of another sign-in; load its page again.")
 
 

@@ -33,7 +33,7 @@ _STATUS: tuple[tuple[type[HeadgateError], int], ...] = (
     (JournalError, 503),
 )
 _SENTENCE = {"text/plain": {"schema": {"type": "string"}, "example": "unknown job 'clicsk', did you mean 'clicks'?"}}
-_TOLD = {
+_DESCRIPTIONS = {
     400: "What was sent cannot be used; the sentence says why.",
     401: "A valid token is needed.",
     403: "The token may not do this.",
@@ -49,7 +49,7 @@ _TOLD = {
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What the documentation says of errors; those that the gate gives are always among them."""
     return {
-        status: {"description": _TOLD[status], "content": _SENTENCE}
+        status: {"description": _DESCRIPTIONS[status], "content": _SENTENCE}
         for status in sorted({400, 401, 403, 413, 429, *statuses})
     }
 

@@ -39,11 +39,11 @@ def decisions_router(service: Service) -> APIRouter:
         # Of those that are left out nobody knows how many there are; looking back has an end all the same.
         most = last if holds and shadows else MOST_READ
         found = [
-            one
-            for one in journal.decisions(run=journal.run, since_s=since_s, last=most)
-            if (shadows or one.role is not Role.SHADOW) and (holds or not one.is_hold)
+            decision
+            for decision in journal.decisions(run=journal.run, since_s=since_s, last=most)
+            if (shadows or decision.role is not Role.SHADOW) and (holds or not decision.is_hold)
         ]
-        return json_response({"decisions": [decision_to_dict(one) for one in found[-last:]]})
+        return json_response({"decisions": [decision_to_dict(decision) for decision in found[-last:]]})
 
     @made.get(
         "/v1/jobs/{job}/events", response_model=EventsView, responses=problems(404, 503), summary="What happened to it"
@@ -51,7 +51,7 @@ def decisions_router(service: Service) -> APIRouter:
     def events(job: str, since_s: SinceQuery = None, last: LastQuery = 100) -> Response:
         journal = service.fleet.job(job).journal
         found = journal.events(run=journal.run, since_s=since_s)
-        return json_response({"events": [event_to_dict(one) for one in found[-last:]]})
+        return json_response({"events": [event_to_dict(event) for event in found[-last:]]})
 
     return made
 
@@ -84,8 +84,10 @@ def readings_router(service: Service) -> APIRouter:
         if since_s is not None and (not seen or since_s < seen[0].at_s):
             seen = found.journal.observations(run=found.journal.run, since_s=since_s)
         elif since_s is not None:
-            seen = [one for one in seen if one.at_s >= since_s]
-        return json_response({"operator": operator, "readings": [_of_operator(one, operator) for one in seen[-last:]]})
+            seen = [observation for observation in seen if observation.at_s >= since_s]
+        return json_response(
+            {"operator": operator, "readings": [_of_operator(observation, operator) for observation in seen[-last:]]}
+        )
 
     return made
 
@@ -95,7 +97,7 @@ def _of_operator(seen: Observation, operator: str | None) -> JSON:
     if operator is None:
         return data
     return {
-        key: {name: one for name, one in value.items() if name == operator} if isinstance(value, dict) else value
+        key: {name: part for name, part in value.items() if name == operator} if isinstance(value, dict) else value
         for key, value in data.items()
     }
 
@@ -143,13 +145,13 @@ async def _lines(hub: Hub, job: str | None, after: int | None, once: bool) -> As
         yield ": listening\n\n"
         while not once:
             try:
-                heard = await listener.next(QUIET_S)
+                received = await listener.next(QUIET_S)
             except EOFError:
                 return
-            if heard is None:
+            if received is None:
                 yield ": nothing new\n\n"
-            elif heard.number > newest and job in (None, heard.job):
-                yield _frame(heard)
+            elif received.number > newest and job in (None, received.job):
+                yield _frame(received)
 
 
 def _frame(message: Message) -> str:

@@ -36,8 +36,8 @@ def job_view(job: Job) -> dict[str, JSON]:
         "interval_s": spec.interval_s,
         "ticks": job.ticks,
         "ticked_s": job.ticked_s,
-        "paused": {one.name: one.body["direction"] for one in job.changes if one.kind is ChangeKind.PAUSE},
-        "forced": {one.name: one.body["size"] for one in job.changes if one.kind is ChangeKind.SIZE},
+        "paused": {change.name: change.body["direction"] for change in job.changes if change.kind is ChangeKind.PAUSE},
+        "forced": {change.name: change.body["size"] for change in job.changes if change.kind is ChangeKind.SIZE},
         "operators": [operator_view(job, name) for name in job.operators],
         "streams": [list(stream) for stream in spec.streams],
         "shadows": list(spec.shadows),
@@ -46,12 +46,12 @@ def job_view(job: Job) -> dict[str, JSON]:
 
 def state_of(job: Job) -> str:
     """``waiting`` for a first agent, ``running``, ``partial`` where an agent is missing, ``lost`` where all are."""
-    joined, heard = job.engine.joined, job.engine.heard
+    joined, reported_s = job.engine.joined, job.engine.heard
     if len(joined) == len(job.operators):
         return "running"
     if joined:
         return "partial"
-    return "lost" if any(at_s is not None for at_s in heard.values()) else "waiting"
+    return "lost" if any(at_s is not None for at_s in reported_s.values()) else "waiting"
 
 
 def operator_view(job: Job, name: str) -> dict[str, JSON]:
@@ -92,12 +92,12 @@ def state_view(job: Job) -> dict[str, JSON]:
 
 
 def objective_view(job: Job) -> dict[str, JSON]:
-    asked = job.spec.objective
+    objective = job.spec.objective
     return {
         "objective": str(job.spec.asked),
-        "operators": {name: str(asked.slo_of(name)) for name in job.operators},
-        "bounds": {name: list(asked.bounds_of(name, job.spec.topology)) for name in job.operators},
-        "prices": asked.prices(job.spec.topology),
+        "operators": {name: str(objective.slo_of(name)) for name in job.operators},
+        "bounds": {name: list(objective.bounds_of(name, job.spec.topology)) for name in job.operators},
+        "prices": objective.prices(job.spec.topology),
     }
 
 
@@ -107,7 +107,7 @@ def budget_view(job: Job) -> dict[str, JSON]:
         budgets = {name: loop.history.budget(name) for name in job.operators}
         spending = loop.history.spending()
     return {
-        "operators": {name: None if one is None else one.to_json() for name, one in budgets.items()},
+        "operators": {name: None if budget is None else budget.to_json() for name, budget in budgets.items()},
         "spending": None if spending is None else spending.to_json(),
     }
 

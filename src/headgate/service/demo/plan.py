@@ -66,7 +66,7 @@ class SimulatedJob:
 
 def demo_jobs() -> tuple[SimulatedJob, ...]:
     """The jobs, in the order in which they are told of."""
-    asked = parse_objective("latency p95 < 10s")
+    objective = parse_objective("latency p95 < 10s")
     quick: Mapping[str, object] = {"scale_in_window_s": 12.0}
     return (
         SimulatedJob(
@@ -78,7 +78,7 @@ def demo_jobs() -> tuple[SimulatedJob, ...]:
                     OperatorSpec("total", 1, 4, price=0.2),
                     OperatorSpec("alert", 1, 4, price=0.2),
                 ),
-                asked,
+                objective,
                 (("parse", "enrich"), ("enrich", "total"), ("enrich", "alert")),
                 settings=quick,
                 interval_s=INTERVAL_S,
@@ -92,7 +92,7 @@ def demo_jobs() -> tuple[SimulatedJob, ...]:
             JobSpec(
                 "clicks",
                 (OperatorSpec("count", 1, 8, price=0.2),),
-                asked,
+                objective,
                 policy="rules",
                 settings={"rules": RULES},
                 interval_s=INTERVAL_S,
@@ -107,7 +107,7 @@ def demo_jobs() -> tuple[SimulatedJob, ...]:
             JobSpec(
                 "sensors",
                 (OperatorSpec("smooth", 1, 6, price=0.1),),
-                asked,
+                objective,
                 settings=quick,
                 interval_s=INTERVAL_S,
                 report_every_s=REPORT_EVERY_S,

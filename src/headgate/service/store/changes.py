@@ -82,9 +82,9 @@ class Changes:
             found[change.job] = (*found.get(change.job, ()), change)
         return found
 
-    def _found(self, *asked: ColumnElement[bool]) -> tuple[Change, ...]:
+    def _found(self, *conditions: ColumnElement[bool]) -> tuple[Change, ...]:
         holds = or_(changes.c.until_s.is_(None), changes.c.until_s > self._now())
-        query = select(changes).where(holds, *asked).order_by(changes.c.at_s)
+        query = select(changes).where(holds, *conditions).order_by(changes.c.at_s)
         with self._reading() as connection:
             return tuple(
                 Change(

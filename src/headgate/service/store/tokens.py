@@ -113,5 +113,5 @@ class Tokens:
 
 
 def _token(row: Row[tuple[object, ...]]) -> Token:
-    scopes = frozenset(Scope(one) for one in row.scopes.split())
+    scopes = frozenset(Scope(name) for name in row.scopes.split())
     return Token(row.name, scopes, row.made_s, row.until_s)
