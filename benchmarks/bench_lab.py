@@ -29,8 +29,8 @@ from unittest.mock import patch
 from benchmarks.common import Row, best_s, reference_s, report
 
 from headgate.lab.experiments import run_case
+from headgate.lab.experiments.document import read_experiment
 from headgate.lab.experiments.parts import carry_out_all, packed, read_parts, work_in
-from headgate.lab.experiments.reading import read_experiment
 from headgate.local.spark.cluster import LocalCluster
 from headgate.runtime.simulate import SimulationResult, simulate
 

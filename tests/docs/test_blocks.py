@@ -321,14 +321,14 @@ def test_files_are_read_as_headgate_reads_them(block: Block, files: Path) -> Non
             kinds = [part["kind"] for part in YAML(typ="safe").load_all(block.text)]
             assert kinds == ["Role", "RoleBinding"]
         case "docs/guides/lab.md":
-            from headgate.lab.experiments.reading import read_experiment
+            from headgate.lab.experiments.document import read_experiment
 
             # A job that was measured needs its file, which only a measurement makes.
             file.write_text("".join(line for line in block.text.splitlines(True) if "model_file" not in line))
             assert read_experiment(file).name == "checkout"
         case "docs/guides/pipelines.md":
             import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
-            from headgate.pipelines.reading import read_pipeline
+            from headgate.pipelines.document import read_pipeline
 
             (files / "steps.py").write_text("def parse(spark, plan): ...\n")
             assert len(read_pipeline(file, ["grep"]).jobs) == 2

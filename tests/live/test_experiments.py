@@ -33,7 +33,7 @@ RUN = """\
 import sys
 from pathlib import Path
 from headgate.lab.experiments.parts import LabFolder
-from headgate.lab.experiments.reading import read_experiment
+from headgate.lab.experiments.document import read_experiment
 from headgate.lab.experiments.run_experiment import Plan, run_experiment
 file, out, master, tasks = sys.argv[1:]
 experiment, home = read_experiment(Path(file)), Path(file).parent

@@ -20,7 +20,7 @@ from headgate.core.types import JSON
 from headgate.local.kafka import LocalKafka
 from headgate.local.spark.cluster import LocalCluster
 from headgate.pipelines.children import Children
-from headgate.pipelines.reading import read_pipeline
+from headgate.pipelines.document import read_pipeline
 from headgate.pipelines.report import PipelineRun, write_pipeline_report
 from headgate.pipelines.run import CONTROLLER, RunPlan, run_pipeline
 from headgate.workloads.replay import ReplayProgress

@@ -13,11 +13,9 @@ import headgate.apps.payloads  # noqa: F401 - registers the payloads of all appl
 from headgate.core.errors import InputError
 from headgate.core.objective import equal_shares
 from headgate.core.topology import Topology
-from headgate.pipelines.keys import JOB_KEYS
+from headgate.documents import DocumentError
+from headgate.pipelines.document import JobForm, json_schema, read_pipeline
 from headgate.pipelines.model import Pipeline
-from headgate.pipelines.reading import read_pipeline
-from headgate.pipelines.schema import json_schema
-from headgate.rules.nodes import RuleErrors
 from tests.cli.commands import headgate as command
 from tests.cli.commands import refused
 
@@ -110,7 +108,7 @@ def test_a_pipeline_is_read_as_it_is_written(tmp_path: Path) -> None:
         (changed("price: 0.25", "price: -1"), 17, "expected a number that is not negative"),
         (changed("price: 0.25", "cost: 1"), 17, "unknown key 'cost' in job parse, did you mean 'price'"),
         (changed("app: grep", "app: grpe"), 19, "did you mean 'grep'"),
-        (changed("app: grep", "app: grep\n    build: steps:parse"), 20, "build: found app beside it"),
+        (changed("app: grep", "app: grep\n    build: steps:parse"), 20, "build: found next to app"),
         (changed("    app: grep\n", ""), 19, "app or build is missing in job sum"),
         (changed("    from: parsed\n", "    from: elsewhere\n"), 20, "nothing writes 'elsewhere'"),
         (changed("    to: sums\n", "    to: raw\n"), 11, "must not have cycles"),
@@ -118,7 +116,7 @@ def test_a_pipeline_is_read_as_it_is_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: str, line: int, told: str) -> None:
-    with pytest.raises(RuleErrors) as caught:
+    with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     (problem,) = caught.value.problems
     assert told in problem.message
@@ -128,13 +126,13 @@ def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: s
 
 def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     text = changed("app: grep", "app: grpe").replace("[1, 3]", "[3, 1]").replace("version: 1", "version: one")
-    with pytest.raises(RuleErrors) as caught:
+    with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     assert [problem.position.line for problem in caught.value.problems] == [1, 16, 19]
 
 
 def test_a_cost_limit_needs_the_price_of_every_job(tmp_path: Path) -> None:
-    with pytest.raises(RuleErrors, match="cannot be kept without a price of sum"):
+    with pytest.raises(DocumentError, match="cannot be kept without a price of sum"):
         read(tmp_path, changed("p95 < 30s", "p95 < 30s, cost < 5 per day"))
 
 
@@ -180,7 +178,7 @@ def test_the_file_of_the_guide_is_valid(tmp_path: Path) -> None:
 
 def test_every_key_of_a_job_is_in_the_guide() -> None:
     guide = (ROOT / "docs/guides/pipelines.md").read_text()
-    assert not [key for key in JOB_KEYS if f"`{key}`" not in guide]
+    assert not [key for key in JobForm.fields_by_key() if f"`{key}`" not in guide]
 
 
 def test_what_the_reader_takes_the_schema_takes_too(tmp_path: Path) -> None:
@@ -213,5 +211,5 @@ def test_run_refuses_a_wrong_file_before_anything_is_started(tmp_path: Path) -> 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is not UTF-8 text"):
+    with pytest.raises(InputError, match="is not text in UTF-8"):
         read_pipeline(file, APPLICATIONS)

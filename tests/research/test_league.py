@@ -13,11 +13,11 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from headgate.core.types import JSON
+from headgate.lab.experiments.document import json_schema
 from headgate.lab.experiments.model import Experiment
 from headgate.lab.experiments.parts import LabFolder, write_part
 from headgate.lab.experiments.results import Results, read_results
 from headgate.lab.experiments.run_case import FIGURES, run_case
-from headgate.lab.experiments.schema import json_schema
 from headgate.lab.experiments.summary import Group, verdicts
 from headgate.lab.measures.repeats import Estimate
 from headgate.lab.scenario import find_named_experiment, missing_traces_note

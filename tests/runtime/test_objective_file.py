@@ -34,7 +34,7 @@ def test_an_objective_is_the_same_from_a_file_as_from_its_text(tmp_path: Path, n
     [
         (None, "cannot be read: no such file"),
         ("slo: [latency", ":1:14: this is not YAML"),
-        ("slo: latency p95 < 10s\nper: soon", ":2:6: duration 'soon'"),
+        ("slo: latency p95 < 10s\nper: soon", ":2:6: objective 'latency p95 < 10s' is not usable: duration 'soon'"),
         ("", ":1:1: the file is empty; expected slo"),
         ("slo: latency p95 < 10s\npers: 6h", ":2:1: unknown key 'pers' in an objective file, did you mean 'per'?"),
         ("slo: latency p95 < 10s\ninstances: 8\nprice: none", ":3:8: price 'none' is not understood"),

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.cli.options import service_of
 from headgate.core.errors import InputError
-from headgate.lab.experiments.reading import read_experiment
+from headgate.lab.experiments.document import read_experiment
 from headgate.lab.tuning.build_plan import job_of
 from headgate.runtime import service_rate
 from headgate.runtime.service_rate import known_models, parse_service, parse_service_rate

@@ -199,7 +199,7 @@ def schema(json_file: JsonOption = None) -> None:
     [bold]Example[/bold]
       [cyan]headgate lab schema --json experiment.schema.json[/cyan]
     """
-    from headgate.lab.experiments.schema import json_schema
+    from headgate.lab.experiments.document import json_schema
 
     check_target(json_file)
     write_json(json_schema(), json_file or STANDARD_OUTPUT)

@@ -31,7 +31,7 @@ def is_experiment(name: str) -> bool:
 
 def run_file(file: Path, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
     """Run an experiment file and show what came of it."""
-    from headgate.lab.experiments.reading import read_experiment
+    from headgate.lab.experiments.document import read_experiment
 
     _require_installed(report)
     experiment = read_experiment(file)

@@ -69,7 +69,7 @@ def schema(json_file: JsonOption = None) -> None:
     [bold]Example[/bold]
       [cyan]headgate pipeline schema --json pipeline.schema.json[/cyan]
     """
-    from headgate.pipelines.schema import json_schema
+    from headgate.pipelines.document import json_schema
 
     check_target(json_file)
     write_json(json_schema(), json_file or STANDARD_OUTPUT)
@@ -151,7 +151,7 @@ def _applications() -> tuple[str, ...]:
 
 def _read(file: Path) -> Pipeline:
     import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
-    from headgate.pipelines.reading import read_pipeline
+    from headgate.pipelines.document import read_pipeline
 
     return read_pipeline(file, _applications())
 

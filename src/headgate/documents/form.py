@@ -70,6 +70,8 @@ class Form(BaseModel, Generic[T]):
     """What messages call the mapping: ``a rule``; the name of a named mapping is added."""
     synonyms: ClassVar[Mapping[str, str]] = {}
     """Keys of other systems, with the key that has their meaning here."""
+    main: ClassVar[str] = ""
+    """The key that a text instead of a mapping stands for."""
     when_empty: ClassVar[str] = ""
     """What an empty file is answered with."""
 
@@ -95,14 +97,16 @@ class Form(BaseModel, Generic[T]):
         raise NotImplementedError
 
     @classmethod
-    def keys(cls) -> dict[str, FieldInfo]:
+    def fields_by_key(cls) -> dict[str, FieldInfo]:
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, given: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        if cls.main and isinstance(given, nodes.Scalar) and given.kind is nodes.ScalarKind.TEXT:
+            given = nodes.Mapping.single(cls.main, given)
         if not isinstance(given, nodes.Mapping):
-            listed = ", ".join(cls.keys())
+            listed = ", ".join(cls.fields_by_key())
             message = f"found {described(given)}, expected {cls.noun} with keys such as {listed}."
             raise PydanticCustomError(AT_VALUE, _literal(message))
         mistakes = [_details(mistake) for mistake in cls.mistakes_of_keys(given)]
@@ -138,7 +142,7 @@ class Form(BaseModel, Generic[T]):
         name = str(path[0])
         if kind == "extra_forbidden":
             return _error(AT_KEY, cls._unknown_key(name, given), path)
-        help_text = _lower_first(cls.keys()[name].description or "")
+        help_text = _lower_first(cls.fields_by_key()[name].description or "")
         if kind == "missing":
             if cls._is_misspelt(name, given):
                 return None
@@ -156,7 +160,7 @@ class Form(BaseModel, Generic[T]):
 
     @classmethod
     def _unknown_key(cls, found: str, given: nodes.Mapping) -> str:
-        keys = list(cls.keys())
+        keys = list(cls.fields_by_key())
         plain = found.strip().lower().replace("-", "_").replace(" ", "_")
         close = [plain] if plain in keys else difflib.get_close_matches(plain, keys, n=1, cutoff=0.6)
         likely = close[0] if close else cls.synonyms.get(plain)

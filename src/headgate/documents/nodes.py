@@ -49,6 +49,14 @@ class Mapping(dict[str, "Node"]):
         self.key_positions: dict[str, Position] = {}
         self.name = ""
 
+    @classmethod
+    def single(cls, key: str, value: Scalar) -> Mapping:
+        """A mapping with one key, which is not written."""
+        mapping = cls(value.position)
+        mapping[key] = value
+        mapping.key_positions[key] = value.position
+        return mapping
+
     def named(self, name: str) -> Mapping:
         """A copy with a name: an alias may stand under several."""
         copy = Mapping(self.position)

@@ -120,6 +120,13 @@ class AtLeastOne:
         return (node,) if self.single else node
 
 
+class OrText:
+    """Marks a form for which a text may stand: that of its main key. The form itself reads it."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"oneOf": [{"type": "string"}, handler(schema)]}
+
+
 @dataclass(frozen=True, eq=False)
 class ByName:
     """Marks forms under names of the user's own; ``empty`` forms may be left out after the name."""

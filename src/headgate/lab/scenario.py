@@ -107,7 +107,7 @@ class NamedExperiment:
 
     def read(self, *, is_quick: bool = False) -> tuple[Experiment, list[str]]:
         """Read the experiment without workloads whose traces are not installed; also return the names of those."""
-        from headgate.lab.experiments.reading import read_experiment
+        from headgate.lab.experiments.document import read_experiment
         from headgate.workloads.day_load import named_day
         from headgate.workloads.traces import read_trace, trace_names
 

@@ -22,10 +22,10 @@ from headgate.engines.agents import AgentsEngine
 from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.local.supervisor import stop_event
+from headgate.pipelines.document import read_pipeline
 from headgate.pipelines.meter import Meter, TopicMeter
 from headgate.pipelines.metered import MeteredEngine
 from headgate.pipelines.model import Pipeline
-from headgate.pipelines.reading import read_pipeline
 from headgate.runtime.clock import Clock, SystemClock
 from headgate.service.api import make_api
 from headgate.service.config.model import AccessRules, JobSpec, OperatorSpec, ServiceConfig

@@ -42,7 +42,7 @@ class ObjectiveForm(Form[Objective]):
     )
 
     def build(self, context: object) -> Objective:
-        plain = {name: value for name in self.keys() if (value := getattr(self, name)) is not None}
+        plain = {name: value for name in self.fields_by_key() if (value := getattr(self, name)) is not None}
         mistakes = []
         for name, value in plain.items():
             try:

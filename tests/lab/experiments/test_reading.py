@@ -10,10 +10,9 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from headgate.core.errors import InputError
+from headgate.documents import DocumentError
+from headgate.lab.experiments.document import json_schema, read_experiment
 from headgate.lab.experiments.model import Experiment
-from headgate.lab.experiments.reading import read_experiment
-from headgate.lab.experiments.schema import json_schema
-from headgate.rules.nodes import RuleErrors
 
 EXAMPLE = Path(__file__).parents[3] / "src/headgate/lab/experiments/example.yaml"
 GOOD = """\
@@ -150,7 +149,7 @@ def test_a_service_model_bends_up_to_the_bound_of_each_objective(tmp_path: Path)
     ],
 )
 def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: str, line: int, told: str) -> None:
-    with pytest.raises(RuleErrors) as caught:
+    with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     (problem,) = caught.value.problems
     assert told in problem.message
@@ -159,7 +158,7 @@ def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: s
 
 def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     text = changed("version: 1", "version: one").replace("- hpa", "- hpaa").replace("max: 8", "max: x")
-    with pytest.raises(RuleErrors) as caught:
+    with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     assert [problem.position.line for problem in caught.value.problems] == [1, 17, 26]
 
@@ -167,7 +166,7 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
 def test_two_of_the_same_in_one_line_are_told(tmp_path: Path) -> None:
     twice = changed("  - {policy: static, start: 3}\n", "  - {policy: static}\n").replace("  - hpa", "  - static")
     one_line = twice.replace("objectives:\n", "interval: 5s\nobjectives: [throughput >= 90%, throughput >= 90%]\nx:\n")
-    with pytest.raises(RuleErrors, match=r"objectives: 'throughput >= 90%' is there twice; .* the first is in line"):
+    with pytest.raises(DocumentError, match=r"objectives: 'throughput >= 90%' is there twice; .* the first is in line"):
         read(tmp_path, one_line)
 
 

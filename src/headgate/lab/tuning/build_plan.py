@@ -10,9 +10,8 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
 from headgate.core.types import JSON
 from headgate.core.units import parse_duration_s
-from headgate.lab.experiments.keys import MODELS
+from headgate.lab.experiments.document import MODELS, content_hash
 from headgate.lab.experiments.model import JobPart
-from headgate.lab.experiments.part_reader import content_hash
 from headgate.lab.tuning.plan import LEAST_HELD_BACK, Sized, Stretch, cut, split_load
 from headgate.runtime.service_rate import parse_service_rate
 from headgate.simulation.batch_readings import ReadingMode
