@@ -24,7 +24,7 @@ KEYS = (*SLO_KEYS, "cost", "price", "instances", "operators")
 
 
 def objective_from(given: str | Objective | Mapping[str, JSON]) -> Objective:
-    """An objective in whichever form it was given."""
+    """An objective from any of its forms."""
     if isinstance(given, Objective):
         return given
     if isinstance(given, str):
@@ -43,7 +43,7 @@ def objective_from(given: str | Objective | Mapping[str, JSON]) -> Objective:
 
 
 def objective_to_data(objective: Objective) -> dict[str, JSON]:
-    """Plain data that reads back as the same objective; what nobody asked for is left out."""
+    """Plain data that reads back as the same objective; unset parts are left out."""
     data = _slo_to_data(objective.slo)
     if objective.cost is not None:
         data["cost"] = {"at_most": objective.cost.amount, "per": exact_duration(objective.cost.period_s)}
@@ -87,7 +87,7 @@ def _bounds(given: JSON) -> tuple[int, int]:
     if (
         isinstance(given, list | tuple)
         and len(given) == 2
-        and all(isinstance(one, int) and not isinstance(one, bool) for one in given)
+        and all(isinstance(count, int) and not isinstance(count, bool) for count in given)
     ):
         return given[0], given[1]
     raise InputError(f"instances {given!r} of an objective are not usable; the fewest and the most, as [1, 8].")

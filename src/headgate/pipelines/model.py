@@ -1,4 +1,4 @@
-"""A pipeline as it is asked for: jobs, the topics between them, what is asked of all of them, and the load."""
+"""The description of a pipeline: jobs, the topics between them, the objective and the load."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What a pipeline file says."""
+    """The content of a pipeline file."""
 
     name: str
     file: Path
@@ -79,17 +79,17 @@ class Pipeline:
 
     @cached_property
     def objective(self) -> Objective:
-        """What is asked, with the jobs' own objectives; see ``core/objective.py``."""
+        """The objective with those of single jobs; see ``core/objective.py``."""
         own = {job.name: job.slo for job in self.jobs if job.slo is not None}
         return divided(self.asked, self.topology, own, sees_graph=self.sees_graph)
 
     def own_bound_s(self, name: str) -> float | None:
-        """The bound that a job is held to for itself; ``None`` where it is held to what is asked of all."""
+        """The latency bound of a job's own objective; ``None`` where only the objective of all applies."""
         slo = self.objective.operators.get(name)
         return slo.bound_s if isinstance(slo, LatencySlo) else None
 
     def part_of(self, name: str) -> Slo:
-        """What a job may take of what is asked, if all on the longest path through it may take the same."""
+        """The part of the objective for one job, if all on the longest path through it have equal parts."""
         slo = self.objective.slo_of(name)
         if name in self.objective.operators or not isinstance(slo, LatencySlo):
             return slo

@@ -1,4 +1,4 @@
-"""What becomes of an operator when several rules speak for it.
+"""Which rule decides the size of an operator when the conditions of several hold.
 
 The largest size wins: a scale-out beats a scale-in, of several scale-outs the largest is taken, of several scale-ins
 the most cautious. A scale-out whose conditions hold but which its guard time or its limit stops still speaks for the
@@ -19,22 +19,22 @@ from headgate.rules.model import ALL_OPERATORS, Comparison, Direction, Rule, Rul
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What one rule whose triggers all hold wants for one operator."""
+    """The size that a rule whose triggers all hold wants for one operator."""
 
     rule: Rule
     current: int
     target: int
-    """What is left of it after its own limit and guard times."""
+    """The size within its own limit and guard times."""
     held: tuple[Holding, ...]
     stopped_by: str = ""
     """Its guard time or limit, in words; empty when it acts."""
     stop_code: str = ""
 
 
-def wish(
+def make_wish(
     rule: Rule, held: Sequence[Holding], now: Instant, window: Window, operator: str, current: int, original: int
 ) -> Wish:
-    """What a rule wants, once all its triggers hold."""
+    """The wish of a rule all of whose triggers hold."""
     why = guard_time(rule, now, window, operator)
     if why:
         return Wish(rule, current, current, tuple(held), why, "guard-time")
@@ -48,8 +48,10 @@ def wish(
         target = min(current, max(wanted, limit))
     if target == current:
         word = "above" if rule.direction is Direction.OUT else "below"
-        told = "" if rule.limit is None or not rule.limit.relative else f" ({rule.limit} of the original {original})"
-        return Wish(rule, current, current, tuple(held), f"it may never go {word} {limit}{told}", "at-limit")
+        relative = (
+            "" if rule.limit is None or not rule.limit.relative else f" ({rule.limit} of the original {original})"
+        )
+        return Wish(rule, current, current, tuple(held), f"it may never go {word} {limit}{relative}", "at-limit")
     return Wish(rule, current, target, tuple(held))
 
 
@@ -66,11 +68,11 @@ def guard_time(rule: Rule, now: Instant, window: Window, operator: str) -> str:
 
 
 def resolve(wishes: Sequence[Wish]) -> tuple[Wish, list[Wish]]:
-    """The wish that is followed, and those that are overruled by it, in the order of the rules."""
-    speaking = [one for one in wishes if one.rule.direction is Direction.OUT or not one.stopped_by]
-    # The first of equals; one that acts before one that is stopped.
-    winner = max(speaking or wishes, key=lambda one: (one.target, not one.stopped_by))
-    return winner, [one for one in wishes if one is not winner]
+    """The wish that wins, and those that it overrules, in the order of the rules."""
+    counting = [wish for wish in wishes if wish.rule.direction is Direction.OUT or not wish.stopped_by]
+    # The first of equals; a rule that acts comes before one that is stopped.
+    winner = max(counting or wishes, key=lambda wish: (wish.target, not wish.stopped_by))
+    return winner, [wish for wish in wishes if wish is not winner]
 
 
 def overlaps(policy: RulePolicy) -> list[str]:

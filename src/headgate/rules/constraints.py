@@ -1,7 +1,7 @@
-"""Constraint rules as guards: bounds and forbidden scaling, always or in periods, around whatever policy decides.
+"""Constraint rules as guards: bounds and forbidden scaling, always or in periods, around any policy.
 
-Bounds come after all guards that set how far a change goes, so that none of these leads out of them again; what forbids
-can only hold, so it comes last and nothing undoes it. No constraint leads out of the bounds of the objective.
+Bounds come after all guards that set how far a change goes, so that none of these exceeds them again. Forbidding can
+only hold, so it comes last and nothing undoes it. No constraint exceeds the bounds of the objective.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class ConstraintBounds(EachOperator):
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         target, why = verdict.target, ""
-        active = [one for one in self.constraints if one.applies_to(verdict.operator) and one.applies_at(now)]
-        for one in active:
-            if one.at_most is not None and target > max(one.at_most, self.min_instances):
-                target, why = max(one.at_most, self.min_instances), f"{one.name!r} allows at most {one.at_most}"
-        for one in active:
-            if one.at_least is not None and target < min(one.at_least, self.max_instances):
-                target, why = min(one.at_least, self.max_instances), f"{one.name!r} asks for at least {one.at_least}"
+        active = [rule for rule in self.constraints if rule.applies_to(verdict.operator) and rule.applies_at(now)]
+        for rule in active:
+            if rule.at_most is not None and target > max(rule.at_most, self.min_instances):
+                target, why = max(rule.at_most, self.min_instances), f"{rule.name!r} allows at most {rule.at_most}"
+        for rule in active:
+            if rule.at_least is not None and target < min(rule.at_least, self.max_instances):
+                target, why = min(rule.at_least, self.max_instances), f"{rule.name!r} asks for at least {rule.at_least}"
         return target, why
 
 
@@ -60,10 +60,10 @@ class ForbiddenScaling(EachOperator):
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         if verdict.change == 0:
             return verdict.target, ""
-        for one in self.constraints:
-            concerned = one.forbid is Forbidden.ANY_SCALING or verdict.change < 0
-            if concerned and one.applies_to(verdict.operator) and one.applies_at(now):
-                return verdict.current, f"{one.name!r} forbids {one.forbid} now"
+        for rule in self.constraints:
+            concerned = rule.forbid is Forbidden.ANY_SCALING or verdict.change < 0
+            if concerned and rule.applies_to(verdict.operator) and rule.applies_at(now):
+                return verdict.current, f"{rule.name!r} forbids {rule.forbid} now"
         return verdict.target, ""
 
 
@@ -71,8 +71,8 @@ def constrained(
     guards: tuple[Guard, ...], constraints: Sequence[Constraint], objective: Objective
 ) -> tuple[Guard, ...]:
     """The guards with those of the constraints in their places."""
-    bounding = tuple(one for one in constraints if one.at_least is not None or one.at_most is not None)
-    forbidding = tuple(one for one in constraints if one.forbid is not None)
+    bounding = tuple(rule for rule in constraints if rule.at_least is not None or rule.at_most is not None)
+    forbidding = tuple(rule for rule in constraints if rule.forbid is not None)
     bounds = ConstraintBounds(bounding, objective.min_instances, objective.max_instances)
     place = next((index for index, guard in enumerate(guards) if isinstance(guard, _HOLDING)), len(guards))
     return (

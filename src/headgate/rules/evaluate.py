@@ -1,17 +1,17 @@
 """Which triggers hold, for all rules and operators at once, kept up to date reading by reading.
 
 A trigger holds once readings beyond its threshold span its time (``all readings``), or once the readings of that time
-are so on average, at the median or in a share of them. Only readings taken at the present size count: after a change
-every period starts anew. What a reading lacks is skipped when growing and ends a period of shrinking; so does a gap
-in the readings, for nothing is known of it.
+are beyond it on average, at the median or in a share of them. Only readings taken at the present size count: a change
+of size restarts every period. A metric that is missing from a reading is skipped by rules that scale out and ends the
+period of rules that scale in; a gap in the readings ends both, because nothing is known of it.
 
 Every pair of a trigger and an operator is one element of flat arrays, so that a reading costs the same few array
-operations for one rule as for a thousand. For ``all readings`` the only memory is since when it has been so; the other
-kinds share one row of readings per operator and metric, no longer than the longest time asked of it.
+operations for one rule as for a thousand. For ``all readings`` the only state is the start of the period; the other
+kinds share one row of readings per operator and metric, no longer than the longest time of a trigger.
 
-Errata of rouaux that are put right here: the conjunction of Alg. 4.2 starts at true, ages are now minus then, all
-readings must be beyond the threshold (Alg. 4.3 takes any), and rules for all operators are added to an operator's own
-(Alg. 4.1 replaces them).
+Errata of rouaux that are corrected here: the conjunction of Alg. 4.2 starts at true, the age of a reading is now minus
+then, all readings must be beyond the threshold (Alg. 4.3 takes any), and rules for all operators are added to an
+operator's own (Alg. 4.1 replaces them).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from headgate.policies.frame.readings import reading_of
 from headgate.rules.model import ALL_OPERATORS, Comparison, Direction, ReadingsKind, Rule, Trigger
 
 FRESH_FOR_S = 300.0
-"""A reading older than this tells nothing of the present, and a gap this long breaks a period."""
+"""Readings older than this do not count, and a gap this long ends a period."""
 _USUAL_GAPS = 3.0
 """Where readings are rarer than that by nature, a gap is one of this many usual distances."""
 _ROUNDING_S = 1e-9
 
 
 @dataclass(slots=True)
-class _Row:
-    """The readings of one metric of one operator that windows may still ask for."""
+class _RecentReadings:
+    """The readings of one metric of one operator that windows may still need."""
 
     keep_s: float
     times_s: deque[Instant] = field(default_factory=deque)
@@ -69,11 +69,11 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A trigger of an operator as it stands."""
+    """The present state of a trigger for an operator."""
 
     trigger: Trigger
     value: float | None
-    """The newest reading, or what its period comes to on average, at the median or as a share."""
+    """The newest reading, or the average, median or share of its period."""
     since_s: Instant | None
     """Since when all readings have been beyond the threshold; ``None`` when they are not, or need not be."""
     read_s: Instant | None
@@ -138,18 +138,18 @@ class Evaluator:
 
     def _make_windows(self) -> None:
         """One row of readings per operator and metric, and one window in it per time, shared by all triggers."""
-        rows: dict[tuple[int, int], _Row] = {}
+        rows: dict[tuple[int, int], _RecentReadings] = {}
         windows: dict[tuple[int, int, float], list[int]] = {}
         for index in np.flatnonzero(~self._is_all):
             place = (int(self._row[index]), int(self._column[index]))
             duration_s = float(self._needed_s[index])
-            row = rows.setdefault(place, _Row(0.0))
+            row = rows.setdefault(place, _RecentReadings(0.0))
             row.keep_s = max(row.keep_s, duration_s)
             windows.setdefault((*place, duration_s), []).append(int(index))
-        self._rows: list[list[tuple[int, _Row]]] = [[] for _ in self._operators]
+        self._rows: list[list[tuple[int, _RecentReadings]]] = [[] for _ in self._operators]
         for (operator, column), row in rows.items():
             self._rows[operator].append((column, row))
-        self._windows: list[list[tuple[_Row, float, list[int]]]] = [[] for _ in self._operators]
+        self._windows: list[list[tuple[_RecentReadings, float, list[int]]]] = [[] for _ in self._operators]
         for (operator, column, duration_s), members in windows.items():
             self._windows[operator].append((rows[operator, column], duration_s, members))
         self._beyond = np.zeros(len(self._triggers), dtype=bool)
@@ -158,7 +158,7 @@ class Evaluator:
     # ---------------------------------------------------------------------------------------------------------- feeding
 
     def update(self, window: Window) -> None:
-        """Take in the readings since the last time; another window starts everything anew."""
+        """Add the readings since the last call; another window resets everything."""
         if not self._triggers:
             return
         if self._window is not window:
@@ -172,12 +172,12 @@ class Evaluator:
                 self._settled_s[index] = settled_s
                 self._gap_s[index] = self._usual_s[index] = 0.0
                 self._forget(index)
-                # A reading taken at the very instant of a change is one that led to it.
+                # A reading taken at the instant of a change led to it.
                 self._fed_s[index] = -math.inf if settled_s is None else settled_s
             if newest is not None and newest.at_s > self._fed_s[index]:
                 since_s = self._fed_s[index]
                 fresh.append((index, [s for s in window.samples(name, since_s) if s.at_s > since_s]))
-        # Usually there is one new reading each; a window that was not seen before gives all it has, one by one.
+        # Usually there is one new reading each; a new window gives all its readings in turn.
         while fresh:
             self._take([(index, samples[0]) for index, samples in fresh])
             fresh = [(index, samples[1:]) for index, samples in fresh if len(samples) > 1]
@@ -271,7 +271,7 @@ class Evaluator:
         return np.flatnonzero(np.logical_and.reduceat(holding, self._starts))
 
     def begun(self) -> dict[int, int]:
-        """By operator, the first pair all of whose triggers are beyond their thresholds, for however short a time."""
+        """By operator, the first pair all of whose triggers are beyond their thresholds, however briefly."""
         if not self._triggers:
             return {}
         beyond = np.where(self._is_all, ~np.isnan(self._since_s), self._beyond)
@@ -290,7 +290,7 @@ class Evaluator:
         return read_s is not None and now - read_s <= max(FRESH_FOR_S, float(self._usual_s[operator]))
 
     def of_pair(self, pair: int, holding: NDArray[np.bool_]) -> list[Holding]:
-        """The triggers of a pair, with what is known of each."""
+        """The state of each trigger of a pair."""
         first = int(self._starts[pair])
         last = int(self._starts[pair + 1]) if pair + 1 < len(self._starts) else len(self._triggers)
         return [self._holding_of(index, bool(holding[index])) for index in range(first, last)]
@@ -306,7 +306,7 @@ class Evaluator:
 
 
 def _measured(trigger: Trigger, values: Sequence[float]) -> tuple[float, bool]:
-    """What the sorted values of a period come to, and whether that is beyond the threshold."""
+    """The average, median or share of the sorted values of a period, and whether it is beyond the threshold."""
     threshold = trigger.threshold.number
     is_above = trigger.comparison is Comparison.ABOVE
     match trigger.readings.kind:
@@ -317,7 +317,7 @@ def _measured(trigger: Trigger, values: Sequence[float]) -> tuple[float, bool]:
         case ReadingsKind.MEDIAN:
             measure = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
         case _:
-            # Exact, so that it does not matter in which order readings came and went.
+            # Exact, so that the order in which readings arrive does not matter.
             measure = math.fsum(values) / len(values)
     return measure, measure > threshold if is_above else measure < threshold
 

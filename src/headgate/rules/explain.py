@@ -1,4 +1,4 @@
-"""What rules did, in words: which condition held since when, what a rule wants, what stopped it, what it overruled."""
+"""Rules and their decisions in words: conditions with their times, wishes, what stopped them, what they overruled."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def moment(at_s: Instant) -> str:
 
 
 def condition(trigger: Trigger) -> str:
-    """A condition as it was written: ``backlog above 300 for 30s``."""
+    """A condition in words: ``backlog above 300 for 30s``."""
     kinds = {ReadingsKind.ALL: "", ReadingsKind.AVERAGE: " on average", ReadingsKind.MEDIAN: " at the median"}
     how = kinds.get(trigger.readings.kind, f" in {trigger.readings}")
     lasting = f" for {format_duration(trigger.for_at_least_s)}" if trigger.for_at_least_s else ""
@@ -73,16 +73,16 @@ def constraint_in_words(constraint: Constraint) -> str:
     if constraint.forbid is not None:
         parts.append("no scaling in" if constraint.forbid is Forbidden.SCALE_IN else "no scaling")
     when = " or ".join(schedule.text for schedule in constraint.during)
-    told = f" during {when} ({constraint.time_zone})" if when else ", always"
-    return f"{constraint.name}: {' and '.join(parts)} for {_operators(constraint.operator)}{told}"
+    period = f" during {when} ({constraint.time_zone})" if when else ", always"
+    return f"{constraint.name}: {' and '.join(parts)} for {_operators(constraint.operator)}{period}"
 
 
 def _operators(name: str) -> str:
     return "every operator" if name == ALL_OPERATORS else name
 
 
-def held_in_words(held: Holding, told_s: float) -> str:
-    """What a condition was found to be; what has lasted longer than ``told_s`` is only said to have done so."""
+def held_in_words(held: Holding, explained_s: float) -> str:
+    """The state of a condition; times are given exactly up to ``explained_s`` and as longer than that beyond."""
     trigger, value = held.trigger, held.value
     beyond = f"{trigger.comparison} {trigger.threshold}"
     shown = "unknown" if value is None else plain(value)
@@ -97,30 +97,30 @@ def held_in_words(held: Holding, told_s: float) -> str:
         case ReadingsKind.ALL:
             if held.since_s is None or held.read_s is None:
                 return f"{trigger.key} {shown} is not {beyond}"
-            # The time that readings span: what came after the newest of them is not known.
+            # The time that readings span: nothing is known after the newest of them.
             span_s = held.read_s - held.since_s
-            if span_s > told_s:
-                return f"{trigger.key} {shown} has been {beyond} for over {format_duration(told_s)}"
+            if span_s > explained_s:
+                return f"{trigger.key} {shown} has been {beyond} for over {format_duration(explained_s)}"
             since = f"since {moment(held.since_s)}, for {format_duration(span_s)}"
             return f"{trigger.key} {shown} has been {beyond} {since}"
 
 
-def acting(winner: Wish, overruled: Sequence[Wish], told_s: float) -> Target:
+def acting(winner: Wish, overruled: Sequence[Wish], explained_s: float) -> Target:
     """The target of a rule that acts, or the hold of one that is stopped."""
-    why = " and ".join(held_in_words(held, told_s) for held in winner.held)
-    told = f"{winner.rule.name!r}: {why}"
+    why = " and ".join(held_in_words(held, explained_s) for held in winner.held)
+    text = f"{winner.rule.name!r}: {why}"
     if winner.stopped_by:
-        told = f"{told}; not now: {winner.stopped_by}"
+        text = f"{text}; not now: {winner.stopped_by}"
     if overruled:
-        told = f"{told}; this overrules {', '.join(_wanted(one) for one in overruled)}"
+        text = f"{text}; this overrules {', '.join(_wanted(wish) for wish in overruled)}"
     code = winner.stop_code or ("rule-out" if winner.target > winner.current else "rule-in")
-    return Target(winner.target, code, told, _numbers(winner.rule, winner.held, overruled))
+    return Target(winner.target, code, text, _numbers(winner.rule, winner.held, overruled))
 
 
-def waiting(rule: Rule, held: Sequence[Holding], instances: Instances, told_s: float) -> Target:
+def waiting(rule: Rule, held: Sequence[Holding], instances: Instances, explained_s: float) -> Target:
     """The hold of a rule whose conditions are met, but not for long enough yet."""
-    short = [one for one in held if not one.holds]
-    why = " and ".join(f"{held_in_words(one, told_s)}, not yet {_needed(one.trigger)}" for one in short)
+    short = [holding for holding in held if not holding.holds]
+    why = " and ".join(f"{held_in_words(each, explained_s)}, not yet {_needed(each.trigger)}" for each in short)
     return Target(instances.planned, "waiting", f"{rule.name!r} waits: {why}", _numbers(rule, held, ()))
 
 
@@ -129,19 +129,20 @@ def _needed(trigger: Trigger) -> str:
     return f"for {lasting}" if trigger.readings.kind is ReadingsKind.ALL else f"with readings that span {lasting}"
 
 
-def _wanted(one: Wish) -> str:
-    if one.stopped_by:
-        return f"{one.rule.name!r} ({one.stop_code.replace('-', ' ')})"
-    way = "scale out" if one.target > one.current else "scale in"
-    return f"{one.rule.name!r} ({way} to {one.target})"
+def _wanted(wish: Wish) -> str:
+    if wish.stopped_by:
+        return f"{wish.rule.name!r} ({wish.stop_code.replace('-', ' ')})"
+    way = "scale out" if wish.target > wish.current else "scale in"
+    return f"{wish.rule.name!r} ({way} to {wish.target})"
 
 
 def _numbers(rule: Rule, held: Sequence[Holding], overruled: Sequence[Wish]) -> dict[str, Number]:
     numbers: dict[str, Number] = {"rule": rule.name}
-    for one in held:
-        side = "over" if one.trigger.comparison is Comparison.ABOVE else "under"
-        numbers[one.trigger.key] = one.value
-        numbers[f"{one.trigger.key}_{side}"] = one.trigger.threshold.number
+    for holding in held:
+        trigger = holding.trigger
+        side = "over" if trigger.comparison is Comparison.ABOVE else "under"
+        numbers[trigger.key] = holding.value
+        numbers[f"{trigger.key}_{side}"] = trigger.threshold.number
     if overruled:
-        numbers["overruled"] = ", ".join(one.rule.name for one in overruled)
+        numbers["overruled"] = ", ".join(wish.rule.name for wish in overruled)
     return numbers

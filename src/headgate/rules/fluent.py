@@ -68,19 +68,19 @@ def policy(
     """A policy of finished rules; ``metrics`` are names of your own metrics that they refer to."""
     own = tuple(metrics)
     return RulePolicy(
-        tuple(_finished(one, own) for one in rules),
-        tuple(one.build() if isinstance(one, ConstraintStage) else one for one in constraints),
+        tuple(_finished(rule, own) for rule in rules),
+        tuple(given.build() if isinstance(given, ConstraintStage) else given for given in constraints),
         own,
     )
 
 
-def _finished(one: FinishedRule | Rule, metrics: tuple[str, ...]) -> Rule:
-    given: object = one
+def _finished(made: FinishedRule | Rule, metrics: tuple[str, ...]) -> Rule:
+    given: object = made
     if isinstance(given, _Stage) and not isinstance(given, FinishedRule):
-        raise InputError(f"{given.draft.told} is unfinished; {given.follows} must follow.")
+        raise InputError(f"{given.draft.text} is unfinished; {given.follows} must follow.")
     if not isinstance(given, FinishedRule | Rule):
-        raise InputError(f"{given!r} is not a rule; expected one that begins with rule(name).")
-    return one.build(metrics) if isinstance(one, FinishedRule) else one
+        raise InputError(f"{given!r} is not a rule; expected a chain that begins with rule(name).")
+    return made.build(metrics) if isinstance(made, FinishedRule) else made
 
 
 _ONE = ScaleFactor(1)
@@ -98,10 +98,10 @@ class _Condition:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What has been said so far."""
+    """The unfinished rule; ``text`` is the Python that made it."""
 
     name: str
-    told: str
+    text: str
     operator: str = ALL_OPERATORS
     direction: Direction = Direction.OUT
     factor: ScaleFactor = _ONE
@@ -111,10 +111,10 @@ class _Draft:
     no_scale_in_since_s: float = 0.0
 
     def then(self, word: str, **changes: Any) -> _Draft:
-        return replace(self, told=f"{self.told}.{word}", **changes)
+        return replace(self, text=f"{self.text}.{word}", **changes)
 
     def condition(self, word: str, **changes: Any) -> _Draft:
-        """Say more about the newest condition."""
+        """Refine the newest condition."""
         *others, newest = self.conditions
         return self.then(word, conditions=(*others, replace(newest, **changes)))
 
@@ -125,7 +125,7 @@ class _Stage:
 
     @property
     def follows(self) -> str:
-        """What must be said next."""
+        """The calls that may follow."""
         raise NotImplementedError
 
 
@@ -216,7 +216,7 @@ class FinishedRule(_Stage):
     follows = "nothing"
 
     def and_when(self, metric: str) -> ComparisonStage:
-        """A further condition, which must hold as well."""
+        """Another condition, which must hold as well."""
         conditions = (*self.draft.conditions, _Condition(metric))
         return ComparisonStage(self.draft.then(f"and_when({metric!r})", conditions=conditions))
 
@@ -235,15 +235,15 @@ class FinishedRule(_Stage):
         draft = self.draft
         triggers = tuple(
             make_trigger(
-                one.metric,
-                one.comparison,
-                one.threshold,
-                one.for_at_least_s,
-                one.readings,
-                one.over_instances,
-                further=metrics,
+                condition.metric,
+                condition.comparison,
+                condition.threshold,
+                condition.for_at_least_s,
+                condition.readings,
+                condition.over_instances,
+                own_metrics=metrics,
             )
-            for one in draft.conditions
+            for condition in draft.conditions
         )
         return Rule(
             draft.name,
@@ -258,7 +258,7 @@ class FinishedRule(_Stage):
 
 
 class ConditionStage(FinishedRule):
-    """A finished rule whose newest condition may be told more exactly."""
+    """A finished rule whose newest condition may be refined."""
 
     __slots__ = ()
 
@@ -278,7 +278,7 @@ class ConditionStage(FinishedRule):
     def over_instances(self, aggregation: Literal["mean", "max", "min", "p95"]) -> ConditionStage:
         """How the readings of several instances become one."""
         if aggregation not in list(Aggregation):
-            raise UnknownNameError("aggregation", str(aggregation), [one.value for one in Aggregation])
+            raise UnknownNameError("aggregation", str(aggregation), [known.value for known in Aggregation])
         over = Aggregation(aggregation)
         return ConditionStage(self.draft.condition(f"over_instances({aggregation!r})", over_instances=over))
 
@@ -294,7 +294,7 @@ def constraint(name: str) -> ConstraintStage:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintStage:
-    """A constraint that may say more; it must say at least one of at_least, at_most and a forbid."""
+    """An unfinished constraint; it needs at least one of at_least, at_most and a forbid."""
 
     name: str
     parts: tuple[tuple[str, object], ...] = ()
@@ -303,7 +303,7 @@ class ConstraintStage:
         return ConstraintStage(self.name, (*self.parts, *parts.items()))
 
     def of(self, operator: str) -> ConstraintStage:
-        """The operator it is about; each of them, where not said."""
+        """The operator it is about; each of them by default."""
         return self._with(operator=operator)
 
     def at_least(self, instances: int) -> ConstraintStage:

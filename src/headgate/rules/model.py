@@ -1,6 +1,6 @@
-"""What rules are made of, all frozen: policy ⊃ rule ⊃ trigger, scale factor, scale limit, guard times (rouaux §4.2).
+"""The model of rules, all frozen: policy ⊃ rule ⊃ trigger, scale factor, scale limit, guard times (rouaux §4.2).
 
-The fluent form, YAML and JSON all end here, and what is wrong with a part is said here, once for all of them.
+The fluent form, YAML and JSON all make these objects, which check themselves, so that all forms have the same errors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headgate.rules.units import Quantity, Unit, parse_quantity, plain_number
 
 ALL_OPERATORS = "*"
 LONGEST_S = 30 * 86400.0
-"""No time in a rule is longer than this: a month of readings has to be kept for it."""
+"""No time in a rule is longer than this: a month of readings has to be retained for it."""
 MOST_INSTANCES = 1_000_000
 _RELATIVE = re.compile(r"[xX×]\s*(\d+(?:\.\d+)?|\.\d+)")
 _NAME_LENGTH = 200
@@ -112,7 +112,7 @@ class ScaleLimit:
         return cls(*_size(value, "limit", "8"))
 
     def instances(self, original: int, direction: Direction) -> int:
-        """The limit in instances: never more than was said, never fewer.
+        """The limit in instances: rounded so that it is never exceeded.
 
         >>> ScaleLimit(4, relative=True).instances(2, Direction.OUT)
         8
@@ -322,7 +322,7 @@ class RulePolicy:
                 metric_named(trigger.metric, self.metrics)
         named: list[Named] = [*self.rules, *self.constraints]
         twice = [
-            key for key, count in Counter((type(one), one.name, one.operator) for one in named).items() if count > 1
+            key for key, count in Counter((type(part), part.name, part.operator) for part in named).items() if count > 1
         ]
         if twice:
             kind, name, operator = twice[0]
@@ -371,11 +371,11 @@ def make_trigger(
     for_at_least_s: float,
     readings: Readings = ALL_READINGS,
     over_instances: Aggregation = Aggregation.MEAN,
-    further: tuple[str, ...] = (),
+    own_metrics: tuple[str, ...] = (),
 ) -> Trigger:
     """A trigger from what people write: short names of metrics, numbers with units."""
     quantity = threshold if isinstance(threshold, Quantity) else parse_quantity(threshold)
-    return Trigger(metric_named(metric, further), comparison, quantity, for_at_least_s, readings, over_instances)
+    return Trigger(metric_named(metric, own_metrics), comparison, quantity, for_at_least_s, readings, over_instances)
 
 
 _ALIASES = {name.removesuffix("_per_s").removesuffix("_s"): name for name in METRICS if name.endswith("_s")}
@@ -401,17 +401,17 @@ _MEANT = {
 """What other systems call the same thing."""
 
 
-def metric_named(name: str, further: Collection[str] = ()) -> str:
-    """The full name of a metric; ``further`` are the user's own.
+def metric_named(name: str, own_metrics: Collection[str] = ()) -> str:
+    """The full name of a metric; ``own_metrics`` are the names of the user's own.
 
     >>> metric_named("latency"), metric_named("backlog"), metric_named("fraud", ["fraud"])
     ('latency_s', 'backlog', 'fraud')
     """
     full = _ALIASES.get(name, name)
-    if name in further or full in METRICS:
-        return name if name in further else full
+    if name in own_metrics or full in METRICS:
+        return name if name in own_metrics else full
     likely = _MEANT.get(name.strip().lower().replace("-", "_").replace(" ", "_"))
-    known = {_short(metric) for metric in METRICS} | set(further)
+    known = {_short(metric) for metric in METRICS} | set(own_metrics)
     raise UnknownMetricError(name, known, likely)
 
 

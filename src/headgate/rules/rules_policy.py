@@ -1,4 +1,4 @@
-"""rules: what most operators trust first — scale when a metric stays beyond a value for a time (rouaux §4.2–4.4)."""
+"""rules: scale when a metric stays beyond a value for a time (rouaux §4.2–4.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from headgate.documents import Document
 from headgate.policies.frame.base import AnyPolicy, Context, PolicyBase, hold
 from headgate.policies.frame.settings import Settings
 from headgate.rules import explain
-from headgate.rules.conflicts import resolve, wish
+from headgate.rules.conflicts import make_wish, resolve
 from headgate.rules.constraints import constrained
 from headgate.rules.document import Known, read_policy
 from headgate.rules.evaluate import FRESH_FOR_S, Evaluator, Holding
@@ -68,9 +68,9 @@ class RulesPolicy(PolicyBase[RulesSettings]):
         self.policy = policy
         self.subscriptions = policy.subscriptions
         self._evaluator = Evaluator(policy.rules, operators)
-        # What is told of the past lies well within what is kept of it: restored or not, the same is told.
-        self._told_s = max(DEFAULT_RETENTION_S / 2, policy.longest_s)
-        self.lookback_s = self._told_s + DEFAULT_RETENTION_S / 2
+        # Explanations reach less far back than the window, so that they are the same after a restart.
+        self._explained_s = max(DEFAULT_RETENTION_S / 2, policy.longest_s)
+        self.lookback_s = self._explained_s + DEFAULT_RETENTION_S / 2
         self._original: dict[str, int] = {}
 
     def decide(self, now: Instant, window: Window) -> Proposal:
@@ -89,13 +89,13 @@ class RulesPolicy(PolicyBase[RulesSettings]):
             original = self._original.setdefault(operator, instances.planned)
             if index in fired:
                 wishes = [
-                    wish(*self._of_pair(pair, holding), now, window, operator, instances.planned, original)
+                    make_wish(*self._of_pair(pair, holding), now, window, operator, instances.planned, original)
                     for pair in fired[index]
                 ]
-                targets[operator] = explain.acting(*resolve(wishes), self._told_s)
+                targets[operator] = explain.acting(*resolve(wishes), self._explained_s)
             elif index in begun and evaluator.is_fresh(index, now):
                 pair = self._of_pair(begun[index], holding)
-                targets[operator] = explain.waiting(*pair, instances, self._told_s)
+                targets[operator] = explain.waiting(*pair, instances, self._explained_s)
             else:
                 targets[operator] = self._idle(index, instances, now, window.sample(operator))
         return Proposal(targets)
@@ -117,7 +117,7 @@ class RulesPolicy(PolicyBase[RulesSettings]):
         return constrained(guards, self.policy.constraints, self.objective)
 
     def _state(self) -> dict[str, JSON]:
-        # All else is found again in the window, so that rules which are changed meet the same past.
+        # The rest is recomputed from the window, so that changed rules see the same past.
         return {"original": dict(self._original)}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
@@ -126,11 +126,11 @@ class RulesPolicy(PolicyBase[RulesSettings]):
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules to run, from Python, a text or a file; give it to ``autoscale`` or ``simulate`` as the policy.
+    """Rules to run, from Python, a text or a file; pass it to ``autoscale`` or ``simulate`` as the policy.
 
     - ``Rules(policy(rule("queue too long")…))``
     - ``Rules.from_file("rules.yaml")``: a running autoscaler takes up changes of the file
-    - ``metrics``: where metrics of your own come from, by name: a callable that is given the operator's name, or
+    - ``metrics``: where metrics of your own come from, by name: a callable that takes the operator's name, or
       ``Observed("name", "column")`` of a Spark ``df.observe``
     """
 
@@ -172,7 +172,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class _Written:
-    """Rules as somebody wrote them; read once, and checked again when the operators are known."""
+    """Rules as text: parsed once, and checked again when the operators are known."""
 
     text: str
     source: str
@@ -191,7 +191,7 @@ def read_text(path: Path) -> str:
 
 
 def read_rules(path: Path, known: Known) -> RulePolicy:
-    """The rules in a file, with what is known of the job beside it."""
+    """The rules in a file, checked against the names of the job."""
     return _Written(read_text(path), str(path)).policy(known)
 
 
@@ -213,14 +213,14 @@ def load_constraints(given: str | Path | RulePolicy | None, topology: Topology) 
 def require_operators(policy: RulePolicy, operators: tuple[str, ...]) -> None:
     """Refuse rules for operators that are not there."""
     named: tuple[Named, ...] = (*policy.rules, *policy.constraints)
-    for one in named:
-        if one.operator != ALL_OPERATORS and one.operator not in operators:
-            kind = type(one).__name__.lower()
-            raise UnknownNameError(f"operator in {kind} {one.name!r}", one.operator, operators)
+    for rule in named:
+        if rule.operator != ALL_OPERATORS and rule.operator not in operators:
+            kind = type(rule).__name__.lower()
+            raise UnknownNameError(f"operator in {kind} {rule.name!r}", rule.operator, operators)
 
 
 def require_rules(policy: AnyPolicy) -> None:
-    """Refuse the policy of rules where it has none: it would leave every size alone for ever."""
+    """Refuse the policy of rules where it has none: it would never change a size."""
     if isinstance(policy, RulesPolicy) and policy.settings.file is None and policy.policy == RulePolicy():
         raise InputError(
             "policy 'rules' has no rules to go by; give policy=Rules.from_file(...) of headgate.rules, or the settings "

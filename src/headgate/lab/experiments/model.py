@@ -130,6 +130,6 @@ class Experiment:
     def to_json(self) -> dict[str, JSON]:
         plain: dict[str, JSON] = asdict(self)
         for load in plain["workloads"]:
-            # By this a folder is known to be of the same experiment: what is only said of a load makes no other one.
+            # A folder belongs to an experiment with equal data; notes on a load make no other experiment.
             del load["notes"]
         return plain

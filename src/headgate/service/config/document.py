@@ -362,7 +362,7 @@ class ServiceFileForm(Form[ServiceConfig]):
         "Address and port, such as 127.0.0.1:8420, which it is where not given.", (LOOPBACK, DEFAULT_PORT)
     )
     tls: TlsForm | None = key("The certificate to serve with; none where not given.")
-    access: AccessForm | None = key("Who may read without a token, and how many requests are answered.")
+    access: AccessForm | None = key("Whether reading needs a token, and how many requests are answered.")
     retention: Annotated[Plain, checked(_check_retention)] = key(
         "How long the journal stores what, and how large it may get.", {}
     )

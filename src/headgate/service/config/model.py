@@ -1,4 +1,4 @@
-"""A service as it is asked for: where it keeps things, where it listens, its groups and its jobs."""
+"""The configuration of a service: its store, where it listens, its groups and its jobs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OperatorSpec:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """One job: what is asked of it, and how it is decided."""
+    """One job: its objective, and how its sizes are decided."""
 
     name: str
     operators: tuple[OperatorSpec, ...]
@@ -68,29 +68,29 @@ class JobSpec:
     shadows: tuple[str, ...] = ()
     seed: int = 0
     metrics: Mapping[str, Prometheus] = field(default_factory=dict)
-    """Metrics that Prometheus is asked for, by name."""
+    """Queries of Prometheus by the name of the metric."""
 
     @cached_property
     def topology(self) -> Topology:
-        names = tuple(one.name for one in self.operators)
-        return Topology(names, self.streams, {one.name: one.sizing for one in self.operators})
+        names = tuple(operator.name for operator in self.operators)
+        return Topology(names, self.streams, {operator.name: operator.sizing for operator in self.operators})
 
     @cached_property
     def objective(self) -> Objective:
-        """What is asked, with the operators' own objectives, as the policy needs it."""
+        """The objective with those of single operators, as the policy needs it."""
         return self.objective_for(self.policy)
 
     def objective_for(self, policy: str) -> Objective:
-        own = {one.name: one.slo for one in self.operators if one.slo is not None}
+        own = {operator.name: operator.slo for operator in self.operators if operator.slo is not None}
         return divided(self.asked, self.topology, own, sees_graph=policy_class(policy).sees_graph)
 
     @property
     def reported_every_s(self) -> float:
-        """How often agents are asked to report."""
+        """The time between two reports of an agent."""
         return self.report_every_s or max(SHORTEST_REPORT_S, self.interval_s / 2)
 
     def operator(self, name: str) -> OperatorSpec:
-        return next(one for one in self.operators if one.name == name)
+        return next(operator for operator in self.operators if operator.name == name)
 
     def make_policy(self) -> AnyPolicy:
         return policy_with_files(self.policy, Context(self.objective, self.topology, self.seed), self.settings)
@@ -119,7 +119,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class AccessRules:
-    """Who may read without a token, and how much may be asked."""
+    """Whether reading needs a token, and how many requests are answered."""
 
     open_reading: bool = True
     requests_per_s: int = DEFAULT_REQUESTS_PER_S
