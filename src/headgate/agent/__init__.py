@@ -1,4 +1,4 @@
-"""The part of Headgate that lives beside a job when the decisions are made elsewhere."""
+"""The part of Headgate that runs next to a job when the decisions are made elsewhere."""
 
 from headgate.agent.agent import Agent, Controller
 from headgate.agent.http import HttpController

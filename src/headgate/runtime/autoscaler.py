@@ -1,4 +1,4 @@
-"""The live autoscaler: a control loop on a daemon thread, beside a job that goes on without it.
+"""The live autoscaler: a control loop on a daemon thread next to a job that does not depend on it.
 
     with headgate.autoscale(spark, objective="latency p95 < 10s", executors=(1, 8)):
         query.awaitTermination()
@@ -152,7 +152,7 @@ class Autoscaler:
         self.loop.watchers.append(watcher)
 
     def change_policy(self, policy: str | PolicyMaker, settings: Mapping[str, object] | None = None) -> None:
-        """Go on with another policy from the next decision on, with the history kept.
+        """Decide by another policy from the next decision on; the history stays.
 
         One that cannot be used is refused with an ``InputError``, and the policy in force stays.
         """

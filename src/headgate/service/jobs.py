@@ -107,7 +107,7 @@ def mailbox_of(spec: JobSpec, clock: Clock, sizes: Mapping[str, int] | None = No
 
 
 class Job:
-    """A job as it is asked for, stepped by somebody else; safe to use from any thread.
+    """One job with its loop, stepped by the scheduler; safe to use from any thread.
 
     - ``engine``: the mailbox of its agents; one is made where none is given
     - ``over``: what the loop sees of it, where that is more than the mailbox tells

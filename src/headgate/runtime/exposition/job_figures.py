@@ -180,7 +180,7 @@ def _size_bytes(path: Path | None) -> float | None:
 
 
 class JobExposure:
-    """Everybody who is told of the cycles of one loop, until it is closed."""
+    """Exposes the figures of one loop to Prometheus and OpenTelemetry until it is closed."""
 
     def __init__(self) -> None:
         self.url: str | None = None

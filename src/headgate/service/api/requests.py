@@ -1,4 +1,4 @@
-"""What can be asked for while a job runs, with examples."""
+"""Bodies of requests that change a running job, with examples."""
 
 from __future__ import annotations
 
