@@ -136,11 +136,11 @@ def _files(plans: Sequence[MstPlan], save: Path | None, *, every: bool) -> list[
 
 def _kept(plans: Sequence[MstPlan], files: Sequence[Path], console: Console) -> dict[str, MstResult]:
     """What an earlier run has measured, by application."""
-    from headgate.lab.mst import kept_result
+    from headgate.lab.mst import cached_result
 
     kept: dict[str, MstResult] = {}
     for plan, file in zip(plans, files, strict=True):
-        if (found := kept_result(plan, file)) is not None:
+        if (found := cached_result(plan, file)) is not None:
             kept[plan.app] = found
         elif file.exists():
             console.print(f"{plan.app} was measured with other options, and is measured anew")

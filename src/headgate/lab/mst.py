@@ -245,7 +245,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def kept_result(plan: MstPlan, file: Path) -> MstResult | None:
+def cached_result(plan: MstPlan, file: Path) -> MstResult | None:
     """What a model file has measured by this very plan; ``None`` if there is no file, or it was another plan.
 
     A file that cannot be understood is refused and not replaced: it may be something else.

@@ -14,7 +14,7 @@ from headgate.lab.experiments.model import JobPart
 from headgate.lab.experiments.parts import LabFolder
 from headgate.lab.tuning.build_plan import job_of, offered, stretches
 from headgate.lab.tuning.folder import TuneFolder, tuned_to_json
-from headgate.lab.tuning.on_spark import KeptRuns, write_tuned
+from headgate.lab.tuning.on_spark import CachedRuns, write_tuned
 from headgate.lab.tuning.pruning import Prune
 from headgate.lab.tuning.report import front_rows, notes_on, outcome_of
 from headgate.lab.tuning.trial import Minimise, Status
@@ -95,7 +95,7 @@ def test_a_tuning_that_was_stopped_goes_on_and_comes_to_the_same(tmp_path: Path)
     plan = plan_for(training=training, held_back=held_back, trials=3, job=JobPart("queue", 10.0, startup_s=10.0))
     folder = TuneFolder(tmp_path / "whole")
     assert folder.begin(plan, {}) is False
-    tuned = tune(plan, KeptRuns(folder.runs, tmp_path, in_process))
+    tuned = tune(plan, CachedRuns(folder.runs, tmp_path, in_process))
     write_tuned(folder, tuned, tmp_path)
 
     halted = TuneFolder(tmp_path / "halted")
@@ -108,9 +108,9 @@ def test_a_tuning_that_was_stopped_goes_on_and_comes_to_the_same(tmp_path: Path)
         worked.append(work(texts))
 
     with pytest.raises(KeyboardInterrupt):
-        tune(plan, KeptRuns(halted.runs, tmp_path, until_tired))
+        tune(plan, CachedRuns(halted.runs, tmp_path, until_tired))
     assert halted.begin(plan, {}) is True
-    kept = KeptRuns(halted.runs, tmp_path, in_process)
+    kept = CachedRuns(halted.runs, tmp_path, in_process)
     assert len(kept) == sum(worked)
     assert tuned_to_json(tune(plan, kept)) == tuned_to_json(tuned)
 

@@ -11,7 +11,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Verdict
 from headgate.research.flink.click_fraud import FraudRan, FraudRun
 from headgate.research.flink.click_fraud_report import Told
-from headgate.research.flink.measured import Had, SinkTruth, changes, seconds
+from headgate.research.flink.measured import JobSlots, SinkTruth, changes, seconds
 from headgate.research.flink.report import course, grew, rescales, row
 from headgate.research.flink.run import FlinkRan, FlinkRun
 from headgate.workloads.replay import Answers, ReplayProgress
@@ -19,12 +19,12 @@ from headgate.workloads.replay import Answers, ReplayProgress
 BEGAN_S = 1_000.0
 ONE, THREE = {"source": 1, "slow": 1, "sink": 1}, {"source": 1, "slow": 3, "sink": 1}
 HAD = (
-    Had(990.0, 1, 1, ONE),
-    Had(1_020.0, 1, 1, ONE),
+    JobSlots(990.0, 1, 1, ONE),
+    JobSlots(1_020.0, 1, 1, ONE),
     # Started again: for a moment nothing is at work, and its slots are kept.
-    Had(1_030.0, 1, 1, {}),
-    Had(1_032.0, 1, 3, THREE),
-    Had(1_040.0, 1, 3, THREE),
+    JobSlots(1_030.0, 1, 1, {}),
+    JobSlots(1_032.0, 1, 3, THREE),
+    JobSlots(1_040.0, 1, 3, THREE),
 )
 
 
@@ -58,7 +58,7 @@ def test_only_what_grew_is_said_to_have_grown() -> None:
 
 
 def test_a_restart_is_no_rescale() -> None:
-    assert rescales((*HAD[:3], Had(1_032.0, 1, 1, ONE))) == 0
+    assert rescales((*HAD[:3], JobSlots(1_032.0, 1, 1, ONE))) == 0
     assert [one.slots for one in changes(HAD)] == [1, 3]
 
 
@@ -131,7 +131,7 @@ def test_task_managers_are_averaged_over_time() -> None:
 
 def test_task_managers_are_averaged_over_a_part_of_the_load() -> None:
     ran = fraud_ran()
-    had = [Had(ran.began_s, 1, 1, ONE), Had(ran.began_s + 30, 3, 3, THREE)]
+    had = [JobSlots(ran.began_s, 1, 1, ONE), JobSlots(ran.began_s + 30, 3, 3, THREE)]
     told = Told(replace(ran, had=had), 4.0)
     assert told.mean_task_managers(to_s=30.0) == 1.0
     assert told.mean_task_managers(20.0, 40.0) == 2.0

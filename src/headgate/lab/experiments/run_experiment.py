@@ -1,4 +1,4 @@
-"""Running an experiment on Spark: what is not done yet is spread, then everything is summed up."""
+"""Run an experiment on Spark: spread the cases that are missing, then aggregate all rows."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def step_rates_per_s(workload: Workload, seconds: float, step_s: float) -> Float
 
     It is kept for the next who asks, as many policies are measured on one load.
     """
-    return _kept(_Load(workload), seconds, step_s)
+    return _cached_rates(_Load(workload), seconds, step_s)
 
 
 def step_edges_s(seconds: float, step_s: float) -> FloatArray:
@@ -51,7 +51,7 @@ class _Load(Hashable):
 
 
 @lru_cache(maxsize=16)
-def _kept(load: _Load, seconds: float, step_s: float) -> FloatArray:
+def _cached_rates(load: _Load, seconds: float, step_s: float) -> FloatArray:
     edges_s = step_edges_s(seconds, step_s)
     arrived = np.array([load.workload.arrivals(0.0, edge_s) for edge_s in edges_s.tolist()])
     rates: FloatArray = np.diff(arrived) / np.diff(edges_s)

@@ -1,4 +1,4 @@
-"""From what a user says to a plan: the job, how long the load is, and its parts."""
+"""Build the plan of a tuning from the options of the command: the job, the length of the load, and its parts."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Spread: TypeAlias = Callable[[Sequence[str], Work], None]
 """Has texts worked on, somewhere."""
 
 
-class KeptRuns:
+class CachedRuns:
     """Carries out cases of which no row is kept yet, and gives the rows of all that are asked for."""
 
     def __init__(self, runs: Path, home: Path, spread: Spread) -> None:
@@ -91,7 +91,7 @@ def run_tuning(
         def on_spark(texts: Sequence[str], work: Work) -> None:
             spread(session, texts, work, watch=lambda: None)
 
-        kept = KeptRuns(folder.runs, home, on_spark)
+        kept = CachedRuns(folder.runs, home, on_spark)
         if len(kept):
             told(f"{len(kept)} runs are there already, and are not run again.")
         tuned = tune(plan, kept, progress)

@@ -1,4 +1,4 @@
-"""The measured runs, one value per ten seconds each, and the load that they had."""
+"""The published runs, one value per ten seconds each, with their load and the restarts found in them."""
 
 from __future__ import annotations
 

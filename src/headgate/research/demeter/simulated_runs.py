@@ -1,4 +1,4 @@
-"""Runs on the simulated job: a policy that decides, or the sizes that a measured run had."""
+"""The simulated runs: which there are, and how a policy or a measured sequence of sizes is run on the simulated job."""
 
 from __future__ import annotations
 

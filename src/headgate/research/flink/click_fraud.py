@@ -28,7 +28,7 @@ from headgate.local.machine import free_ports
 from headgate.local.prometheus import LocalPrometheus, TimedValues
 from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
-from headgate.research.flink.measured import Had, SlotWatch
+from headgate.research.flink.measured import JobSlots, SlotWatch
 from headgate.research.flink.run import LEAD_S, Feeder, Seen, opened
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
@@ -74,7 +74,7 @@ class FraudRan:
     waits: TimedValues
     """Records that wait because of it, as Prometheus was told."""
     comes_per_s: TimedValues
-    had: Sequence[Had]
+    had: Sequence[JobSlots]
     decisions: Sequence[Decision]
     observations: Sequence[Observation]
     events: Sequence[Event]

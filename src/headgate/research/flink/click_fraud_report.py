@@ -1,4 +1,4 @@
-"""What giannakopoulos tells of his runs, told of ours: violations, scale-outs and if in time, TaskManagers."""
+"""The figures that giannakopoulos gives of his runs, of ours: violations, scale-outs and whether in time, TaskManagers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job had of its cluster over time, looked at from outside: asked of Flink, not of who scales it."""
+"""What is measured of a Flink job from outside: its slots, by Flink's REST API, and its results, by the broker."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
-class Had:
+class JobSlots:
     """What there was from a moment on."""
 
     at_s: float
@@ -102,7 +102,7 @@ class SlotWatch:
         self._now = now
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slot-watch", daemon=True)
-        self.seen: list[Had] = []
+        self.seen: list[JobSlots] = []
 
     def start(self) -> SlotWatch:
         self._thread.start()
@@ -120,7 +120,7 @@ class SlotWatch:
                 self.seen.append(self._had())
             self._stop.wait(EVERY_S)
 
-    def _had(self) -> Had:
+    def _had(self) -> JobSlots:
         managers, job = self._rest.task_managers(), self._rest.job(self._job)
         sizes: dict[str, int] = {}
         if job.is_at_work and job.plan.nodes:
@@ -129,14 +129,14 @@ class SlotWatch:
             slots = graph.slots(sizes)
         else:
             slots = self.seen[-1].slots if self.seen else 0
-        return Had(self._now(), len(managers), slots, sizes)
+        return JobSlots(self._now(), len(managers), slots, sizes)
 
 
-def changes(seen: Sequence[Had]) -> Iterator[Had]:
+def changes(seen: Sequence[JobSlots]) -> Iterator[JobSlots]:
     """From when on there was something else; what a restart hides counts as what was before."""
-    last: Had | None = None
+    last: JobSlots | None = None
     for one in seen:
-        now = one if one.sizes or last is None else Had(one.at_s, one.task_managers, last.slots, last.sizes)
+        now = one if one.sizes or last is None else JobSlots(one.at_s, one.task_managers, last.slots, last.sizes)
         if last is None or (now.task_managers, now.slots, now.sizes) != (last.task_managers, last.slots, last.sizes):
             yield now
         last = now

@@ -1,4 +1,4 @@
-"""What is told of a run of a Flink job: a row of figures, its course, and a plot."""
+"""The report of a run of a Flink job: a row of figures, its course over time, and a plot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.core.types import JSON, Decision
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
-from headgate.research.flink.measured import Had, changes, seconds
+from headgate.research.flink.measured import JobSlots, changes, seconds
 from headgate.research.flink.run import FlinkRan
 from headgate.workloads.parse import parse_workload
 
@@ -60,17 +60,17 @@ def _finite(value_s: float) -> float | None:
     return round(value_s, 2) if math.isfinite(value_s) else None
 
 
-def _seconds(ran: FlinkRan, value_of: Callable[[Had], float]) -> int:
+def _seconds(ran: FlinkRan, value_of: Callable[[JobSlots], float]) -> int:
     course = [(one.at_s, value_of(one)) for one in changes(ran.had)]
     return round(seconds(course, ran.judged_s, ran.truth.last_s))
 
 
-def rescales(had: Sequence[Had]) -> int:
+def rescales(had: Sequence[JobSlots]) -> int:
     """How often the job was given other sizes."""
     return sum(before.sizes != after.sizes for before, after in pairwise(one for one in changes(had) if one.sizes))
 
 
-def grew(had: Sequence[Had]) -> dict[str, int]:
+def grew(had: Sequence[JobSlots]) -> dict[str, int]:
     """By how many subtasks each operator grew at most over what it began with."""
     sizes = [one.sizes for one in had if one.sizes]
     return {name: max(one[name] for one in sizes) - first for name, first in sizes[0].items()} if sizes else {}

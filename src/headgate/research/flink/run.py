@@ -26,7 +26,7 @@ from headgate.local.flink import LocalFlink
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
-from headgate.research.flink.measured import Had, SinkTruth, SlotWatch
+from headgate.research.flink.measured import JobSlots, SinkTruth, SlotWatch
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
@@ -69,7 +69,7 @@ class FlinkRan:
     """When the load began."""
     truth: SinkTruth
     load: ReplayProgress
-    had: Sequence[Had]
+    had: Sequence[JobSlots]
     decisions: Sequence[Decision]
     observations: Sequence[Observation]
     events: Sequence[Event]

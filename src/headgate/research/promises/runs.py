@@ -1,4 +1,4 @@
-"""One run: a policy on a load, and what it delivered for each level that is asked of it."""
+"""One run of a policy on a day of a load, with the figures that it is judged by."""
 
 from __future__ import annotations
 
