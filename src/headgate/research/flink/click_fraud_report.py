@@ -1,4 +1,4 @@
-"""The figures that giannakopoulos gives of his runs, of ours: violations, scale-outs and whether in time, TaskManagers."""
+"""The figures that giannakopoulos reports, of our runs: violations, scale-outs and whether in time, TaskManagers."""
 
 from __future__ import annotations
 
