@@ -23,7 +23,7 @@ from headgate.local import flink_settings
 from headgate.local.flink_rest import flink_response
 from headgate.local.kafka import LocalKafka
 from headgate.local.machine import LOOPBACK, QUICK_START, flink_home, free_ports, java
-from headgate.research.flink.run import Seen
+from headgate.research.flink.run import ControllerRecord
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from tests.live.support import eventually
@@ -107,12 +107,12 @@ def is_at_work(url: str) -> bool:
         return False
 
 
-def ready(seen: Seen, operator: str) -> int:
+def ready(seen: ControllerRecord, operator: str) -> int:
     return seen.observations[-1].instances[operator].ready if seen.observations else 0
 
 
 def test_a_job_in_application_mode_is_scaled(url: str, kafka: LocalKafka) -> None:
-    clock, seen, events = SystemClock(), Seen(), list[Event]()
+    clock, seen, events = SystemClock(), ControllerRecord(), list[Event]()
     eventually("the job", lambda: is_at_work(url), 90.0)
     engine = FlinkEngine(f"{url}#{JOB}", clock.now, most=TASK_MANAGERS, late_after_s=10)
     with (

@@ -26,7 +26,7 @@ from headgate.local.flink import LocalFlink
 from headgate.local.flink_rest import flink_response, stop_with_savepoint
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
-from headgate.research.flink.run import Feeder, Seen, opened
+from headgate.research.flink.run import ControllerRecord, Feeder, opened
 from headgate.runtime.autoscaler import Autoscaler, autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
@@ -75,7 +75,7 @@ class Scaled:
     running: Autoscaler
 
     def __init__(self, flink: LocalFlink, name: str, **more: Any) -> None:
-        self.clock, self.seen, self.events = SystemClock(), Seen(), list[Event]()
+        self.clock, self.seen, self.events = SystemClock(), ControllerRecord(), list[Event]()
         eventually(
             "the job", lambda: any(job["name"] == name for job in flink_response(flink.url, "jobs/overview")["jobs"])
         )

@@ -19,7 +19,7 @@ from headgate.local.flink import LocalFlink
 from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
-from headgate.research.flink.run import Feeder, Seen, opened
+from headgate.research.flink.run import ControllerRecord, Feeder, opened
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.workloads.load import Load
@@ -76,7 +76,7 @@ def _ready(observation: Observation) -> dict[str, int]:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_policy_sizes_every_vertex_and_all_of_them_at_once(policy: str, slow_job: str, flink: LocalFlink) -> None:
-    clock, seen, events = SystemClock(), Seen(), list[Event]()
+    clock, seen, events = SystemClock(), ControllerRecord(), list[Event]()
     engine = opened(flink.url, slow_job, OBJECTIVE, clock)
     assert engine.topology().operators == (SOURCE, MIDDLE, SINK)
     resize(engine, {SOURCE: 2, MIDDLE: 1, SINK: 1})
@@ -110,7 +110,7 @@ def test_a_policy_sizes_every_vertex_and_all_of_them_at_once(policy: str, slow_j
 @pytest.mark.soak
 @pytest.mark.timeout(240)
 def test_what_is_too_large_and_what_is_too_small_change_in_one_restart(slow_job: str, flink: LocalFlink) -> None:
-    clock, seen, events = SystemClock(), Seen(), list[Event]()
+    clock, seen, events = SystemClock(), ControllerRecord(), list[Event]()
     engine = opened(flink.url, slow_job, OBJECTIVE, clock)
     resize(engine, {SOURCE: 2, MIDDLE: 1, SINK: 2})
     engine.take_events()

@@ -18,15 +18,15 @@ from headgate.research.scenarios.rouaux import (
     SCALE_OUT,
     SECOND,
     SHORT_PEAKS,
-    Played,
+    RulesRun,
 )
 
 
-def longest(course: Played, operator: str = OPERATOR) -> float:
+def longest(course: RulesRun, operator: str = OPERATOR) -> float:
     return max(backlog for _, backlog in course.queue(operator))
 
 
-def at_end(course: Played, operator: str = OPERATOR) -> float:
+def at_end(course: RulesRun, operator: str = OPERATOR) -> float:
     return course.queue(operator)[-1][1]
 
 

@@ -73,13 +73,13 @@ class ExperimentOptions:
 def _run(asked: ExperimentOptions, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
     from headgate.lab.experiments.parts import LabFolder
     from headgate.lab.experiments.results import read_results
-    from headgate.lab.experiments.run_experiment import Plan, expected_s, require_spark, run_experiment
+    from headgate.lab.experiments.run_experiment import ExperimentPlan, expected_s, require_spark, run_experiment
 
     experiment = asked.experiment
     require_spark()
     folder = out or default_folder(experiment)
     prepare_folder("--out", folder)
-    plan = Plan(experiment, asked.home, LabFolder(folder), master)
+    plan = ExperimentPlan(experiment, asked.home, LabFolder(folder), master)
     kept = f"what was done is kept, and the same command with --out {folder} goes on where it was"
     about_s = expected_s(experiment, os.cpu_count() or 1)
     with (

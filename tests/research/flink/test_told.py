@@ -10,7 +10,7 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Verdict
 from headgate.research.flink.click_fraud import FraudRan, FraudRun
-from headgate.research.flink.click_fraud_report import Told
+from headgate.research.flink.click_fraud_report import FraudReport
 from headgate.research.flink.measured import JobSlots, SinkTruth, changes, seconds
 from headgate.research.flink.report import course, grew, rescales, row
 from headgate.research.flink.run import FlinkRan, FlinkRun
@@ -103,14 +103,14 @@ def _more(at_s: float, mode: str) -> Decision:
 
 
 def test_violations_are_readings_above_the_bound_but_those_around_a_change() -> None:
-    told = Told(fraud_ran(), discarded_s=4.0)
+    told = FraudReport(fraud_ran(), discarded_s=4.0)
     assert told.violations_s() == [20.0, 50.0]
     assert told.readings() == 25 - 3
-    assert Told(fraud_ran(), discarded_s=0.0).readings() == 24
+    assert FraudReport(fraud_ran(), discarded_s=0.0).readings() == 24
 
 
 def test_a_scale_out_is_ahead_when_nothing_was_violated_before_it() -> None:
-    told = Told(fraud_ran(), discarded_s=4.0)
+    told = FraudReport(fraud_ran(), discarded_s=4.0)
     exploring, controlling = told.scale_outs(is_control=False), told.scale_outs(is_control=True)
     assert (len(exploring), len(controlling)) == (1, 1)
     assert told.ahead(exploring, 10.0) == 0
@@ -119,11 +119,11 @@ def test_a_scale_out_is_ahead_when_nothing_was_violated_before_it() -> None:
 
 
 def test_who_never_switched_has_explored_to_the_end() -> None:
-    assert Told(replace(fraud_ran(), events=()), 4.0).explored_s() is None
+    assert FraudReport(replace(fraud_ran(), events=()), 4.0).explored_s() is None
 
 
 def test_task_managers_are_averaged_over_time() -> None:
-    told = Told(fraud_ran(), 4.0)
+    told = FraudReport(fraud_ran(), 4.0)
     assert told.mean_task_managers() == 1.0
     assert told.mean_slots() == pytest.approx((22 * 1 + 28 * 3) / 50)
     assert told.course()["slow"][5] == (20.0, 2.5)
@@ -132,7 +132,7 @@ def test_task_managers_are_averaged_over_time() -> None:
 def test_task_managers_are_averaged_over_a_part_of_the_load() -> None:
     ran = fraud_ran()
     had = [JobSlots(ran.began_s, 1, 1, ONE), JobSlots(ran.began_s + 30, 3, 3, THREE)]
-    told = Told(replace(ran, had=had), 4.0)
+    told = FraudReport(replace(ran, had=had), 4.0)
     assert told.mean_task_managers(to_s=30.0) == 1.0
     assert told.mean_task_managers(20.0, 40.0) == 2.0
     assert told.mean_task_managers(30.0) == 3.0

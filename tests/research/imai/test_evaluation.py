@@ -16,12 +16,12 @@ from headgate.core.window import History
 from headgate.lab.scenario import Outcome, Progress, find_scenario
 from headgate.policies.frame.base import Context, make_policy
 from headgate.research.imai.applications import WEEK_MINUTES, load_shape
-from headgate.research.imai.evaluation import Bench, Plan
+from headgate.research.imai.evaluation import Bench, EvaluationPlan
 from headgate.research.imai.kernel import BLOCK, STARTUP, Week, backlogs, least_sizes, measure
 from headgate.research.scenarios import imai
 from tests.traces import needs_traces
 
-GENERATED = Plan(applications=("rolling-hashtag-count", "rolling-flight-distances"), runs=2, minutes=600)
+GENERATED = EvaluationPlan(applications=("rolling-hashtag-count", "rolling-flight-distances"), runs=2, minutes=600)
 
 
 def drive(policy_name: str, bench: Bench, seed: int) -> list[int]:
@@ -122,7 +122,7 @@ def test_the_rows_of_figure_7_have_every_measure_with_its_deviation_and_the_docu
 @pytest.mark.soak
 def test_on_the_documents_week_each_technique_helps_and_quantile_costs_less() -> None:
     """Two applications and one run of the full evaluation, over all minutes: the order of figure 7."""
-    plan = Plan(applications=("grep", "page-view"), runs=1)
+    plan = EvaluationPlan(applications=("grep", "page-view"), runs=1)
     rows = {row["policy"]: row for row in imai.compare_policies(lambda _: None, plan, processes=1).rows}
     qos = {name: row["qos_pct"] for name, row in rows.items()}
     assert all(qos[f"mst-{single}"] > qos["mst-0"] + 3 for single in (1, 2, 4))
@@ -159,7 +159,7 @@ def test_the_loads_beyond_are_whole_weeks_scaled_to_their_peak() -> None:
 @needs_traces
 def test_quantile_is_not_ruinous_on_small_noisy_counts() -> None:
     """On NASA's requests it may cost more than mst-7, by a fifth at most, if it misses clearly fewer records."""
-    plan = Plan(policies=imai.BEYOND_POLICIES, applications=("page-view",), runs=1, load="nasa-first-week")
+    plan = EvaluationPlan(policies=imai.BEYOND_POLICIES, applications=("page-view",), runs=1, load="nasa-first-week")
     (row,) = imai.compare_cases(lambda _: None, [("NASA", plan, "")], processes=1).rows
     assert row["saved_pct"] > -20
     assert row["quantile"]["load_weighted_qos_pct"] > row["mst-7"]["load_weighted_qos_pct"]

@@ -30,7 +30,7 @@ times as long as others."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExperimentPlan:
     """What to run, where."""
 
     experiment: Experiment
@@ -54,7 +54,9 @@ def expected_s(experiment: Experiment, cores: int) -> float:
     return SPARK_START_S + STEP_S * steps / min(cores, len(experiment))
 
 
-def run_experiment(plan: Plan, progress: Progress, told: Callable[[str], None] = lambda _: None) -> list[Group]:
+def run_experiment(
+    plan: ExperimentPlan, progress: Progress, told: Callable[[str], None] = lambda _: None
+) -> list[Group]:
     """Carry out the cases that are not in the folder yet, keep and give what all come to.
 
     The folder is made, or gone on with; ``told`` is given a sentence where it is gone on with.

@@ -29,7 +29,7 @@ from headgate.local.prometheus import LocalPrometheus, TimedValues
 from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
 from headgate.research.flink.measured import JobSlots, SlotWatch
-from headgate.research.flink.run import LEAD_S, Feeder, Seen, opened
+from headgate.research.flink.run import LEAD_S, ControllerRecord, Feeder, opened
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.runtime.loop import Mode
@@ -118,7 +118,7 @@ class _Feed:
 
 
 def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudRan:
-    clock, seen, events = SystemClock(), Seen(), list[Event]()
+    clock, seen, events = SystemClock(), ControllerRecord(), list[Event]()
     with ExitStack() as undone:
         page_port = free_ports(1)[0]
         shown = undone.enter_context(

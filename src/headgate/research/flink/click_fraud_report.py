@@ -16,7 +16,7 @@ RESCALED = "rescaled"
 
 
 @dataclass(frozen=True)
-class Told:
+class FraudReport:
     """Figures of one run. ``discarded_s`` of readings after a change do not count, as in the document."""
 
     ran: FraudRan

@@ -112,7 +112,7 @@ def _under_load(
     topic, sink, clock = f"in-{run.policy}", f"out-{run.policy}", SystemClock()
     load = Load(run.workload, seconds=run.seconds)
     total = load.schedule.total
-    engine, seen, events = opened(url, run.policy, run.objective, clock), Seen(), list[Event]()
+    engine, seen, events = opened(url, run.policy, run.objective, clock), ControllerRecord(), list[Event]()
     begin_with_one(engine)
     with ExitStack() as undone:
         watch = SlotWatch(url, job_id, clock.now).start()
@@ -185,7 +185,7 @@ def _all_results(kafka: LocalKafka, sink: str, total: int) -> SinkTruth:
         time.sleep(POLL_S)
 
 
-class Seen:
+class ControllerRecord:
     """A watcher that keeps what it is shown."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ MST_POLICIES = tuple(f"mst-{number}" for number in range(8))
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """What is to be run."""
 
     policies: tuple[str, ...] = (*MST_POLICIES, QUANTILE)
@@ -48,7 +48,7 @@ class Result:
     measures: Measures
 
 
-def evaluate(plan: Plan, progress: Progress, processes: int = 2) -> list[Result]:
+def evaluate(plan: EvaluationPlan, progress: Progress, processes: int = 2) -> list[Result]:
     """Every policy on every application in every run, in that order whatever finished first."""
     parts = [replace(plan, applications=(name,)) for name in plan.applications]
     results: list[Result] = []
@@ -59,7 +59,7 @@ def evaluate(plan: Plan, progress: Progress, processes: int = 2) -> list[Result]
     return sorted(results, key=lambda one: (place[one.policy], place[one.application], one.run))
 
 
-def _spread(parts: Sequence[Plan], processes: int) -> Iterator[list[Result]]:
+def _spread(parts: Sequence[EvaluationPlan], processes: int) -> Iterator[list[Result]]:
     if processes < 2 or len(parts) < 2:
         yield from map(run_application, parts)
         return
@@ -67,7 +67,7 @@ def _spread(parts: Sequence[Plan], processes: int) -> Iterator[list[Result]]:
         yield results
 
 
-def run_application(plan: Plan) -> list[Result]:
+def run_application(plan: EvaluationPlan) -> list[Result]:
     """All runs of the one application of a plan."""
     (name,) = plan.applications
     bench = Bench(name, plan.minutes, load=plan.load, noise=plan.noise)

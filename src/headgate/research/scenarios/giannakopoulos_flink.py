@@ -16,7 +16,7 @@ from headgate.research.flink import START_S
 
 if TYPE_CHECKING:
     from headgate.local.kafka import LocalKafka
-    from headgate.research.flink.click_fraud_report import Told
+    from headgate.research.flink.click_fraud_report import FraudReport
 
 SECONDS = 340.0
 PEAKS_S = (90.0, 270.0)
@@ -96,11 +96,11 @@ class Contest:
 def contest(policy: str, kafka: LocalKafka, progress: Progress) -> Contest:
     """Run one of the policies, with a topic of its own."""
     from headgate.research.flink.click_fraud import FraudRun, play
-    from headgate.research.flink.click_fraud_report import Told
+    from headgate.research.flink.click_fraud_report import FraudReport
 
     objective = parse_objective(OBJECTIVE).within(1, MOST)
     ran = play(FraudRun(policy, WORKLOAD, SECONDS, objective, COST_MS, POLICIES[policy], GUARDS), kafka, progress)
-    told = Told(ran, DISCARDED_S)
+    told = FraudReport(ran, DISCARDED_S)
     return Contest(policy, _figures(told), told.course(), _plot(told))
 
 
@@ -113,7 +113,7 @@ def together(ran: Sequence[Contest]) -> Outcome:
     return Outcome(rows, _notes(), [one.plot for one in ran], [one.course for one in ran])
 
 
-def _figures(told: Told) -> dict[str, JSON]:
+def _figures(told: FraudReport) -> dict[str, JSON]:
     """By the names of ``DOCUMENT``."""
     explored_s, violations_s = told.explored_s(), told.violations_s()
     exploring, controlling = told.scale_outs(is_control=False), told.scale_outs(is_control=True)
@@ -153,7 +153,7 @@ def _notes() -> tuple[str, ...]:
     )
 
 
-def _plot(told: Told) -> Plot:
+def _plot(told: FraudReport) -> Plot:
     ran = told.ran
     story = story_of(list(ran.decisions), ran.observations)
     made = figure(ran.observations, story, ran.run.objective, ran.source)

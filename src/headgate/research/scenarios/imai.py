@@ -13,7 +13,7 @@ from headgate.core.types import JSON
 from headgate.lab.scenario import Outcome, Progress, scenario
 from headgate.render.plots import ALL_PCT, Plot, error_bars
 from headgate.research.imai.applications import APPLICATIONS
-from headgate.research.imai.evaluation import QUANTILE, Bench, Plan, Result, evaluate
+from headgate.research.imai.evaluation import QUANTILE, Bench, EvaluationPlan, Result, evaluate
 from headgate.research.imai.kernel import Week, backlogs, least_sizes, measure
 
 MEASURES = (
@@ -38,7 +38,7 @@ DOCUMENT: dict[str, JSON] = {
 """What the text prints; the rest of the document's figures can only be read off its plots, and is not given."""
 INCREMENTAL = ("mst-0", "mst-1", "mst-5", "mst-7")
 PROBABILITIES = (0.5, 0.7, 0.9, 0.95)
-FULL = Plan()
+FULL = EvaluationPlan()
 NOTES = (
     "The throughput curves of the eight applications are ours, in the shapes the document tells of: it prints none. "
     "World Cup 98 is the document's own week (29 June to 5 July 1998); its tweets and flights are replaced by "
@@ -58,7 +58,7 @@ def figure_7(progress: Progress) -> Outcome:
     return compare_policies(progress, FULL)
 
 
-def compare_policies(progress: Progress, plan: Plan, processes: int = 2) -> Outcome:
+def compare_policies(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> Outcome:
     """One row per policy, averaged over all its runs."""
     results = evaluate(plan, progress, processes)
     rows = [
@@ -80,7 +80,7 @@ def figure_8(progress: Progress) -> Outcome:
     return compare_applications(progress, replace(FULL, policies=(*INCREMENTAL, QUANTILE)))
 
 
-def compare_applications(progress: Progress, plan: Plan, processes: int = 2) -> Outcome:
+def compare_applications(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> Outcome:
     """One row per application and policy."""
     results = evaluate(plan, progress, processes)
     rows = [
@@ -104,7 +104,7 @@ def figure_9(progress: Progress) -> Outcome:
     return sweep_probability(progress, replace(FULL, policies=("mst-7",)))
 
 
-def sweep_probability(progress: Progress, plan: Plan, processes: int = 2) -> Outcome:
+def sweep_probability(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> Outcome:
     """One row per probability."""
     rows: list[Mapping[str, JSON]] = []
     pairs: list[tuple[float, float]] = []
@@ -123,7 +123,7 @@ def figure_10(progress: Progress) -> Outcome:
     return follow_week(progress, FULL)
 
 
-def follow_week(progress: Progress, plan: Plan) -> Outcome:
+def follow_week(progress: Progress, plan: EvaluationPlan) -> Outcome:
     """One row per policy, with the sequences as plots."""
     bench = Bench("grep", plan.minutes)
     trial = bench.trial(plan.seed, 0)
@@ -219,17 +219,19 @@ BEYOND_RUNS = 2
 BEYOND_POLICIES = (BEST_MST, QUANTILE)
 ON_WORLD_CUP = tuple(one.name for one in APPLICATIONS if one.load == "wc98")
 _SHOWN = ("qos_pct", "load_weighted_qos_pct", "relative_cost_truth", "relative_cost_started")
-_OWN = Plan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED)
+_OWN = EvaluationPlan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED)
 
 
-def _on(load: str) -> Plan:
-    return Plan(policies=BEYOND_POLICIES, applications=ON_WORLD_CUP, runs=BEYOND_RUNS, seed=BEYOND_SEED, load=load)
+def _on(load: str) -> EvaluationPlan:
+    return EvaluationPlan(
+        policies=BEYOND_POLICIES, applications=ON_WORLD_CUP, runs=BEYOND_RUNS, seed=BEYOND_SEED, load=load
+    )
 
 
-BEYOND_CASES: tuple[tuple[str, Plan, str], ...] = (
+BEYOND_CASES: tuple[tuple[str, EvaluationPlan, str], ...] = (
     ("other draws", _OWN, "none"),
-    ("noise × 0.65", Plan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED, noise=0.65), "none"),
-    ("noise × 0.3", Plan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED, noise=0.3), "none"),
+    ("noise × 0.65", EvaluationPlan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED, noise=0.65), "none"),
+    ("noise × 0.3", EvaluationPlan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED, noise=0.3), "none"),
     ("World Cup 98, week of 22 June", _on("wc98-22-june"), "miss_worth, level, limit of the worth"),
     ("World Cup 98, week of 15 June", _on("wc98-15-june"), "miss_worth"),
     ("Twitter 2021, first week", _on("twitter-2021"), "none"),
@@ -257,7 +259,7 @@ def run_beyond(progress: Progress) -> Outcome:
     return compare_cases(progress, BEYOND_CASES)
 
 
-def compare_cases(progress: Progress, cases: Sequence[tuple[str, Plan, str]], processes: int = 2) -> Outcome:
+def compare_cases(progress: Progress, cases: Sequence[tuple[str, EvaluationPlan, str]], processes: int = 2) -> Outcome:
     """One row per case."""
     rows = []
     for index, (label, plan, tuned_on) in enumerate(cases):

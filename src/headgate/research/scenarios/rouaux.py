@@ -29,7 +29,7 @@ OBJECTIVE = parse_objective("latency p95 < 10s")
 
 
 @dataclass
-class Played:
+class RulesRun:
     """What a run saw and decided, cycle by cycle."""
 
     observations: list[Observation] = field(default_factory=list)
@@ -83,12 +83,12 @@ class Experiment:
     seconds: float
     operators: tuple[str, ...] = (OPERATOR,)
 
-    def play(self, sampling_s: float = SAMPLING_S) -> Played:
+    def play(self, sampling_s: float = SAMPLING_S) -> RulesRun:
         query = Topology(self.operators, tuple(pairwise(self.operators)))
         engine = SimulatedEngine(QueueNetwork(self.workload, self.service_rate_per_s, topology=query))
         made = Rules(self.rules).make(Context(OBJECTIVE, query))
         loop = wire(engine, made, engine, engine_name=engine.name)
-        played = Played()
+        played = RulesRun()
         loop.watchers.append(played)
         for cycle in range(int(self.seconds / sampling_s) + 1):
             engine.advance(cycle * sampling_s)
@@ -264,7 +264,7 @@ def reluctant(progress: Progress) -> Outcome:
     return _outcome(played, RELUCTANT, rows, progress, notes)
 
 
-def _growth(played: Played, experiment: Experiment, change: str) -> list[dict[str, JSON]]:
+def _growth(played: RulesRun, experiment: Experiment, change: str) -> list[dict[str, JSON]]:
     at_s = next(at_s for at_s, backlog in played.queue() if backlog >= experiment.threshold)
     return [
         _row(f"queue reaches {experiment.threshold:g}, s", at_s, "approximately 60"),
@@ -272,7 +272,7 @@ def _growth(played: Played, experiment: Experiment, change: str) -> list[dict[st
     ]
 
 
-def _first_peak(played: Played, experiment: Experiment) -> list[dict[str, JSON]]:
+def _first_peak(played: RulesRun, experiment: Experiment) -> list[dict[str, JSON]]:
     (out_s, before, after), *_ = played.changes()
     passed_s = next(at_s for at_s, backlog in played.queue() if backlog >= experiment.threshold)
     return [
@@ -282,26 +282,26 @@ def _first_peak(played: Played, experiment: Experiment) -> list[dict[str, JSON]]
     ]
 
 
-def _told(played: Played, operator: str = OPERATOR) -> str:
+def _told(played: RulesRun, operator: str = OPERATOR) -> str:
     changes = [f"{before} → {after} at {at_s:g}" for at_s, before, after in played.changes(operator)]
     return ", ".join(changes) or "none"
 
 
-def _queue_when_scaled(played: Played) -> float:
+def _queue_when_scaled(played: RulesRun) -> float:
     return played.backlog(played.changes()[0][0])
 
 
-def _emptied_s(played: Played, operator: str = OPERATOR) -> float:
+def _emptied_s(played: RulesRun, operator: str = OPERATOR) -> float:
     """When the queue is first seen empty after the operator was scaled."""
     scaled_s = played.changes(operator)[0][0]
     return next(at_s for at_s, backlog in played.queue(operator) if at_s > scaled_s and backlog == 0)
 
 
-def _longest(played: Played, operator: str = OPERATOR) -> float:
+def _longest(played: RulesRun, operator: str = OPERATOR) -> float:
     return max(backlog for _, backlog in played.queue(operator))
 
 
-def _at_end(played: Played) -> float:
+def _at_end(played: RulesRun) -> float:
     return played.queue()[-1][1]
 
 
@@ -310,7 +310,7 @@ def _row(what: str, value: JSON, document: str) -> dict[str, JSON]:
 
 
 def _outcome(
-    played: Played,
+    played: RulesRun,
     experiment: Experiment,
     rows: Sequence[Mapping[str, JSON]],
     progress: Progress,
