@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.lab.tuning.pruning import Terms, lost, worse_half
-from headgate.lab.tuning.trial import Minimise, Seen, Status, Trial, chosen, pareto_front
+from headgate.lab.tuning.trial import Minimise, Status, Trial, TrialRuns, chosen, pareto_front
 
 RUNS, LEAST = 4, 1.0
 SEEN = st.builds(
-    Seen,
+    TrialRuns,
     st.tuples(*[st.floats(LEAST, 5)] * RUNS),
     st.tuples(*[st.sampled_from([0.0, 1.0, 4.0, 6.0, 30.0])] * RUNS),
 )
@@ -21,7 +21,7 @@ def terms(minimise: Minimise) -> Terms:
 
 
 @given(st.lists(SEEN, min_size=2, max_size=6), st.sampled_from(list(Minimise)))
-def test_what_is_surely_lost_is_never_what_would_be_chosen(table: list[Seen], minimise: Minimise) -> None:
+def test_what_is_surely_lost_is_never_what_would_be_chosen(table: list[TrialRuns], minimise: Minimise) -> None:
     trials = [Trial(number, {}, seen, Status.DONE) for number, seen in enumerate(table)]
     best = {chosen(trials, 5.0).number}
     if minimise is Minimise.BOTH:
@@ -33,20 +33,20 @@ def test_what_is_surely_lost_is_never_what_would_be_chosen(table: list[Seen], mi
 
 
 def test_a_trial_stops_when_it_cannot_win_any_more() -> None:
-    best = Seen((2.0,) * RUNS, (1.0,) * RUNS)
-    assert lost(Seen((9.0,), (1.0,)), [best], terms(Minimise.COST)) == "at least 12 instance-hours, beaten by 8"
-    told = lost(Seen((1.0,), (60.0,)), [best], terms(Minimise.COST))
+    best = TrialRuns((2.0,) * RUNS, (1.0,) * RUNS)
+    assert lost(TrialRuns((9.0,), (1.0,)), [best], terms(Minimise.COST)) == "at least 12 instance-hours, beaten by 8"
+    told = lost(TrialRuns((1.0,), (60.0,)), [best], terms(Minimise.COST))
     assert told == "at least 15 % missed, where 5 % are allowed"
     # Weighed against each other, one that misses somewhat more may still be of interest as it is cheap.
-    assert lost(Seen((1.0,), (60.0,)), [best], terms(Minimise.BOTH)) is None
-    assert lost(Seen((1.0,), (90.0,)), [best], terms(Minimise.BOTH)) is not None
-    assert lost(Seen((9.0,), (60.0,)), [], terms(Minimise.BOTH)) is None
+    assert lost(TrialRuns((1.0,), (60.0,)), [best], terms(Minimise.BOTH)) is None
+    assert lost(TrialRuns((1.0,), (90.0,)), [best], terms(Minimise.BOTH)) is not None
+    assert lost(TrialRuns((9.0,), (60.0,)), [], terms(Minimise.BOTH)) is None
 
 
 @given(st.lists(SEEN, min_size=1, max_size=8), st.sampled_from(list(Minimise)))
-def test_halving_keeps_one_that_is_best_on_every_part(table: list[Seen], minimise: Minimise) -> None:
-    best = Seen((LEAST / 2,) * RUNS, (0.0,) * RUNS)
-    default = Seen((3.0,) * RUNS, (0.0,) * RUNS)
+def test_halving_keeps_one_that_is_best_on_every_part(table: list[TrialRuns], minimise: Minimise) -> None:
+    best = TrialRuns((LEAST / 2,) * RUNS, (0.0,) * RUNS)
+    default = TrialRuns((3.0,) * RUNS, (0.0,) * RUNS)
     stopped = worse_half([*table, best], default, terms(minimise))
     assert len(table) not in stopped
     assert len(stopped) == (len(table) + 1) // 2

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.lab.tuning.trial import Seen
+from headgate.lab.tuning.trial import TrialRuns
 from headgate.lab.tuning.verdict import judged
 
 SIX = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
 
 
-def seen(hours: float, missed_pct: float, spread: float = 1.0) -> Seen:
-    return Seen(tuple(hours + spread * one for one in SIX), tuple(missed_pct + spread * one for one in SIX))
+def seen(hours: float, missed_pct: float, spread: float = 1.0) -> TrialRuns:
+    return TrialRuns(tuple(hours + spread * one for one in SIX), tuple(missed_pct + spread * one for one in SIX))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def seen(hours: float, missed_pct: float, spread: float = 1.0) -> Seen:
         (seen(5, 1, 9), seen(5.2, 1, 1), False, "no difference is seen"),
     ],
 )
-def test_the_verdict_says_what_to_take_and_why(found: Seen, default: Seen, takes: bool, told: str) -> None:
+def test_the_verdict_says_what_to_take_and_why(found: TrialRuns, default: TrialRuns, takes: bool, told: str) -> None:
     verdict = judged(found, default, 2, 5.0)
     assert verdict.takes_found is takes
     assert told in verdict.sentence
@@ -35,7 +35,7 @@ def test_the_verdict_says_what_to_take_and_why(found: Seen, default: Seen, takes
 
 
 def test_seeds_that_change_nothing_count_once() -> None:
-    found, default = Seen((4.0, 4.0, 3.0, 3.0), (0.0,) * 4), Seen((5.0, 5.0, 5.0, 5.0), (0.0,) * 4)
+    found, default = TrialRuns((4.0, 4.0, 3.0, 3.0), (0.0,) * 4), TrialRuns((5.0, 5.0, 5.0, 5.0), (0.0,) * 4)
     hours = judged(found, default, 2, 5.0).hours
     assert hours is not None
     assert (hours.pairs, hours.mean) == (2, -1.5)

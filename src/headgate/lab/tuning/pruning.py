@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headgate.lab.tuning.trial import FAR, Minimise, Seen, scores_of
+from headgate.lab.tuning.trial import FAR, Minimise, TrialRuns, scores_of
 
 
 class Prune(StrEnum):
@@ -31,7 +31,7 @@ class Terms:
     minimise: Minimise
 
 
-def lost(seen: Seen, finished: Sequence[Seen], terms: Terms) -> str | None:
+def lost(seen: TrialRuns, finished: Sequence[TrialRuns], terms: Terms) -> str | None:
     """Why a trial cannot win any more; ``None`` while it still may.
 
     Whatever comes, its cost only grows, by the fewest instances at least, and what it has missed stays missed.
@@ -62,7 +62,7 @@ def lost(seen: Seen, finished: Sequence[Seen], terms: Terms) -> str | None:
     return None
 
 
-def worse_half(batch: Sequence[Seen], default: Seen, terms: Terms) -> set[int]:
+def worse_half(batch: Sequence[TrialRuns], default: TrialRuns, terms: Terms) -> set[int]:
     """The places in a batch of those that stop: the worse half, by how many beat them in everything, then by cost at a
     kept objective."""
     scores = [scores_of(seen, default, terms.allowed_pct, Minimise.BOTH) for seen in batch]

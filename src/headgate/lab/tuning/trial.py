@@ -36,7 +36,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TrialRuns:
     """Figures of the runs so far, in the order of the parts of the load and the seeds, which is the same for all."""
 
     hours: tuple[float, ...] = ()
@@ -44,8 +44,8 @@ class Seen:
     missed_pct: tuple[float, ...] = ()
     """Late records, or time in violation where the objective is about time."""
 
-    def and_then(self, hours: Sequence[float], missed_pct: Sequence[float]) -> Seen:
-        return Seen((*self.hours, *hours), (*self.missed_pct, *missed_pct))
+    def and_then(self, hours: Sequence[float], missed_pct: Sequence[float]) -> TrialRuns:
+        return TrialRuns((*self.hours, *hours), (*self.missed_pct, *missed_pct))
 
     @property
     def runs(self) -> int:
@@ -59,8 +59,8 @@ class Seen:
     def mean_missed_pct(self) -> float:
         return sum(self.missed_pct) / len(self.missed_pct)
 
-    def first(self, runs: int) -> Seen:
-        return Seen(self.hours[:runs], self.missed_pct[:runs])
+    def first(self, runs: int) -> TrialRuns:
+        return TrialRuns(self.hours[:runs], self.missed_pct[:runs])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Trial:
     number: int
     """0 is the default."""
     values: Mapping[str, Value]
-    seen: Seen
+    seen: TrialRuns
     status: Status
     why: str = ""
     scores: Scores | None = None
@@ -94,7 +94,7 @@ class Trial:
         }
 
 
-def scores_of(seen: Seen, default: Seen, allowed_pct: float, minimise: Minimise) -> Scores:
+def scores_of(seen: TrialRuns, default: TrialRuns, allowed_pct: float, minimise: Minimise) -> Scores:
     """What a search is told: the cost as a share of what the default costs on the same runs, so that a trial that was
     stopped can be set beside one that was not, and what is missed."""
     cost = seen.total_hours / max(default.first(seen.runs).total_hours, 1e-9)

@@ -13,7 +13,7 @@ from headgate.lab.scenario import Progress, mark_begin
 from headgate.lab.tuning.plan import Stretch, TunePlan
 from headgate.lab.tuning.pruning import Prune, Terms, lost, worse_half
 from headgate.lab.tuning.search import Search, Values, make_search
-from headgate.lab.tuning.trial import Minimise, Seen, Status, Trial, chosen, pareto_front, scores_of
+from headgate.lab.tuning.trial import Minimise, Status, Trial, TrialRuns, chosen, pareto_front, scores_of
 from headgate.lab.tuning.verdict import NOTHING_FOUND, Verdict, judged
 
 Evaluate: TypeAlias = Callable[[Sequence[Case]], Sequence[Row]]
@@ -34,7 +34,7 @@ class Tuned:
     verdict: Verdict
     refused: int
     """Settings that were drawn and do not go together."""
-    held_back: Mapping[str, Seen]
+    held_back: Mapping[str, TrialRuns]
     """What the default, and what was found, came to on load held back."""
 
     @property
@@ -75,7 +75,7 @@ def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None
     mark_begin(progress, 0.0)
     _searched(plan, evaluate, search, trials, progress)
     found = chosen(trials, plan.allowed_pct)
-    verdict, held_back = NOTHING_FOUND, {_DEFAULT: Seen()}
+    verdict, held_back = NOTHING_FOUND, {_DEFAULT: TrialRuns()}
     if found.number != 0:
         before = _default_on(plan, plan.held_back, evaluate)
         after = _on_all(plan, plan.held_back, evaluate, f"trial {found.number}", found.values)
@@ -96,7 +96,7 @@ def _searched(plan: TunePlan, evaluate: Evaluate, search: Search, trials: list[T
         def on_part(share: float, begun: int = first - 1, count: int = len(asked)) -> None:
             progress(_SEARCHED * (begun + count * share) / plan.trials)
 
-        batch = [Trial(first + place, values, Seen(), Status.RUNNING) for place, values in enumerate(asked)]
+        batch = [Trial(first + place, values, TrialRuns(), Status.RUNNING) for place, values in enumerate(asked)]
         done = _batch(plan, evaluate, batch, trials, on_part)
         trials += done
         search.tell([trial.scores for trial in done])
@@ -132,7 +132,7 @@ def _gone_on(plan: TunePlan, trial: Trial, rows: Sequence[Row]) -> Trial:
     return replace(trial, seen=trial.seen.and_then([float(row["instance_hours"]) for row in rows], known))
 
 
-def _stop_some(plan: TunePlan, now: dict[int, Trial], finished: Sequence[Seen], default: Seen) -> None:
+def _stop_some(plan: TunePlan, now: dict[int, Trial], finished: Sequence[TrialRuns], default: TrialRuns) -> None:
     if plan.prune is Prune.NO:
         return
     terms = terms_of(plan)
@@ -157,7 +157,7 @@ def terms_of(plan: TunePlan) -> Terms:
     )
 
 
-def _scored(plan: TunePlan, trial: Trial, default: Seen) -> Trial:
+def _scored(plan: TunePlan, trial: Trial, default: TrialRuns) -> Trial:
     if trial.status is Status.FAILED:
         return trial
     status = Status.DONE if trial.is_running else trial.status
@@ -171,14 +171,14 @@ def _rows(plan: TunePlan, stretch: Stretch, evaluate: Evaluate, wanted: Mapping[
     return {name: rows[place * seeds : (place + 1) * seeds] for place, name in enumerate(wanted)}
 
 
-def _default_on(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate) -> Seen:
+def _default_on(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate) -> TrialRuns:
     return _on_all(plan, stretches, evaluate, _DEFAULT, {})
 
 
-def _on_all(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate, name: str, values: Values) -> Seen:
+def _on_all(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate, name: str, values: Values) -> TrialRuns:
     """All parts at once; what fails here leaves nothing to compare with."""
     cases = [case for stretch in stretches for case in plan.cases(stretch, {name: values})]
-    found = _gone_on(plan, Trial(0, values, Seen(), Status.RUNNING), list(evaluate(cases)))
+    found = _gone_on(plan, Trial(0, values, TrialRuns(), Status.RUNNING), list(evaluate(cases)))
     if found.status is Status.FAILED:
         raise InputError(f"{plan.space.policy} with settings {name} cannot be run on this load: {found.why}")
     return found.seen

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headgate.core.types import JSON
 from headgate.lab.measures.paired import Difference, difference_in_words, is_noise, paired_difference
-from headgate.lab.tuning.trial import Seen
+from headgate.lab.tuning.trial import TrialRuns
 
 HOURS = "instance-hours"
 
@@ -42,7 +42,7 @@ class Verdict:
 NOTHING_FOUND = Verdict(False, "The default stays: on the load of the search nothing was better.")
 
 
-def judged(found: Seen, default: Seen, seeds: int, allowed_pct: float) -> Verdict:
+def judged(found: TrialRuns, default: TrialRuns, seeds: int, allowed_pct: float) -> Verdict:
     """What to do, by runs on load that was held back; both were run on the same parts with the same seeds."""
     ours, theirs = _pairs(found, default, seeds)
     hours = paired_difference(*_figures(ours, theirs, 0))
@@ -74,7 +74,7 @@ def _decided(
     return False, "on load held back no difference is seen that would be worth it"
 
 
-def _pairs(found: Seen, default: Seen, seeds: int) -> tuple[dict[int, tuple[float, float]], ...]:
+def _pairs(found: TrialRuns, default: TrialRuns, seeds: int) -> tuple[dict[int, tuple[float, float]], ...]:
     """Each run by its place; seeds that change nothing at all count once, or noise would seem smaller than it is."""
     ours: dict[int, tuple[float, float]] = {}
     theirs: dict[int, tuple[float, float]] = {}
