@@ -41,7 +41,7 @@ def test_every_record_is_accounted_for(result: RunResult) -> None:
 def test_what_was_kept_aside_and_what_is_not_known_is_told(result: RunResult) -> None:
     told = " ".join(sentences(replace(result, available=None, totals=Totals(malformed=2, unknown_late=1))))
     assert "an unknown number there" in told
-    assert f"kept as it came: {result.plan.folder.malformed}" in told
+    assert f"stored unchanged in {result.plan.folder.malformed}" in told
     assert "late in 1 batches is not known" in told
 
 

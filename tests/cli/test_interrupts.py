@@ -6,16 +6,16 @@ import sys
 import pytest
 import typer
 
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 
 IN_A_CALLBACK = """
 import signal, time, weakref
-from headgate.cli.interrupts import interrupts_kept
+from headgate.cli.interrupts import interrupts_delivered
 
 class Thing: ...
 
 try:
-    with interrupts_kept():
+    with interrupts_delivered():
         thing = Thing()
         watched = weakref.ref(thing, lambda _: {happens})
         del thing
@@ -40,10 +40,10 @@ def test_an_interrupt_inside_a_callback_is_not_lost() -> None:
 
 
 def test_what_is_kept_is_asked_for_when_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as ended, told_when_stopped(lambda: "kept: a.json"):
+    with pytest.raises(typer.Exit) as ended, message_when_stopped(lambda: "saved: a.json"):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
-    assert capsys.readouterr().err == "headgate: stopped; kept: a.json.\n"
+    assert capsys.readouterr().err == "headgate: stopped; saved: a.json.\n"
 
 
 def test_what_else_is_ignored_is_told_as_ever() -> None:

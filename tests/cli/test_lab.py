@@ -42,5 +42,5 @@ def test_tuning_that_is_interrupted_says_how_to_go_on(tmp_path: Path, monkeypatc
     asked = ("--workload", "constant:20", "--service-rate", "10", "--seconds", "1h", "--out", str(tmp_path))
     result = headgate("lab", "tune", *asked)
     assert (result.exit_code, result.stdout) == (130, "")
-    kept = f"what was done is kept, and the same command with --out {tmp_path} goes on where it was."
-    assert result.stderr == f"headgate: stopped; {kept}\n"
+    message = f"finished runs are saved, and the same command with --out {tmp_path} continues."
+    assert result.stderr == f"headgate: stopped; {message}\n"

@@ -112,7 +112,7 @@ def test_a_measurement_of_all_that_was_stopped_goes_on(folder: Path, monkeypatch
     monkeypatch.setattr(mst_measuring, "measure_all", stopped)
     first = headgate(*ALL)
     assert first.exit_code == 130
-    assert "headgate: stopped; kept: models/steady-job.json, " in first.stderr
+    assert "headgate: stopped; saved: models/steady-job.json, " in first.stderr
     assert "; the same command goes on with the others." in first.stderr
     assert sorted(file.stem for file in folder.iterdir()) == sorted(stopped.asked)
     monkeypatch.setattr(mst_measuring, "measure_all", rest)
@@ -136,7 +136,7 @@ def test_what_was_measured_with_other_options_is_measured_anew(folder: Path, mon
     again = headgate(*ALL, "--batch", "1s")
     assert again.exit_code == 0
     assert second.asked == measurable()
-    assert "nexmark-5 was measured with other options, and is measured anew" in again.stdout
+    assert "nexmark-5 was measured with other options, and is measured again" in again.stdout
 
 
 @pytest.mark.parametrize(

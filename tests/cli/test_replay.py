@@ -59,7 +59,7 @@ def test_a_part_of_a_run_can_be_replayed(journal: Path) -> None:
         (["--policy", "hap"], "unknown policy 'hap', did you mean 'hpa'?"),
         (["--set", "upper=0.9"], "--set 'upper=0.9' is not understood; write --set POLICY.KEY=VALUE."),
         (["--set", "mdp.upper=0.9"], "unknown policy of --set 'mdp'"),
-        (["--from", "20m"], "run 1 has 0 observations in the part that is asked for; at least 2 are needed"),
+        (["--from", "20m"], "run 1 has 0 observations in the requested part; at least 2 are needed"),
         (["--from", "noon"], "--from: duration 'noon' is not understood"),
         (["--operator", "parse"], "unknown operator 'parse'"),
         (["--run", "7"], "has no run 7; it has 1."),
@@ -96,4 +96,4 @@ def test_an_interrupt_says_that_nothing_is_kept(journal: Path, monkeypatch: pyte
     monkeypatch.setattr("headgate.lab.journal_replay.replay_journal", interrupted)
     result = headgate("replay", str(journal))
     assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "headgate: stopped; nothing is kept.\n"
+    assert result.stderr == "headgate: stopped; nothing is saved.\n"

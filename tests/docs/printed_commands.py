@@ -43,7 +43,7 @@ class Stopped:
 How = Ends | Stopped
 
 DEMO = {"headgate serve --demo": Stopped(r"sign in with the token hg_\S+", code=0)}
-MEASURING = Stopped(r"1 .* settling", "headgate: stopped; nothing is kept")
+MEASURING = Stopped(r"1 .* settling", "headgate: stopped; nothing is saved")
 PAGES: Mapping[str, Mapping[str, How]] = {
     "README.md": {
         "make demo": Stopped(r"executors +[1-9] ready", r"headgate: stopped; what was done is in \S+"),
@@ -55,7 +55,7 @@ PAGES: Mapping[str, Mapping[str, How]] = {
     "docs/guides/applications.md": {
         "headgate app run page-view": Stopped(
             r"[1-9][\d,]* read\b",
-            r"headgate: stopped; what was read is kept, and the same command with --folder \S+ goes on where it was\.\n"
+            r"headgate: stopped; what was read is saved, and the same command with --folder \S+ continues the run\.\n"
             r"broker: +127\.0\.0\.1:\d+ is still up; headgate kafka down stops it",
         ),
     },
@@ -132,7 +132,7 @@ PAGES: Mapping[str, Mapping[str, How]] = {
     "docs/guides/spark.md": {"headgate cluster up": Ends("up at spark://"), "headgate cluster status": Ends("up at")},
     "docs/guides/tune.md": {"headgate lab tune": Ends("lab/tune-hpa/settings.yaml has what is recommended")},
     "docs/lab/flink.md": {
-        "headgate lab run": Stopped(r"flink-bottleneck .* [4-9]%", "headgate: stopped; nothing is kept"),
+        "headgate lab run": Stopped(r"flink-bottleneck .* [4-9]%", "headgate: stopped; nothing is saved"),
     },
     "docs/lab/kafka-load.md": {},
     "docs/lab/league.md": {

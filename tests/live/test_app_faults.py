@@ -97,7 +97,7 @@ def test_a_topic_that_is_deleted_ends_the_job_in_a_sentence(
     assert process.returncode == 1, said
     told = said.splitlines()[-1]
     assert told.startswith("headgate: the query was stopped for good: "), said
-    assert f"the same command with --folder {tmp_path / 'run'} goes on where it was." in told
+    assert f"the same command with --folder {tmp_path / 'run'} continues the run." in told
 
 
 @pytest.mark.soak

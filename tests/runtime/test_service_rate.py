@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.cli.options import service_of
+from headgate.cli.options import service_rate_options
 from headgate.core.errors import InputError
 from headgate.lab.experiments.document import read_experiment
 from headgate.lab.tuning.build_plan import job_of
@@ -74,7 +74,7 @@ def test_a_service_that_is_not_known_is_answered_with_one_that_is() -> None:
 
 
 def test_the_simulator_the_lab_and_its_tuning_know_the_same_names(tmp_path: Path) -> None:
-    assert service_of("nexmark-5", None, "30s", 10) == {"service_rate_per_s": 80.0, "model": BENT}
+    assert service_rate_options("nexmark-5", None, "30s", 10) == {"service_rate_per_s": 80.0, "model": BENT}
     tuned = job_of("nexmark-5", "30s", None, "spark", tmp_path)
     file = tmp_path / "my.yaml"
     file.write_text(

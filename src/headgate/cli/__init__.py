@@ -12,7 +12,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run the command line; the entry point of the ``headgate`` script."""
     try:
-        # Only here: this takes most of a second, in which Ctrl-C would be told with a traceback.
+        # Imported only here: it takes most of a second, in which Ctrl-C would print a traceback.
         from headgate.cli.app import main as run
 
         run()

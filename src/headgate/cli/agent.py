@@ -48,7 +48,7 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
         str | None,
         typer.Option(
             metavar="POLICY",
-            help="Decides when nobody has answered for a minute; else the size is kept.",
+            help="Decides when the service has not answered for a minute; without it, the size stays.",
             show_default=False,
         ),
     ] = None,
@@ -62,8 +62,8 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
 ) -> None:
     """Report for an engine that is not in Python, and bring it to the size that the service wants.
 
-    The engine offers a small HTTP contract, the adaptor: GET /observe and POST /apply. The agent runs beside it until
-    it is told to stop, or the job has ended.
+    The engine offers a small HTTP contract, the adaptor: GET /observe and POST /apply. The agent runs next to it until
+    it is stopped or the job has ended.
 
     [bold]Examples[/bold]
       [cyan]headgate agent http://127.0.0.1:9000 --service http://127.0.0.1:8420 --job clicks --operator count[/cyan]
@@ -105,7 +105,7 @@ def _of_adaptor(
     from headgate.engines.adaptor import AdaptorEngine
 
     engine = AdaptorEngine(adaptor)
-    engine.observe()  # What is wrong with the address is told now, and not again and again.
+    engine.observe()  # A wrong address is reported once, now.
     own = None if spec is None else Fallback(spec, engine)
     return Agent(engine, operator, controller, own), engine, (operator,)
 

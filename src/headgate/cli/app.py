@@ -17,7 +17,7 @@ from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
 from headgate.cli.flink import flink
-from headgate.cli.interrupts import interrupts_kept
+from headgate.cli.interrupts import interrupts_delivered
 from headgate.cli.kafka import kafka
 from headgate.cli.lab import lab
 from headgate.cli.load import load
@@ -40,13 +40,13 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
-    # A defect is shown as Python shows it; what users can cause is told in a sentence (see HeadgateGroup).
+    # A defect prints Python's traceback; errors that users can cause print one sentence (see HeadgateGroup).
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version_and_exit(wanted: bool) -> None:
     if wanted:
         typer.echo(__version__)
         raise typer.Exit
@@ -55,7 +55,8 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Print the version and exit.")
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version_and_exit, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Keep a streaming job at the size its service-level objective needs, and no larger.
@@ -107,5 +108,5 @@ app.command("version")(_print_version)
 def main() -> None:
     """Run the command line; the entry point of the ``headgate`` script."""
     StandardOutput.take_over()
-    with interrupts_kept():
+    with interrupts_delivered():
         app()

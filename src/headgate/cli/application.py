@@ -21,7 +21,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.options import GuardOption, PolicyOption, SetOption, SettingsFileOption
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
@@ -62,7 +62,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     skew: Annotated[float, typer.Option(metavar="S", min=0, help="Key k is as frequent as 1/k^S.")] = 0.0,
     seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes the records repeatable.")] = 0,
     no_load: Annotated[bool, typer.Option("--no-load", help="Others send the records to the topic.")] = False,
-    objective: Annotated[str, typer.Option(metavar="TEXT", help="What is to be kept.")] = "latency p95 < 10s",
+    objective: Annotated[str, typer.Option(metavar="TEXT", help="The objective to meet.")] = "latency p95 < 10s",
     executors: Annotated[str, typer.Option(metavar="LO..HI", help="The fewest and the most executors.")] = "1..4",
     policy: PolicyOption = None,
     setting: SetOption = None,
@@ -121,11 +121,11 @@ def run(  # noqa: PLR0913 - one parameter per option
     ] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Run an application under a load, keep it at the size its objective needs, and account for every record.
+    """Run an application under a load, scale it to its objective, and account for every record.
 
-    Starts a Kafka broker and a Spark cluster on this machine where none is named. It ends when the load is over and
-    worked off, with a report. A run that was stopped or killed goes on where it was when it is started again with its
-    folder. The exit code is 1 if records were refused, or results differ from the batch computation.
+    Starts a Kafka broker and a Spark cluster on this machine where none is named. It ends with a report when the load
+    is over and processed. A run that was stopped or killed continues when it is started again with its folder. The
+    exit code is 1 if records were refused, or results differ from the batch computation.
 
     [bold]Examples[/bold]
       [cyan]headgate app run click-fraud --workload sine:mean=400,amplitude=300,period=2m --seconds 4m[/cyan]
@@ -230,7 +230,7 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
     from headgate.runtime.loop import Watcher
     from headgate.workloads.replay import ReplayProgress
 
-    class View(RunView):
+    class _RunView(RunView):
         def __init__(self, live: JobView) -> None:
             self._live = live
 
@@ -257,21 +257,21 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
         lasting_s,
         when_stopped=f"Ctrl-C stops; --folder {plan.folder.path} goes on",
     )
-    kept = f"what was read is kept, and the same command with --folder {plan.folder.path} goes on where it was"
+    message = f"what was read is saved, and the same command with --folder {plan.folder.path} continues the run"
     before = _own_broker(plan)
     try:
         with (
-            told_when_stopped(kept),
+            message_when_stopped(message),
             shown(JobView(console, heading)) as view,
             _logged(plan.folder.path / "headgate.log"),
         ):
-            return run_application(plan, View(view))
+            return run_application(plan, _RunView(view))
     except typer.Exit:
         if before is None and (started := _own_broker(plan)) is not None:
             say(_still_up(started), stderr=True)
         raise
     except QueryFailedError as error:
-        raise EngineError(f"{str(error).rstrip('.')}; {kept}.") from error
+        raise EngineError(f"{str(error).rstrip('.')}; {message}.") from error
 
 
 def _own_broker(plan: RunPlan) -> str | None:
@@ -333,9 +333,9 @@ def sentences(result: RunResult) -> Iterator[str]:
         f"{totals.malformed:,} malformed, {totals.late:,} late."
     )
     if totals.malformed:
-        yield f"What was malformed is kept as it came: {result.plan.folder.malformed}"
+        yield f"Malformed records are stored unchanged in {result.plan.folder.malformed}"
     if totals.unknown_late:
-        yield f"What was late in {totals.unknown_late:,} batches is not known: the job was killed before Spark told it."
+        yield f"Late records of {totals.unknown_late:,} batches are unknown: Spark was killed before it reported them."
     if result.differences is not None and result.differences.is_exact:
         yield (
             f"The {result.differences.expected:,} results are those of the batch computation over the same records: "
@@ -389,10 +389,10 @@ def _print(result: RunResult, report: Path, console: Console) -> None:
     console.print()
     for sentence in sentences(result):
         console.print(Text(sentence), soft_wrap=True)
-    told = [f"results: {folder.results}", f"report:  {report}", f"why:     headgate explain {folder.journal}"]
+    lines = [f"results: {folder.results}", f"report:  {report}", f"why:     headgate explain {folder.journal}"]
     if result.broker is not None and result.broker.is_ours:
-        told.append(_still_up(result.broker.bootstrap))
-    console.print(Text("\n" + "\n".join(told), style="dim"), soft_wrap=True)
+        lines.append(_still_up(result.broker.bootstrap))
+    console.print(Text("\n" + "\n".join(lines), style="dim"), soft_wrap=True)
 
 
 application = typer.Typer(
@@ -416,16 +416,16 @@ def list_applications(json_file: JsonOption = None) -> None:
 
     if json_file is not None:
         check_target(json_file)
-        write_json([one.to_json() for one in APPLICATIONS], json_file)
+        write_json([application.to_json() for application in APPLICATIONS], json_file)
         return
     rows: list[dict[str, JSON]] = [
         {
-            "application": one.name,
-            "what it computes": one.summary,
-            "from": one.document,
-            "state": one.state,
-            "records": one.data,
+            "application": application.name,
+            "what it computes": application.summary,
+            "from": application.document,
+            "state": application.state,
+            "records": application.data,
         }
-        for one in APPLICATIONS
+        for application in APPLICATIONS
     ]
     print_table(rows, make_console())

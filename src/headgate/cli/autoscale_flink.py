@@ -43,7 +43,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     *,
     url: Annotated[str, typer.Option(metavar="URL", help="Flink's REST address, which is that of its web page.")],
     job: Annotated[str, typer.Option(metavar="NAME", help="The job by its name, or by its number.")],
-    objective: Annotated[str, typer.Option(metavar="TEXT", help="What is to be kept.")] = "latency p95 < 10s",
+    objective: Annotated[str, typer.Option(metavar="TEXT", help="The objective to meet.")] = "latency p95 < 10s",
     policy: PolicyOption = None,
     setting: SetOption = None,
     guard: GuardOption = None,
@@ -83,7 +83,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     seed: Annotated[int, typer.Option(metavar="K", min=0, help="Makes decisions repeatable.")] = 0,
     json_file: JsonOption = None,
 ) -> None:
-    """Keep the vertices of a Flink job at the sizes that its objective needs, from outside.
+    """Scale the vertices of a running Flink job to its objective, from outside.
 
     Nothing is needed in the job; the cluster needs [bold]jobmanager.scheduler: adaptive[/bold], but to recommend only.
     A change of sizes is one request and one restart for all vertices. When this ends the job goes on at its sizes.

@@ -52,7 +52,7 @@ def status(json_file: JsonOption = None) -> None:
 
     check_target(json_file)
     none_is_up = "no cluster is up; start one with: headgate cluster up"
-    tell_status(local.status(), json_file, none_is_up, _told, _as_json)
+    tell_status(local.status(), json_file, none_is_up, _status_text, _as_json)
 
 
 @cluster.command()
@@ -64,7 +64,7 @@ def down(json_file: JsonOption = None) -> None:
     tell_down(local.down(), json_file, "cluster")
 
 
-def _told(state: ClusterState) -> str:
+def _status_text(state: ClusterState) -> str:
     return f"up at {state.master_url}, web page {state.web_url}"
 
 

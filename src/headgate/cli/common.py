@@ -1,6 +1,6 @@
-"""What all commands share: where JSON goes, settings, consoles and progress.
+"""What all commands share: JSON output, settings, consoles and progress.
 
-Nothing heavy is imported at the top, here and in the commands: ``headgate version`` should not wait for a plot library.
+Commands import heavy libraries in functions, so that ``headgate version`` does not wait for a plot library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 LEAST_COLUMNS = 40
-"""A terminal that has fewer breaks lines itself; some say that they have none."""
+"""The least width assumed: some terminals report none."""
 _DATABASE = b"SQLite format 3"
 
 JsonOption = Annotated[
@@ -42,7 +42,7 @@ JsonOption = Annotated[
 
 
 def with_json_target(arguments: Sequence[str]) -> list[str]:
-    """Give a ``--json`` that stands alone its target, standard output: Typer's options always take a value.
+    """Give a bare ``--json`` standard output as its target, because Typer's options always take a value.
 
     >>> with_json_target(["policies", "--json"]), with_json_target(["simulate", "--json", "--seed", "1"])
     (['policies', '--json=-'], ['simulate', '--json=-', '--seed', '1'])
@@ -60,13 +60,13 @@ def with_json_target(arguments: Sequence[str]) -> list[str]:
 
 
 def write_json(value: JSON, target: str) -> None:
-    """JSON to a file, or to standard output for ``-``."""
+    """Write JSON to a file, or to standard output for ``-``."""
     from headgate.journal.codec import to_json
     from headgate.render.files import write_file
 
     text = to_json(value, indent=2) + "\n"
     if target == STANDARD_OUTPUT:
-        sys.stdout.write(text)  # If it fails, that is told with all else that goes there.
+        sys.stdout.write(text)  # A failure is reported by StandardOutput.
     else:
         write_file(Path(target), text)
 
@@ -94,12 +94,12 @@ def _begins_with(path: Path, start: bytes) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(len(start)) == start
-    except OSError:  # It cannot be read, and may be written all the same.
+    except OSError:  # A file that cannot be read may still be writable.
         return False
 
 
 def prepare_folder(option: str, folder: Path) -> None:
-    """Make a folder for what a command writes, or refuse one that cannot be written to."""
+    """Create an output folder, or refuse one that cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -111,7 +111,7 @@ def prepare_folder(option: str, folder: Path) -> None:
 
 
 def duration_s(option: str, text: str) -> float:
-    """Seconds from the text of an option."""
+    """Return the seconds of a duration option."""
     try:
         return parse_duration_s(text)
     except InputError as error:
@@ -119,7 +119,7 @@ def duration_s(option: str, text: str) -> float:
 
 
 def key_values(option: str, items: Sequence[str]) -> dict[str, str]:
-    """``key=value`` as often as the option was given.
+    """Return the values of a repeated ``key=value`` option.
 
     >>> key_values("--set", ["upper=0.8", "hold_s=2m"])
     {'upper': '0.8', 'hold_s': '2m'}
@@ -138,7 +138,7 @@ def key_values(option: str, items: Sequence[str]) -> dict[str, str]:
 def chosen_settings(
     policy: str | None, file: Path | None, setting: Sequence[str] | None, guard: Sequence[str] | None
 ) -> tuple[str | None, dict[str, str], dict[str, str]]:
-    """The policy with its settings and guards; what ``--set`` and ``--guard`` say comes before what a file says."""
+    """Return policy, settings and guards; ``--set`` and ``--guard`` override the settings file."""
     settings, guards = key_values("--set", setting or []), key_values("--guard", guard or [])
     if file is None:
         return policy, settings, guards
@@ -154,7 +154,7 @@ def chosen_settings(
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console as wide as the terminal; wide enough for whole sentences where there is none, and always for words."""
+    """Return a console as wide as the terminal; 120 columns where there is none, and never too narrow for words."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False)
@@ -165,7 +165,7 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def counted(count: int, noun: str) -> str:
-    """How many of something there are.
+    """Return a count with its noun.
 
     >>> counted(1, "job"), counted(2, "job")
     ('1 job', '2 jobs')
@@ -174,7 +174,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def say(sentence: str, *, stderr: bool = False) -> None:
-    """A sentence as it is: no markup, and no line ends where the terminal ends."""
+    """Print a sentence without markup and without wrapping at the width of the terminal."""
     make_console(stderr=stderr).print(sentence, markup=False, soft_wrap=True)
 
 
@@ -187,11 +187,11 @@ def progress_bar(
     word: str = "runs",
     expected_s: float | None = None,
 ) -> Iterator[Callable[[float], None]]:
-    """Gives a function to call with the share that is done, 0 to 1.
+    """Yield a function to call with the share done, 0 to 1.
 
-    The bar shows on standard error, only on a terminal, once the work takes longer than ``after_s``, and leaves no
-    trace. Where ``counted`` says how many runs, or what ``word`` says, the work is, it tells how many of them are done.
-    As long as nothing is done, what is left is told of ``expected_s``.
+    The bar appears on standard error, only on a terminal, once the work takes longer than ``after_s``, and is removed
+    at the end. With ``counted`` units of work, called ``word``, it also shows how many are done.
+    Until something is done, the time left is estimated from ``expected_s``.
     """
     import time
     from threading import Timer
@@ -203,32 +203,32 @@ def progress_bar(
     left = TimeLeft(time.monotonic(), expected_s)
     counts = [] if counted is None else [TextColumn("{task.fields[done]}")]
     times = (TimeElapsedColumn(), TextColumn("left"), TimeLeftColumn(left))
-    # The bar is as long as there is room: what stands behind it is whole.
+    # The bar takes the remaining width; the columns after it are never cut.
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TaskProgressColumn(), *times, *counts)
     bar = Progress(*columns, console=make_console(stderr=True), transient=True, expand=True)
     task = bar.add_task(description, total=1.0, done="")
-    # By the clock and not by the first share: that may take minutes to come.
+    # The timer does not wait for the first share, which may take minutes.
     begin = Timer(after_s, bar.start)
     begin.daemon = True
     if bar.console.is_terminal:
         begin.start()
 
-    class Shown:
+    class _ProgressBar:
         def __call__(self, share: float, /) -> None:
             left.done(share, time.monotonic())
             self._show(share)
 
         def begin(self, share: float) -> None:
-            """The work begins only now, and so much of it was done before."""
+            """Start the clock now; ``share`` of the work was done earlier."""
             left.begin(share, time.monotonic())
             self._show(share)
 
         def _show(self, share: float) -> None:
-            told = "" if counted is None else f"{round(share * counted):,} of {counted:,} {word}"
-            bar.update(task, completed=share, done=told)
+            text = "" if counted is None else f"{round(share * counted):,} of {counted:,} {word}"
+            bar.update(task, completed=share, done=text)
 
     try:
-        yield Shown()
+        yield _ProgressBar()
     finally:
         begin.cancel()
         if bar.live.is_started:

@@ -16,7 +16,7 @@ from headgate.cli.common import (
     prepare_folder,
     write_json,
 )
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.options import SetOption
 from headgate.cli.outputs import Outputs
 from headgate.core.extras import require
@@ -69,7 +69,7 @@ def demo(
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     heading = RunHeading("headgate demo", plan.policy, plan.goal, plan.seconds)
-    with told_when_stopped(f"what was done is in {plan.journal}"), shown(JobView(console, heading)) as view:
+    with message_when_stopped(f"what was done is in {plan.journal}"), shown(JobView(console, heading)) as view:
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
     with Outputs() as outputs:
         outputs.write(_write_report, result)

@@ -42,7 +42,7 @@ def doctor(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Say in plain words what is wrong with Java, Spark, Kafka, ports, clock, versions and permissions.
+    """Check Java, Spark, Kafka, ports, clock, versions and permissions for problems.
 
     The exit code is 1 if something will not work; notes do not count.
 
@@ -60,8 +60,8 @@ def doctor(
             raise UnknownNameError("check", name, checks)
     findings = [found for name, check in checks.items() if not only or name in only for found in check()]
     if json_file is not None:
-        told = [finding.to_json() for finding in findings]
-        write_json({"version": FORMAT_VERSION, "headgate": __version__, "findings": told}, json_file)
+        found = [finding.to_json() for finding in findings]
+        write_json({"version": FORMAT_VERSION, "headgate": __version__, "findings": found}, json_file)
     if json_file != "-":
         _print(findings)
     if any(finding.status is Status.PROBLEM for finding in findings):
@@ -76,9 +76,9 @@ def _checks(
     from headgate.local.checkup.software import check_java, check_spark, check_versions
 
     answer = None if service is None else ServiceAnswer.of(service)
-    for one in ports or ():
-        if not 1 <= one <= 65535:
-            raise InputError(f"--port {one} is not allowed; it must lie between 1 and 65535.")
+    for port in ports or ():
+        if not 1 <= port <= 65535:
+            raise InputError(f"--port {port} is not allowed; it must lie between 1 and 65535.")
     return {
         "versions": check_versions,
         "java": check_java,
@@ -104,7 +104,7 @@ def _secrets(config: Path | None) -> list[Path]:
     try:
         read = _read(config)
     except HeadgateError:
-        return []  # What is wrong with the file is told by the check of the file.
+        return []  # The check of the file reports what is wrong with it.
     return [] if read.tls is None else [read.tls.key]
 
 
@@ -128,11 +128,11 @@ def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
-    for one in findings:
-        text = Text(one.told)
-        if one.remedy:
-            text.append(f"\n→ {one.remedy}", style="dim")
-        table.add_row(Text.from_markup(_SIGNS[one.status]), Text(one.check, style="cyan"), text)
+    for finding in findings:
+        text = Text(finding.told)
+        if finding.remedy:
+            text.append(f"\n→ {finding.remedy}", style="dim")
+        table.add_row(Text.from_markup(_SIGNS[finding.status]), Text(finding.check, style="cyan"), text)
     make_console().print(table)
-    problem_finding = sum(one.status == "problem" for one in findings)
+    problem_finding = sum(finding.status == "problem" for finding in findings)
     say("nothing is wrong." if not problem_finding else f"{counted(problem_finding, 'thing')} will not work.")

@@ -11,7 +11,7 @@ import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, prepare_folder, say, write_json
 from headgate.cli.detached_view import tell_down, tell_status
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.kafka import BootstrapOption, own_broker
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
@@ -86,7 +86,7 @@ def run(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Run an application in Flink SQL.
 
-    It goes on until it is cancelled, on the web page of the cluster or by whoever has its id; with
+    It runs until it is cancelled, on the web page of the cluster or by its id; with
     --check until it has worked off what there is. Records that are built in are written to the folder
     first, and Flink reads them as fast as it can. The exit code is 1 if the results are not what a batch computes.
 
@@ -115,8 +115,8 @@ def run(  # noqa: PLR0913 - one parameter per option
         raise InputError(f"--source {source!r} is not known; {' and '.join(SOURCES)} are.")
     wanted = FlinkJob(name, records, job or name, results, parallelism, cost_ms=cost_ms, savepoint=savepoint)
     console = make_console(stderr=True)
-    kept = f"a {wanted.name} that Flink had taken already runs at {address}, where it can be cancelled"
-    with told_when_stopped(kept), console.status(f"handing {wanted.name} to {address}"):
+    message = f"a {wanted.name} that Flink had taken already runs at {address}, where it can be cancelled"
+    with message_when_stopped(message), console.status(f"handing {wanted.name} to {address}"):
         job_id = submit(wanted, address)
     if not check:
         if json_file is not None:
@@ -125,8 +125,8 @@ def run(  # noqa: PLR0913 - one parameter per option
         say(f"{wanted.name} runs at {address} as {job_id}")
         return
     assert results is not None
-    kept = f"{wanted.name} goes on at {address} as {job_id}, and its results are in {results}"
-    with told_when_stopped(kept), console.status("waiting for its end, and comparing"):
+    message = f"{wanted.name} goes on at {address} as {job_id}, and its results are in {results}"
+    with message_when_stopped(message), console.status("waiting for its end, and comparing"):
         found = _checked(name, records, results, address, job_id)
     exact = found.is_exact
     if json_file is not None:
@@ -190,8 +190,8 @@ def _file(name: str, load: tuple[str, float, int, int], folder: Path | None, che
     workload, lasting_s, keys, seed = load
     prepare_folder("--folder", folder)
     records = folder / RECORDS
-    asked = Load(workload, DEFAULT if name == SLOW_MIDDLE else name, lasting_s, keys=keys, seed=seed)
-    write_records(asked, records, round(time.time() * 1000))
+    wanted = Load(workload, DEFAULT if name == SLOW_MIDDLE else name, lasting_s, keys=keys, seed=seed)
+    write_records(wanted, records, round(time.time() * 1000))
     return FileRecords(records, is_bounded=check)
 
 
@@ -256,7 +256,7 @@ def up(
 
     All its servers listen on this machine only. JobManager and coordinator take about 300 MB together, a TaskManager
     200 MB and 100 MB for each slot. One that ends is started again, and jobs go on from their last checkpoint, which
-    are kept as long as the cluster is up.
+    stay as long as the cluster is up.
     """
     from headgate.local import flink as local
 
@@ -266,7 +266,7 @@ def up(
     if json_file is not None:
         write_json({"up": True, **_as_json(state)}, json_file)
         return
-    say(_told(state))
+    say(_status_text(state))
 
 
 @flink.command()
@@ -279,7 +279,7 @@ def status(json_file: JsonOption = None) -> None:
 
     check_target(json_file)
     none_is_up = "no Flink cluster is up; start one with: headgate flink up"
-    tell_status(local.status(), json_file, none_is_up, _told, _as_json)
+    tell_status(local.status(), json_file, none_is_up, _status_text, _as_json)
 
 
 @flink.command()
@@ -291,11 +291,11 @@ def down(json_file: JsonOption = None) -> None:
     tell_down(local.down(), json_file, "Flink cluster")
 
 
-def _told(state: FlinkState) -> str:
+def _status_text(state: FlinkState) -> str:
     from headgate.local.flink import FlinkCluster
 
     found = FlinkCluster(state.url, state.directory).taskmanagers()
-    slots, free = sum(one.slots for one in found), sum(one.free_slots for one in found)
+    slots, free = sum(taskmanager.slots for taskmanager in found), sum(taskmanager.free_slots for taskmanager in found)
     return f"up at {state.url}, {len(found)} TaskManager{'' if len(found) == 1 else 's'}, {free} of {slots} slots free"
 
 
@@ -303,7 +303,7 @@ def _as_json(state: FlinkState) -> dict[str, JSON]:
     from headgate.local.flink import FlinkCluster
 
     servers: list[JSON] = [
-        {"id": one.id, "slots": one.slots, "free_slots": one.free_slots}
-        for one in FlinkCluster(state.url, state.directory).taskmanagers()
+        {"id": taskmanager.id, "slots": taskmanager.slots, "free_slots": taskmanager.free_slots}
+        for taskmanager in FlinkCluster(state.url, state.directory).taskmanagers()
     ]
     return {"url": state.url, "warden_pid": state.warden_pid, "taskmanagers": servers}

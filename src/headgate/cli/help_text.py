@@ -1,4 +1,4 @@
-"""Help texts that fit the terminal: paragraphs flow, and lines that stand for themselves are broken with an indent.
+"""Help texts that fit the terminal: paragraphs are refilled, and literal lines are wrapped with an indent.
 
 Typer breaks a docstring's lines where the source does, and again where the terminal ends.
 """
@@ -16,7 +16,7 @@ _MARKUP = re.compile(r"(?<!\\)\[/?[a-z ]+\]")
 _OPTION = re.compile(r"(--[a-z-]+) (?!-)(\S)")
 _DEEPER = 4
 NARROW = 76
-"""Columns below which names, values and what they mean do not fit beside each other with whole words."""
+"""Columns below which names, values and what they mean do not fit next to each other in whole words."""
 ON = "\\"
 """At the end of a line: the command goes on."""
 
@@ -39,7 +39,7 @@ def _flowing(paragraph: str, width: int) -> str:
     lines: list[str] = []
     for line in paragraph.split("\n"):
         stands_alone = line.startswith((" ", "[bold]"))
-        if lines and _goes_on(lines[-1]):
+        if lines and _is_continued(lines[-1]):
             lines[-1] = f"{lines[-1].rstrip(' ' + ON)} {line.strip()}"
         elif lines and not stands_alone and not lines[-1].startswith((" ", "[bold]")):
             lines[-1] = f"{lines[-1]} {line}"
@@ -48,7 +48,7 @@ def _flowing(paragraph: str, width: int) -> str:
     return "\n".join(_broken(line, width) if line.startswith(" ") else line for line in lines)
 
 
-def _goes_on(line: str) -> bool:
+def _is_continued(line: str) -> bool:
     """Whether a command is broken in the source."""
     return "[cyan]" in line and "[/cyan]" not in line
 
@@ -85,7 +85,7 @@ def let_help_flow(command: Any, width: int) -> None:
             _let_fit(option, width)
         return option
 
-    command.get_help_option = help_option  # Typer makes it anew where it is asked for.
+    command.get_help_option = help_option  # Typer creates the option at every access.
     for below in getattr(command, "commands", {}).values():
         let_help_flow(below, width)
 

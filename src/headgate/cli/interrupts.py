@@ -20,7 +20,7 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def interrupts_kept() -> Iterator[None]:
+def interrupts_delivered() -> Iterator[None]:
     """See that an interrupt reaches the command inside the block, whenever it comes."""
     usual = sys.unraisablehook
 
@@ -37,8 +37,8 @@ def interrupts_kept() -> Iterator[None]:
 
 
 @contextmanager
-def told_when_stopped(kept: str | Callable[[], str]) -> Iterator[None]:
-    """Say what is kept of work that is interrupted; a function is asked for it then."""
+def message_when_stopped(message: str | Callable[[], str]) -> Iterator[None]:
+    """Print what remains of work that is interrupted: a text, or a function that returns it."""
     import typer
 
     from headgate.cli.common import say
@@ -46,7 +46,7 @@ def told_when_stopped(kept: str | Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"headgate: stopped; {kept if isinstance(kept, str) else kept()}.", stderr=True)
+        say(f"headgate: stopped; {message if isinstance(message, str) else message()}.", stderr=True)
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -16,7 +16,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.lab_experiment import is_experiment, run_file, run_named, write_new
 from headgate.cli.lab_results import results
 from headgate.cli.lab_tune import tune
@@ -51,16 +51,16 @@ def traces(json_file: JsonOption = None) -> None:
     if json_file is not None:
         rows = [
             {
-                "name": one.name,
-                "what": one.source.what,
-                "at_hand": one.is_at_hand,
-                "span_s": one.span_s,
-                "step_s": one.step_s,
-                "records": one.records,
-                "source": one.source.had_from,
-                "file": f"{one.source.folder}/{one.source.file}",
+                "name": trace.name,
+                "what": trace.source.what,
+                "at_hand": trace.is_at_hand,
+                "span_s": trace.span_s,
+                "step_s": trace.step_s,
+                "records": trace.records,
+                "source": trace.source.had_from,
+                "file": f"{trace.source.folder}/{trace.source.file}",
             }
-            for one in known
+            for trace in known
         ]
         write_json({"version": FORMAT_VERSION, "traces": rows}, json_file)
         return
@@ -70,13 +70,13 @@ def traces(json_file: JsonOption = None) -> None:
     for heading in ("span", "step", "records"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("what")
-    for one in known:
-        told = ("not at hand", "", "")
-        if one.span_s is not None and one.step_s is not None and one.records is not None:
-            told = (format_duration(one.span_s), format_duration(one.step_s), f"{one.records:,.0f}")
-        table.add_row(one.name, *told, one.source.what, style="" if one.is_at_hand else "dim")
+    for trace in known:
+        cells = ("not at hand", "", "")
+        if trace.span_s is not None and trace.step_s is not None and trace.records is not None:
+            cells = (format_duration(trace.span_s), format_duration(trace.step_s), f"{trace.records:,.0f}")
+        table.add_row(trace.name, *cells, trace.source.what, style="" if trace.is_at_hand else "dim")
     console.print(table)
-    for source in dict.fromkeys(one.source for one in known if not one.is_at_hand):
+    for source in dict.fromkeys(trace.source for trace in known if not trace.is_at_hand):
         console.print(Text(f"\n{how_to_get(source)}"))
 
 
@@ -128,7 +128,7 @@ def run(
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Run one experiment and show its table: a named one, with the figures of its source document beside it, or a file
+    """Run one experiment and show its table: a named one, next to the figures of its source document, or a file
     of your own, which headgate lab new writes.
 
     [bold]Examples[/bold]
@@ -155,8 +155,8 @@ def run(
     found = find_scenario(name)
     if report is not None:
         require_plotly()
-    kept = "the same command goes on where it was" if found.resumes else "nothing is kept"
-    with told_when_stopped(kept), progress_bar(name, expected_s=found.takes_s) as progress:
+    message = "the same command continues it" if found.resumes else "nothing is saved"
+    with message_when_stopped(message), progress_bar(name, expected_s=found.takes_s) as progress:
         outcome = found.run(progress)
     with Outputs() as outputs:
         if report is not None:

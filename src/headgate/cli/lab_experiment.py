@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.cli.common import prepare_folder, progress_bar, say
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.lab_results import show_ranks, show_results
 from headgate.core.errors import InputError
 from headgate.core.extras import require
@@ -30,7 +30,7 @@ def is_experiment(name: str) -> bool:
 
 
 def run_file(file: Path, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
-    """Run an experiment file and show what came of it."""
+    """Run an experiment file and show its results."""
     from headgate.lab.experiments.document import read_experiment
 
     _require_installed(report)
@@ -44,7 +44,7 @@ def run_file(file: Path, out: Path | None, master: str, report: Path | None, jso
 def run_named(
     named: NamedExperiment, out: Path | None, master: str, report: Path | None, json_file: str | None, *, is_quick: bool
 ) -> None:
-    """Run an experiment that comes with Headgate, and rank who took part in it."""
+    """Run an experiment that comes with Headgate, and rank its policies."""
     from headgate.lab.scenario import missing_traces_note
 
     _require_installed(report, "river")  # Every policy takes part.
@@ -63,33 +63,33 @@ def _require_installed(report: Path | None, *others: str) -> None:
 
 @dataclass(frozen=True)
 class ExperimentOptions:
-    """What is to be run."""
+    """An experiment, its folder and how its results are shown."""
 
     home: Path
     experiment: Experiment
     show: Callable[[Results, Path | None, str | None], None]
 
 
-def _run(asked: ExperimentOptions, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
+def _run(options: ExperimentOptions, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
     from headgate.lab.experiments.parts import LabFolder
     from headgate.lab.experiments.results import read_results
     from headgate.lab.experiments.run_experiment import ExperimentPlan, expected_s, require_spark, run_experiment
 
-    experiment = asked.experiment
+    experiment = options.experiment
     require_spark()
     folder = out or default_folder(experiment)
     prepare_folder("--out", folder)
-    plan = ExperimentPlan(experiment, asked.home, LabFolder(folder), master)
-    kept = f"what was done is kept, and the same command with --out {folder} goes on where it was"
+    plan = ExperimentPlan(experiment, options.home, LabFolder(folder), master)
+    message = f"finished runs are saved, and the same command with --out {folder} continues"
     about_s = expected_s(experiment, os.cpu_count() or 1)
     with (
-        told_when_stopped(kept),
+        message_when_stopped(message),
         progress_bar(experiment.name, counted=len(experiment), expected_s=about_s) as progress,
     ):
         run_experiment(plan, progress, lambda sentence: say(sentence, stderr=True))
-    asked.show(read_results(folder).sorted_by(None), report, json_file)
+    options.show(read_results(folder).sorted_by(None), report, json_file)
     if json_file != "-":
-        ranked = " --rank" if asked.show is show_ranks else ""
+        ranked = " --rank" if options.show is show_ranks else ""
         say(f"\n{len(experiment):,} runs in {folder}; look again with: headgate lab results {folder}{ranked}")
 
 

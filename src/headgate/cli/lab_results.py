@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def show_ranks(found: Results, report: Path | None, json_file: str | None) -> None:
-    """Write what is asked for, and print the ranks unless the JSON goes where they would."""
+    """Write the requested files, and print the ranks unless JSON goes to standard output."""
     from headgate.lab.scenario_report import write_scenario_report
     from headgate.research.league.report import league_outcome
 
     outcome = league_outcome(found)
-    summary = f"{found.done:,} simulated runs: policies ranked by cost at a kept objective."
+    summary = f"{found.done:,} simulated runs: policies ranked by cost where the objective is met."
     with Outputs() as outputs:
         if report is not None:
             outputs.write(write_scenario_report, report, found.name, summary, outcome)
@@ -67,14 +67,14 @@ def results(
     ] = None,
     sort: Annotated[
         str | None,
-        typer.Option(metavar="FIGURE", help="The least of a figure first.", show_default="kept, then cost"),
+        typer.Option(metavar="FIGURE", help="The least of a figure first.", show_default="met, then cost"),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Another lab run to set beside it, as what was before.", show_default=False),
+        typer.Option(metavar="DIR", help="Another lab run to compare with, as the earlier one.", show_default=False),
     ] = None,
     rank: Annotated[
-        bool, typer.Option("--rank", help="Rank policies over all contests, by cost at a kept objective.")
+        bool, typer.Option("--rank", help="Rank policies over all contests, by cost where the objective is met.")
     ] = False,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write all figures as CSV.", show_default=False)
@@ -123,7 +123,7 @@ def results(
 
 
 def show_results(found: Results, report: Path | None, json_file: str | None) -> None:
-    """Write what is asked for, and print the contests unless the JSON goes where they would."""
+    """Write the requested files, and print the contests unless JSON goes to standard output."""
     from headgate.lab.experiments.report import write_results_report
 
     with Outputs() as outputs:
@@ -166,7 +166,9 @@ def _print_compared(pairs: Sequence[Compared]) -> None:
 
     console = make_console()
     for contest in dict.fromkeys(pair.labels[:3] for pair in pairs):
-        columns = _columns(one for pair in pairs for one in (pair.before, pair.after) if one and one.contest == contest)
+        columns = _columns(
+            group for pair in pairs for group in (pair.before, pair.after) if group and group.contest == contest
+        )
         rows = [
             {"policy": pair.labels[3]} | {name: _change(pair, figure) for name, figure in columns.items()}
             for pair in pairs
@@ -188,8 +190,8 @@ def _change(pair: Compared, figure: str) -> str:
     from headgate.render.tables import number
 
     before, after, is_change = pair.change(figure)
-    told = f"{'–' if before is None else number(before)} → {'–' if after is None else number(after)}"
-    return f"{told} *" if is_change else told
+    values = f"{'–' if before is None else number(before)} → {'–' if after is None else number(after)}"
+    return f"{values} *" if is_change else values
 
 
 def _as_csv(rows: Sequence[Mapping[str, JSON]]) -> str:

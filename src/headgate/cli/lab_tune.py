@@ -20,8 +20,8 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.interrupts import told_when_stopped
-from headgate.cli.options import asked_of
+from headgate.cli.interrupts import message_when_stopped
+from headgate.cli.options import bounded_objective
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.extras import require
@@ -50,7 +50,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
     ],
     policy: Annotated[str, typer.Option(metavar="NAME", help="Whose settings.")] = DEFAULT_POLICY,
     objective: Annotated[
-        str, typer.Option(metavar="TEXT", help="What is to be kept, as for headgate simulate.")
+        str, typer.Option(metavar="TEXT", help="The objective to meet, as for headgate simulate.")
     ] = "latency p95 < 10s",
     seconds: Annotated[
         str | None,
@@ -160,12 +160,12 @@ def tune(  # noqa: PLR0913 - one parameter per option
     home = Path()
     fixed = key_values("--fix", fix or [])
     space = search_space(policy, guards=guards, only=only or (), fix=fixed, ranges=key_values("--range", ranges or []))
-    asked = asked_of(text_or_file(objective).priced(price), min_instances, max_instances)
+    goal = bounded_objective(text_or_file(objective).priced(price), min_instances, max_instances)
     job = job_of(service_rate, startup, model, readings, home)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     load = offered(workload, lasting_s, home)
     other = None if validate is None else offered(validate, lasting_s, home)
-    training, later = stretches(load, other, asked, job, parts=parts, held_back=parse_share(held_back))
+    training, later = stretches(load, other, goal, job, parts=parts, held_back=parse_share(held_back))
     follows = "both" if search == "optuna" else "cost"
     plan = TunePlan(
         space=space,
@@ -173,7 +173,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
         training=training,
         held_back=later,
         job=job,
-        asked=ObjectivePart(str(asked), objective_to_data(asked)),
+        asked=ObjectivePart(str(goal), objective_to_data(goal)),
         seeds=tuple(range(seeds)),
         interval_s=duration_s("--interval", interval),
         search=search,
@@ -190,13 +190,15 @@ def tune(  # noqa: PLR0913 - one parameter per option
     _require(plan, report)
     folder = out or Path("lab") / f"tune-{policy}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     prepare_folder("--out", folder)
-    kept = f"what was done is kept, and the same command with --out {folder} goes on where it was"
+    message = f"finished runs are saved, and the same command with --out {folder} continues"
     about_s = expected_s(plan, os.cpu_count() or 1)
     with (
-        told_when_stopped(kept),
+        message_when_stopped(message),
         progress_bar(f"tuning {policy}", counted=trials, word="trials", expected_s=about_s) as progress,
     ):
-        tuned = run_tuning(plan, TuneFolder(folder), home, master, progress, lambda told: say(told, stderr=True))
+        tuned = run_tuning(
+            plan, TuneFolder(folder), home, master, progress, lambda sentence: say(sentence, stderr=True)
+        )
     with Outputs() as outputs:
         if report is not None:
             outputs.write(write_tuning_report, report, tuned)
@@ -207,7 +209,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
 
 
 def _require(plan: TunePlan, report: Path | None) -> None:
-    """Everything that can be missing is told before any work is done."""
+    """Report every missing package before any work is done."""
     from headgate.lab.experiments.run_experiment import require_spark
     from headgate.render.page import report_packages
 
@@ -220,7 +222,7 @@ def _require(plan: TunePlan, report: Path | None) -> None:
 
 
 def print_tuned(tuned: Tuned, folder: Path) -> None:
-    """The default beside what no other beats, what was chosen, and what it is worth."""
+    """Print the default next to the undominated candidates, the chosen one and its gain."""
     from rich.text import Text
 
     from headgate.cli.tables import print_table

@@ -48,7 +48,7 @@ def load(  # noqa: PLR0913 - one parameter per option
 ) -> None:
     """Send the records of a workload to a topic, each when it is due.
 
-    It is an open loop: what is due is sent, whether or not anybody keeps up, and how late it was is told. Records
+    It is an open loop: what is due is sent, whether or not the reader keeps up, and lateness is reported. Records
     are numbered from 0 without a gap, and carry their due time ([bold]at_ms[/bold]), which passes at the speed of the
     workload. The exit code is 1 if a record was refused or not acknowledged, 130 after Ctrl-C.
 
@@ -81,24 +81,24 @@ def load(  # noqa: PLR0913 - one parameter per option
     require("a load for topics", "confluent_kafka", "psutil")
     topic = _topic(to)
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
-    asked = Load(workload, app, lasting_s, parse_speed(speed), keys, skew, seed)
-    total, payloads = asked.schedule.total, asked.make_payloads()
+    requested = Load(workload, app, lasting_s, parse_speed(speed), keys, skew, seed)
+    total, payloads = requested.schedule.total, requested.make_payloads()
     given_ms = None if event_start is None else _moment_ms(event_start)
     sink, clock = _sink(bootstrap or own_broker(), topic), SystemClock()
     start_ms = round(clock.now() * 1000) if given_ms is None else given_ms
-    replay = Replay(asked, payloads, sink, clock, start_ms=start_ms)
+    replay = Replay(requested, payloads, sink, clock, start_ms=start_ms)
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     title = f"[bold]headgate load[/bold] · {workload} · {app} → {topic}"
-    view = LoadView(console, title, total=total, lasting_s=asked.lasting_s)
+    view = LoadView(console, title, total=total, lasting_s=requested.lasting_s)
     with stopped_by_signals() as stop, shown(view):
         result = replay.run(stop, view.standing)
     with Outputs() as outputs:
         if json_file is not None:
-            described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **asked.to_json()}
+            described: dict[str, Any] = {"to": to, "event_start_ms": start_ms, **requested.to_json()}
             outputs.write(write_json, described | _as_json(result), json_file)
         if json_file != "-":
-            for sentence in (*notes_of(asked.offered), *_sentences(result, topic)):
+            for sentence in (*notes_of(requested.offered), *_sentences(result, topic)):
                 say(sentence)
     if result.answers.failed or result.unanswered:
         raise typer.Exit(1)

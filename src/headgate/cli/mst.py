@@ -18,7 +18,7 @@ from headgate.cli.common import (
     say,
     write_json,
 )
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 from headgate.core.extras import require
@@ -67,8 +67,8 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
     Starts a Spark cluster on this machine, gives the job more records than it can do, and watches the throughput of
     each size until it settles: four of the last five batches within 5% of the one before. Writes both fitted models
     with their uncertainty, and the measurements: mst-0 … mst-7 and quantile load them by model_file=FILE. With --all a
-    job that cannot be measured is told of and the others are still measured; the exit code is 1 then. The same command
-    goes on after Ctrl-C: what its folder already has by the same options is not measured again. Everything it started
+    job that cannot be measured is reported and the others are still measured; the exit code is 1 then. The same command
+    continues after Ctrl-C: results in its folder with the same options are not measured again. Everything it started
     is gone afterwards, also after Ctrl-C.
 
     [bold]Examples[/bold]
@@ -87,26 +87,26 @@ def mst(  # noqa: PLR0913 - one option per thing that a user may say about a mea
         MstPlan(
             executors=_sizes("--executors", executors),
             validation=_sizes("--validate", validate),
-            app=one if own is None else own.name,
+            app=name if own is None else own.name,
             own=own,
             cost_s=duration_s("--cost", cost),
             partitions=partitions,
             batch_s=duration_s("--batch", batch),
             timeout_s=duration_s("--timeout", timeout),
         )
-        for one, own in _chosen(app, every)
+        for name, own in _chosen(app, every)
     ]
     files = _files(plans, save, every=every)
     for target in (*files, plot, json_file):
         check_target(target)
     console = make_console(stderr=json_file == "-")
     with Outputs() as outputs:
-        kept = _kept(plans, files, console) if every else {}
-        results, failed = _measure(plans, files, kept, console, outputs)
+        measured = _measured_before(plans, files, console) if every else {}
+        results, failed = _measure(plans, files, measured, console, outputs)
         if plot is not None and results:
             outputs.write(_write_plot, plot, results)
         if json_file is not None:
-            found = [one.to_json() for one in results]
+            found = [result.to_json() for result in results]
             outputs.write(write_json, found if every else found[0], json_file)
         _print(results, console)
     for path in (*(file for file in files if file.exists()), *([plot] if plot is not None and results else [])):
@@ -123,7 +123,7 @@ def _chosen(app: str | None, every: bool) -> list[tuple[str, OwnJob | None]]:
 
     if every == (app is not None):
         raise InputError("either one APP or --all is needed; write for example headgate mst steady-job.")
-    return [(app, find_own_job(app))] if app is not None else [(one, None) for one in measurable()]
+    return [(app, find_own_job(app))] if app is not None else [(name, None) for name in measurable()]
 
 
 def _files(plans: Sequence[MstPlan], save: Path | None, *, every: bool) -> list[Path]:
@@ -134,39 +134,39 @@ def _files(plans: Sequence[MstPlan], save: Path | None, *, every: bool) -> list[
     return [folder / f"{plan.app}.json" for plan in plans]
 
 
-def _kept(plans: Sequence[MstPlan], files: Sequence[Path], console: Console) -> dict[str, MstResult]:
+def _measured_before(plans: Sequence[MstPlan], files: Sequence[Path], console: Console) -> dict[str, MstResult]:
     """What an earlier run has measured, by application."""
     from headgate.lab.mst import cached_result
 
-    kept: dict[str, MstResult] = {}
+    measured: dict[str, MstResult] = {}
     for plan, file in zip(plans, files, strict=True):
         if (found := cached_result(plan, file)) is not None:
-            kept[plan.app] = found
+            measured[plan.app] = found
         elif file.exists():
-            console.print(f"{plan.app} was measured with other options, and is measured anew")
-    if kept:
-        console.print(f"{len(kept)} of {len(plans)} are measured already: {', '.join(kept)}")
-    return kept
+            console.print(f"{plan.app} was measured with other options, and is measured again")
+    if measured:
+        console.print(f"{len(measured)} of {len(plans)} are measured already: {', '.join(measured)}")
+    return measured
 
 
 def _measure(
-    plans: Sequence[MstPlan], files: Sequence[Path], kept: dict[str, MstResult], console: Console, outputs: Outputs
+    plans: Sequence[MstPlan], files: Sequence[Path], measured: dict[str, MstResult], console: Console, outputs: Outputs
 ) -> tuple[list[MstResult], list[str]]:
-    """The results, each in its file as soon as there is one, and what kept others from being measured."""
+    """The results, each written as soon as it is there, and why others were not measured."""
     from headgate.cli.live_view import shown
     from headgate.cli.mst_view import MstView
     from headgate.core.errors import HeadgateError
     from headgate.lab.mst_measuring import measure_all
 
-    missing = [(plan, file) for plan, file in zip(plans, files, strict=True) if plan.app not in kept]
-    by_app = dict(kept)
+    missing = [(plan, file) for plan, file in zip(plans, files, strict=True) if plan.app not in measured]
+    by_app = dict(measured)
     failed: list[str] = []
     if missing:
-        asked = [plan for plan, _ in missing]
-        written = [str(file) for plan, file in zip(plans, files, strict=True) if plan.app in kept]
-        kept_in_words = partial(_kept_in_words, written, several=len(plans) > 1)
-        with told_when_stopped(kept_in_words), shown(MstView(console, asked)) as view:
-            for (plan, file), found in zip(missing, measure_all(asked, view.begin), strict=True):
+        pending = [plan for plan, _ in missing]
+        written = [str(file) for plan, file in zip(plans, files, strict=True) if plan.app in measured]
+        stop_message = partial(_stop_message, written, several=len(plans) > 1)
+        with message_when_stopped(stop_message), shown(MstView(console, pending)) as view:
+            for (plan, file), found in zip(missing, measure_all(pending, view.begin), strict=True):
                 if isinstance(found, HeadgateError):
                     if len(plans) == 1:
                         raise found
@@ -178,9 +178,9 @@ def _measure(
     return [by_app[plan.app] for plan in plans if plan.app in by_app], failed
 
 
-def _kept_in_words(kept: Sequence[str], *, several: bool) -> str:
-    told = f"kept: {', '.join(kept)}" if kept else "nothing is kept"
-    return f"{told}; the same command goes on with the others" if kept and several else told
+def _stop_message(measured: Sequence[str], *, several: bool) -> str:
+    text = f"saved: {', '.join(measured)}" if measured else "nothing is saved"
+    return f"{text}; the same command continues with the others" if measured and several else text
 
 
 def _sizes(option: str, text: str) -> tuple[int, ...]:
@@ -204,8 +204,10 @@ def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
         "Model 1 is 1 / (w0 + w1/m + w2·m + w3·m²), model 2 is w0 + w1·m − w2·m²; the band is two deviations of the "
         "chosen one.",
     ]
-    plots = [Plot(f"{one.plan.app}: maximum sustainable throughput", *one.figure(), PLOT_KEY) for one in results]
-    outcome = Outcome([row for one in results for row in _rows(one, with_app=len(results) > 1)], notes, plots)
+    plots = [
+        Plot(f"{result.plan.app}: maximum sustainable throughput", *result.figure(), PLOT_KEY) for result in results
+    ]
+    outcome = Outcome([row for result in results for row in _rows(result, with_app=len(results) > 1)], notes, plots)
     summary = "The throughput that a job sustains at most, by its number of executors."
     name = f"mst {plan.app}" if len(results) == 1 else "mst --all"
     write_scenario_report(path, name, summary, outcome)
@@ -219,12 +221,12 @@ def _rows(result: MstResult, *, with_app: bool) -> list[dict[str, JSON]]:
 def _print(results: Sequence[MstResult], console: Console) -> None:
     from headgate.cli.tables import print_table
 
-    rows = [row for one in results for row in _rows(one, with_app=len(results) > 1)]
+    rows = [row for result in results for row in _rows(result, with_app=len(results) > 1)]
     if not rows:
         return
     console.print()
     print_table(rows, console)
-    for one in results:
-        chosen = one.selected
-        told = f"model {int(chosen.kind)} is chosen, with a deviation of {chosen.deviation:,.2f} records/s"
-        console.print(f"\n{one.plan.app}: {told}" if len(results) > 1 else f"\n{told}")
+    for result in results:
+        chosen = result.selected
+        sentence = f"model {int(chosen.kind)} is chosen, with a deviation of {chosen.deviation:,.2f} records/s"
+        console.print(f"\n{result.plan.app}: {sentence}" if len(results) > 1 else f"\n{sentence}")

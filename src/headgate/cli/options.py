@@ -1,4 +1,4 @@
-"""The options of every command that lets a policy decide: which one, with which settings, and what stands beside it."""
+"""Options that several commands share, and what their values mean."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PolicyOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Who decides; headgate policies lists them.", show_default=DEFAULT_POLICY),
+    typer.Option(metavar="NAME", help="The policy; headgate policies lists them.", show_default=DEFAULT_POLICY),
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -71,14 +71,16 @@ TokenFileOption = Annotated[
 ]
 CertificateOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The certificate to trust, where not everybody does.", show_default=False),
+    typer.Option(
+        metavar="FILE", help="The certificate to trust, where it is not generally trusted.", show_default=False
+    ),
 ]
-WhyOption = Annotated[str, typer.Option(metavar="TEXT", help="Why, for those who wonder later; it is kept.")]
+WhyOption = Annotated[str, typer.Option(metavar="TEXT", help="The reason, stored in the audit trail.")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The name of the job.", show_default=False)]
 
 
 def client_of(service: str | None, token_file: Path | None, certificate: Path | None) -> Client:
-    """A client with what the command line says."""
+    """Return a client from the options of the command line."""
     from headgate.client import Client
 
     token = None if token_file is None else read_token(token_file)
@@ -86,7 +88,7 @@ def client_of(service: str | None, token_file: Path | None, certificate: Path | 
 
 
 def read_token(path: Path) -> str:
-    """The token in a file."""
+    """Return the token in a file."""
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -96,27 +98,27 @@ def read_token(path: Path) -> str:
     return text
 
 
-def seconds_of(told: str | None, offered: Workload) -> float:
-    """How long the run is: as long as was told, or as a recorded load lasts."""
+def run_seconds(text: str | None, offered: Workload) -> float:
+    """Return the length of a run: as given, or that of a recorded load."""
     from headgate.workloads.composed import end_of
 
-    if told is not None:
-        return duration_s("--seconds", told)
+    if text is not None:
+        return duration_s("--seconds", text)
     end_s = end_of(offered)
     if end_s is None:
         raise InputError(f"--seconds is missing: the workload {offered.describe()} has no end of its own.")
     return end_s
 
 
-def asked_of(objective: Objective, fewest: int | None, most: int | None) -> Objective:
-    """What is asked for, with the bounds of the command line where they are given."""
+def bounded_objective(objective: Objective, fewest: int | None, most: int | None) -> Objective:
+    """Return the objective within the bounds of the command line, where given."""
     return objective.within(
         objective.min_instances if fewest is None else fewest, objective.max_instances if most is None else most
     )
 
 
-def service_of(rate: str, model: str | None, startup: str | None, max_instances: int) -> dict[str, Any]:
-    """How fast the job is: by a number, by a service model, or as it was measured."""
+def service_rate_options(rate: str, model: str | None, startup: str | None, max_instances: int) -> dict[str, Any]:
+    """Return the service rate and model: a number, a service model, or measured."""
     from headgate.runtime.service_rate import parse_service_rate
     from headgate.simulation.micro_batch import ServiceModel
 
@@ -128,14 +130,14 @@ def service_of(rate: str, model: str | None, startup: str | None, max_instances:
     return {"service_rate_per_s": single, "model": works}
 
 
-def kept_in(journal: Path | None) -> str:
-    """What is kept of a run that is interrupted."""
-    return "nothing is kept; --journal FILE would keep it" if journal is None else f"what was done is in {journal}"
+def stop_message(journal: Path | None) -> str:
+    """Return what remains of a run that is interrupted."""
+    return "nothing is saved; --journal FILE would save it" if journal is None else f"what was done is in {journal}"
 
 
 @contextmanager
-def told_with_file(state: Path | None) -> Iterator[None]:
-    """Say which file has state that does not fit."""
+def naming_state_file(state: Path | None) -> Iterator[None]:
+    """Name the state file in an error about state that does not fit."""
     try:
         yield
     except StateError as error:

@@ -50,8 +50,8 @@ def check(file: FileArgument, json_file: JsonOption = None) -> None:
         if json_file is None:
             raise
         problems = [
-            {"line": one.position.line, "column": one.position.column, "message": one.message}
-            for one in errors.problems
+            {"line": problem.position.line, "column": problem.position.column, "message": problem.message}
+            for problem in errors.problems
         ]
         write_json({"file": str(file), "valid": False, "errors": problems}, json_file)
         raise typer.Exit(2) from errors
@@ -118,7 +118,7 @@ def run(
       [cyan]headgate pipeline run examples/pipeline-fork.yaml --policy mdp-path --seconds 2m --json run.json[/cyan]
     """
     _require_installed()
-    from headgate.cli.interrupts import INTERRUPTED, stopped_by_signals, told_when_stopped
+    from headgate.cli.interrupts import INTERRUPTED, message_when_stopped, stopped_by_signals
     from headgate.cli.live_view import shown
     from headgate.cli.pipeline_view import PipelineView, print_result
     from headgate.pipelines.report import write_pipeline_report
@@ -130,14 +130,14 @@ def run(
     prepare_folder("--output", output)
     plan = RunPlan(found, _applications(), output, master, bootstrap, checkpoints)
     console = make_console(stderr=json_file == "-")
-    kept = f"no load had been sent yet, and what jobs said is in {output / 'logs'}"
-    with told_when_stopped(kept), stopped_by_signals() as stop, shown(PipelineView(console, found)) as view:
+    message = f"no load had been sent yet, and what jobs said is in {output / 'logs'}"
+    with message_when_stopped(message), stopped_by_signals() as stop, shown(PipelineView(console, found)) as view:
         outcome = run_pipeline(plan, view, stop)
     with Outputs() as outputs:
-        told = write_pipeline_report(plan, outcome, outputs.failed)
+        result = write_pipeline_report(plan, outcome, outputs.failed)
         if json_file is not None:
-            outputs.write(write_json, told.to_json(), json_file)
-        print_result(told, console)
+            outputs.write(write_json, result.to_json(), json_file)
+        print_result(result, console)
     if stop.is_set() and found.load is not None:
         raise typer.Exit(INTERRUPTED)
 
@@ -146,7 +146,7 @@ def _applications() -> tuple[str, ...]:
     from headgate.apps.registry import APPLICATIONS
 
     # One that learns writes its results itself, and not into a topic.
-    return tuple(one.name for one in APPLICATIONS if one.learn is None)
+    return tuple(application.name for application in APPLICATIONS if application.learn is None)
 
 
 def _read(file: Path) -> Pipeline:
@@ -171,15 +171,17 @@ def _described(found: Pipeline) -> list[dict[str, Any]]:
 
 def _sentences(found: Pipeline) -> list[str]:
     topology, objective = found.topology, found.objective
-    told = [f"{found.file} is valid: {len(found.jobs)} jobs, {found.asked.slo} from end to end, by {found.policy}."]
+    sentences = [
+        f"{found.file} is valid: {len(found.jobs)} jobs, {found.asked.slo} from end to end, by {found.policy}."
+    ]
     for job in found.jobs:
         after = ", ".join(topology.upstream(job.name)) or "the load"
         own = f", {objective.operators[job.name]}" if job.name in objective.operators else ""
-        told.append(
+        sentences.append(
             f"{job.name}: {', '.join(job.reads)} -> {job.writes}, after {after}, "
             f"{job.min_executors} to {job.max_executors} executors{own}"
         )
-    return told
+    return sentences
 
 
 def _changed(found: Pipeline, policy: str | None, seconds: float | None) -> Pipeline:

@@ -24,7 +24,7 @@ from headgate.cli.common import say
 from headgate.core.errors import InputError
 
 SIDE_BY_SIDE = 76
-"""Columns that a setting, its default, what is allowed and what it does need beside each other."""
+"""Columns that a setting, its default, the allowed values and its meaning need side by side."""
 
 
 class _PoliciesGroup(TyperGroup):
@@ -127,11 +127,11 @@ def _print_state(policy: dict[str, Any], state: Mapping[str, JSON]) -> None:
         shown = policy_class(policy["name"]).state_tables(state)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StateError(f"saved state of policy {policy['name']!r} is damaged: {error!r}.") from error
-    for one in shown:
-        table = Table(title=f"\n{one.title}", title_justify="left", title_style="bold", header_style="dim", box=None)
-        for index, column in enumerate(one.columns):
+    for entry in shown:
+        table = Table(title=f"\n{entry.title}", title_justify="left", title_style="bold", header_style="dim", box=None)
+        for index, column in enumerate(entry.columns):
             table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
-        for row in one.rows:
+        for row in entry.rows:
             table.add_row(*(Text(cell) for cell in row))
         console.print(table)
     if not shown:
@@ -148,7 +148,10 @@ def _print_settings(title: str, rows: list[dict[str, Any]], console: Console) ->
     if not rows:
         console.print("none")
     print_described(
-        [(f"{name} = {default}", f"{told} Allowed: {allowed}.") for name, default, allowed, told in map(_cells, rows)],
+        [
+            (f"{name} = {default}", f"{meaning} Allowed: {allowed}.")
+            for name, default, allowed, meaning in map(_cells, rows)
+        ],
         console,
     )
 
@@ -226,7 +229,7 @@ def list_described(
     hint: str,
     first: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Print or write what is known of each name; one that cannot be loaded is told and does not hide the rest."""
+    """Print or write what is known of each name; one that cannot be loaded is reported and does not hide the rest."""
     check_target(json_file)
     found, broken = [*first], []
     for name in sorted(names):
@@ -242,9 +245,9 @@ def list_described(
         say(f"headgate: {sentence}", stderr=True)
 
 
-def summary_of(one: Mapping[str, Any]) -> str:
+def summary_of(entry: Mapping[str, Any]) -> str:
     """What it does, and who brings it where that is another package."""
-    return f"{one['summary']} ({one['package']})" if one["package"] else str(one["summary"])
+    return f"{entry['summary']} ({entry['package']})" if entry["package"] else str(entry["summary"])
 
 
 def _print_all(found: Sequence[Mapping[str, Any]], hint: str) -> None:
@@ -253,5 +256,5 @@ def _print_all(found: Sequence[Mapping[str, Any]], hint: str) -> None:
     from headgate.cli.tables import print_described
 
     console = make_console()
-    print_described([(str(one["name"]), summary_of(one)) for one in found], console)
+    print_described([(str(entry["name"]), summary_of(entry)) for entry in found], console)
     console.print(Text(f"\n{hint}", style="dim"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, progress_bar, write_json
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.journal_run import JobOption, JournalArgument, RunOption
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, UnknownNameError
@@ -45,7 +45,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="What is asked, as text or a YAML file.", show_default="as the run was"),
+        typer.Option(metavar="TEXT", help="The objective, as text or a YAML file.", show_default="as the run was"),
     ] = None,
     price: Annotated[
         float | None, typer.Option(metavar="PRICE", help="What an instance costs for an hour.", show_default=False)
@@ -67,11 +67,11 @@ def replay(  # noqa: PLR0913 - one parameter per option
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Tell what another policy would have done with a job whose run is in a journal.
+    """Estimate what another policy would have done with a job whose run is in a journal.
 
     A simulated job is calibrated to the run: how long batches and start-ups take, and what held batches up. It is shown
     first how close it comes to what really happened, then what each policy comes to under the same load. What was
-    measured and what is simulated are kept apart.
+    measured and what is simulated stay apart.
 
     [bold]Examples[/bold]
       [cyan]headgate replay run.sqlite[/cyan]
@@ -90,7 +90,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
     if report is not None:
         require_plotly()
     with (
-        told_when_stopped("nothing is kept"),
+        message_when_stopped("nothing is saved"),
         closing(SqliteJournal.read(journal)) as reader,
         progress_bar("Reading") as progress,
     ):
@@ -100,12 +100,12 @@ def replay(  # noqa: PLR0913 - one parameter per option
         decisions = reader.decisions(run=picked.number)
     chosen = _operator(picked, operator)
     contenders = _contenders(picked, policy or [], setting or [])
-    asked = objective_of(picked.run).priced(price)
-    judged = asked if objective is None else _within(text_or_file(objective).priced(price), picked)
+    goal = objective_of(picked.run).priced(price)
+    judged = goal if objective is None else _within(text_or_file(objective).priced(price), picked)
     seen, made = _part(picked, observations, decisions, begin, end)
-    with told_when_stopped("nothing is kept"), progress_bar("Replaying") as progress:
+    with message_when_stopped("nothing is saved"), progress_bar("Replaying") as progress:
         found = replay_journal(
-            seen, made, contenders, judged, asked=asked, operator=chosen, seed=seed, progress=progress
+            seen, made, contenders, judged, asked=goal, operator=chosen, seed=seed, progress=progress
         )
     about = {
         "run": picked.number,
@@ -168,14 +168,14 @@ def _part(
     """What lies between two times of the run."""
     from_s = _instant("--from", begin, picked, float("-inf"))
     to_s = _instant("--to", end, picked, float("inf"))
-    seen = [one for one in observations if from_s <= one.at_s <= to_s]
+    seen = [observation for observation in observations if from_s <= observation.at_s <= to_s]
     if len(seen) < 2:
         lasts = format_duration(observations[-1].at_s - picked.run.started_s) if observations else "0s"
         raise InputError(
-            f"run {picked.number} has {len(seen)} observations in the part that is asked for; at least 2 are needed, "
+            f"run {picked.number} has {len(seen)} observations in the requested part; at least 2 are needed, "
             f"and the run lasts {lasts}."
         )
-    return seen, [one for one in decisions if from_s <= one.at_s <= to_s]
+    return seen, [decision for decision in decisions if from_s <= decision.at_s <= to_s]
 
 
 def _instant(option: str, text: str | None, picked: JournalRun, otherwise: float) -> float:
@@ -198,8 +198,8 @@ def _print(found: JournalReplay, about: dict[str, Any], report: Path | None) -> 
     from headgate.lab.replay_report import check_rows, found_rows, outcome_rows
 
     console = make_console()
-    told = f" for {format_duration(about['seconds'])}, objective {about['objective']}"
-    console.print(Text.assemble((f"run {about['run']}, {about['policy']}", "bold cyan"), told))
+    text = f" for {format_duration(about['seconds'])}, objective {about['objective']}"
+    console.print(Text.assemble((f"run {about['run']}, {about['policy']}", "bold cyan"), text))
     for title, rows in (
         ("Found out about the job", found_rows(found)),
         ("Measured, and simulated with the recorded sizes", check_rows(found)),

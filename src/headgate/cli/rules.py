@@ -81,8 +81,8 @@ def show(
         typer.echo(str(policy), nl=False)
     else:
         console = make_console()
-        for told in (*map(rule_in_words, policy.rules), *map(constraint_in_words, policy.constraints)):
-            console.print(told, markup=False, soft_wrap=True)
+        for sentence in (*map(rule_in_words, policy.rules), *map(constraint_in_words, policy.constraints)):
+            console.print(sentence, markup=False, soft_wrap=True)
 
 
 @rules.command()

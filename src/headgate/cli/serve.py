@@ -31,9 +31,9 @@ def serve(
     schema: Annotated[bool, typer.Option("--schema", help="Only print the JSON schema of such files.")] = False,
     json_file: JsonOption = None,
 ) -> None:
-    """Look after jobs whose agents report here: decide their sizes, keep the journal, answer people and programs.
+    """Scale the jobs whose agents report here; serve the journal, the API and the dashboard.
 
-    The file names jobs, their operators and objectives. It is read again when it changes; one that is wrong is told of,
+    The file names jobs, their operators and objectives. It is read again when it changes; a wrong one is reported,
     and the one before stays in force. Tokens come from headgate token make. Ctrl-C ends it; all jobs keep their sizes.
 
     [bold]Examples[/bold]
@@ -118,4 +118,4 @@ def _demonstrate(config: ServiceConfig) -> None:
                 jobs.check()
         finally:
             jobs.stop()
-    say("headgate: stopped; nothing of the demonstration is kept.", stderr=True)
+    say("headgate: stopped; nothing of the demonstration is saved.", stderr=True)

@@ -19,7 +19,7 @@ from headgate.cli.common import (
     progress_bar,
     write_json,
 )
-from headgate.cli.interrupts import told_when_stopped
+from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.options import (
     ConstraintsOption,
     GuardOption,
@@ -28,11 +28,11 @@ from headgate.cli.options import (
     SetOption,
     SettingsFileOption,
     ShadowOption,
-    asked_of,
-    kept_in,
-    seconds_of,
-    service_of,
-    told_with_file,
+    bounded_objective,
+    naming_state_file,
+    run_seconds,
+    service_rate_options,
+    stop_message,
 )
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
@@ -144,7 +144,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     ] = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Run a policy on a simulated job and show what comes of it.
+    """Run a policy on a simulated job and show the results.
 
     The job is called [bold]job[/bold]. Its load is one of
       constant:10
@@ -158,7 +158,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
       several of them: "csv:load.csv * 3 + spike:base=0,peak=70,at=2h,width=5m | clip 0..500 | shift 1h | noise 10%"
 
-    What several instances add up to is told by --service-rate:
+    --service-rate gives the throughput of several instances:
       10, so many times as much as one
       saturating:rate=10,contention=0.05, or retrograde:rate=10,contention=0.03,coherency=0.02; each also with
       pause=30s, skew=20% and startup=60s
@@ -186,16 +186,16 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         require_plotly()
     if rules is not None and policy is not None:
         raise InputError(f"--policy {policy} and --rules {rules} do not go together; one of them decides.")
-    asked = asked_of(text_or_file(objective).priced(price), min_instances, max_instances)
+    goal = bounded_objective(text_or_file(objective).priced(price), min_instances, max_instances)
     offered = parse_workload(workload)
     options: dict[str, Any] = {
         "startup_s": 0.0 if startup is None else duration_s("--startup", startup),
-        **service_of(service_rate, model, startup, asked.max_instances),
+        **service_rate_options(service_rate, model, startup, goal.max_instances),
         "readings": readings,
         "startup_spread": startup_spread,
         "drain_s": duration_s("--drain", drain),
         "interval_s": duration_s("--interval", interval),
-        "seconds": seconds_of(seconds, offered),
+        "seconds": run_seconds(seconds, offered),
         "seed": seed,
     }
     if rules is not None and settings is not None:
@@ -206,19 +206,19 @@ def simulate(  # noqa: PLR0913 - one parameter per option
         raise InputError("--policy rules has no rules to go by; give a rule file with --rules FILE.")
     learned = None if state is None else read_state(state, decides if isinstance(decides, str) else RULES)
     with (
-        told_when_stopped(kept_in(journal)),
-        told_with_file(state),
+        message_when_stopped(stop_message(journal)),
+        naming_state_file(state),
         nullcontext(None) if journal is None else closing(SqliteJournal(journal)) as open_journal,
         progress_bar("Simulating") as progress,
     ):
         result = run_simulation(
             decides,
             offered,
-            objective=asked,
+            objective=goal,
             settings=chosen,
             guards=guards,
             constraints=constraints,
-            start=asked.min_instances if start is None else start,
+            start=goal.min_instances if start is None else start,
             state=learned,
             shadows=shadow or (),
             mode=mode,
@@ -226,17 +226,17 @@ def simulate(  # noqa: PLR0913 - one parameter per option
             progress=progress,
             **options,
         )
-    with told_when_stopped(kept_in(journal)), Outputs() as outputs:
+    with message_when_stopped(stop_message(journal)), Outputs() as outputs:
         outputs.failed(result.journal_fault)
         if save_state is not None:
             outputs.write(write_json, result.state, str(save_state))
         if report is not None and not outputs.write(
-            _write_report, report, result, asked, offered.describe(), _fixed_sizes(asked, offered, options)
+            _write_report, report, result, goal, offered.describe(), _fixed_sizes(goal, offered, options)
         ):
             report = None
         if json_file is None or not outputs.write(write_json, result.to_json(), json_file):
             notes = [*notes_of(offered), *ends_early(offered, options["seconds"])]
-            _print(result, asked, report, journal, notes)
+            _print(result, goal, report, journal, notes)
 
 
 def _fixed_sizes(objective: Objective, workload: Any, options: dict[str, Any]) -> dict[str, Summary]:
@@ -301,8 +301,8 @@ def _print(
 
     console = make_console()
     run = result.run
-    told = f" on {run['workload']} for {format_duration(run['seconds'])}, objective {objective}\n"
-    console.print(Text.assemble((str(run["policy"]), "bold cyan"), told))
+    text = f" on {run['workload']} for {format_duration(run['seconds'])}, objective {objective}\n"
+    console.print(Text.assemble((str(run["policy"]), "bold cyan"), text))
     for note in notes:
         console.print(Text(note, style="dim"), soft_wrap=True)
     console.print(plots(result.record.series(), console))

@@ -24,7 +24,7 @@ def status(
     certificate: CertificateOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Say how the jobs of a service stand: sizes, load, what was decided last and why, and what is paused.
+    """Show the jobs of a service: sizes, load, the last decision with its reason, and pauses.
 
     [bold]Examples[/bold]
       [cyan]headgate status[/cyan]
@@ -41,7 +41,11 @@ def status(
         write_json(found if job is None else {**found[0], "changes": changes}, json_file)
         return
     console = make_console()
-    rows = [_job_row(one) for one in found] if job is None else [_operator_row(one) for one in found[0]["operators"]]
+    rows = (
+        [_job_row(entry) for entry in found]
+        if job is None
+        else [_operator_row(operator) for operator in found[0]["operators"]]
+    )
     if not rows:
         say("the service looks after no jobs.")
     else:
@@ -63,14 +67,14 @@ def change_in_words(change: dict[str, JSON]) -> str:
 
 
 def _job_row(job: dict[str, JSON]) -> dict[str, JSON]:
-    sizes = [one["instances"] for one in job["operators"] if one["instances"] is not None]
+    sizes = [operator["instances"] for operator in job["operators"] if operator["instances"] is not None]
     paused = ", ".join(direction if name == "*" else f"{name} {direction}" for name, direction in job["paused"].items())
     return {
         "job": job["name"],
         "state": job["state"] if job["mode"] == "act" else f"{job['state']}, recommending only",
         "operators": len(job["operators"]),
-        "ready": sum(one["ready"] for one in sizes) if sizes else None,
-        "planned": sum(one["planned"] for one in sizes) if sizes else None,
+        "ready": sum(operator["ready"] for operator in sizes) if sizes else None,
+        "planned": sum(operator["planned"] for operator in sizes) if sizes else None,
         "policy": job["policy"],
         "objective": job["objective"],
         "paused": paused or None,
@@ -103,7 +107,7 @@ def history(
     certificate: CertificateOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Tell what was decided for a job and why, what happened to it, and who changed what; oldest first.
+    """Show the decisions, events and changes of a job with their reasons, oldest first.
 
     [bold]Examples[/bold]
       [cyan]headgate history clicks[/cyan]
@@ -118,9 +122,9 @@ def history(
         write_json({"decisions": decisions, "events": events, "changes": changes}, json_file)
         return
     lines = [
-        *((one["at_s"], line) for one in decisions for line in _decided(one)),
-        *((one["at_s"], f"{one['kind']}: {one['detail']}") for one in events),
-        *((one["at_s"], f"{one['who']} changed {one['what']}: {one['why']}") for one in changes),
+        *((entry["at_s"], line) for entry in decisions for line in _decided(entry)),
+        *((entry["at_s"], f"{entry['kind']}: {entry['detail']}") for entry in events),
+        *((entry["at_s"], f"{entry['who']} changed {entry['what']}: {entry['why']}") for entry in changes),
     ]
     for at_s, line in sorted(lines):
         say(f"{_moment(at_s)}  {line}")
@@ -129,7 +133,7 @@ def history(
 
 
 def _decided(decision: dict[str, JSON]) -> list[str]:
-    told = []
+    lines = []
     for name, verdict in decision["verdicts"].items():
         change = (
             f"stays at {verdict['current']}"
@@ -138,8 +142,8 @@ def _decided(decision: dict[str, JSON]) -> list[str]:
         )
         altered = [note["why"] for note in verdict["notes"] if note["before"] != note["after"]]
         guarded = f" (wanted {verdict['proposed']}; {'; '.join(altered)})" if altered else ""
-        told.append(f"{name} {change}: {verdict['reason']}{guarded}")
-    return told
+        lines.append(f"{name} {change}: {verdict['reason']}{guarded}")
+    return lines
 
 
 def _moment(at_s: float) -> str:

@@ -92,7 +92,7 @@ def set_job(  # noqa: PLR0913 - one for each thing that can be set
     job: JobArgument,
     *,
     why: WhyOption,
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="Who decides.", show_default=False)] = None,
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="The policy.", show_default=False)] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy.", show_default=False),
@@ -104,7 +104,7 @@ def set_job(  # noqa: PLR0913 - one for each thing that can be set
         Path | None, typer.Option(metavar="FILE", help="Decide by the rules of a file.", show_default=False)
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Ask something else of it.", show_default=False)
+        str | None, typer.Option(metavar="TEXT", help="Another objective.", show_default=False)
     ] = None,
     bounds: Annotated[
         str | None,
@@ -151,7 +151,7 @@ def set_job(  # noqa: PLR0913 - one for each thing that can be set
     certificate: CertificateOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Change one thing of a job while it runs; it holds in place of what the service's file says.
+    """Change one setting of a running job; it overrides the service's file.
 
     [bold]Examples[/bold]
       [cyan]headgate set clicks --policy reactive --why "to compare"[/cyan]

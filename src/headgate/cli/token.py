@@ -33,12 +33,12 @@ def make(
         typer.Option(metavar="SCOPE", help="read, operate (change and read) or agent (report); as often as needed."),
     ],
     lasts: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long it is valid; for ever where not given.")
+        str | None, typer.Option(metavar="DURATION", help="How long it is valid; without end where not given.")
     ] = None,
     config: ConfigOption = Path("headgate.yaml"),
     json_file: JsonOption = None,
 ) -> None:
-    """Make a token and print it: it is shown this once, and only its digest is kept.
+    """Make a token and print it once; only its digest is stored.
 
     [bold]Examples[/bold]
       [cyan]headgate token make drivers --scope agent > agent.token[/cyan]
@@ -47,20 +47,20 @@ def make(
     from headgate.service.store.tokens import scope_named
 
     check_target(json_file)
-    scopes = [scope_named(one) for one in scope]
+    scopes = [scope_named(scope_name) for scope_name in scope]
     lasts_s = None if lasts is None else duration_s("--lasts", lasts)
     with _store(config) as store:
         secret = store.tokens.make(name, scopes, lasts_s)
         store.audit.add("headgate token", "", f"token {name}", "made", None, {"scopes": sorted(map(str, scopes))})
     if json_file is not None:
-        write_json({"name": name, "scopes": [str(one) for one in scopes], "token": secret}, json_file)
+        write_json({"name": name, "scopes": [str(scope_name) for scope_name in scopes], "token": secret}, json_file)
     else:
         say(secret)
 
 
 @token.command("list")
 def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: JsonOption = None) -> None:
-    """List the tokens of a service; what they are themselves nobody knows but their holders."""
+    """List the tokens of a service; the secrets themselves are not stored."""
     from headgate.cli.tables import print_table
 
     check_target(json_file)
@@ -68,13 +68,13 @@ def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: JsonOpt
         now_s = store.now()
         found: list[dict[str, JSON]] = [
             {
-                "name": one.name,
-                "scopes": sorted(map(str, one.scopes)),
-                "made_s": one.made_s,
-                "until_s": one.until_s,
-                "valid": one.until_s is None or one.until_s > now_s,
+                "name": entry.name,
+                "scopes": sorted(map(str, entry.scopes)),
+                "made_s": entry.made_s,
+                "until_s": entry.until_s,
+                "valid": entry.until_s is None or entry.until_s > now_s,
             }
-            for one in store.tokens.all()
+            for entry in store.tokens.all()
         ]
     if json_file is not None:
         write_json(found, json_file)
@@ -83,8 +83,8 @@ def list_tokens(config: ConfigOption = Path("headgate.yaml"), json_file: JsonOpt
         say("there are no tokens; headgate token make NAME --scope agent makes one.")
         return
     rows = [
-        {"name": one["name"], "scopes": ", ".join(one["scopes"]), "valid": "yes" if one["valid"] else "no longer"}
-        for one in found
+        {"name": row["name"], "scopes": ", ".join(row["scopes"]), "valid": "yes" if row["valid"] else "no longer"}
+        for row in found
     ]
     print_table(rows, make_console())
 

@@ -1,4 +1,4 @@
-"""For tests, ours and yours: a clock that waits for nobody, and contracts as checks that can be run."""
+"""For tests of plug-ins: a fake clock, and checks of policies, engines, adaptors, forecasters and journals."""
 
 from headgate.testing.adaptors import ADAPTOR_CHECKS, check_adaptor
 from headgate.testing.clock import FakeClock

@@ -71,7 +71,7 @@ def takes_a_size_and_gives_it_back(engine: AdaptorEngine, settles_within_s: floa
 
 
 def the_same_size_again_changes_nothing(engine: AdaptorEngine, settles_within_s: float) -> None:
-    """A size is desired state: it is told again and again."""
+    """A size is desired state: it is repeated in every call."""
     before = _sizes(engine.observe())
     for _ in range(2):
         answer = _applied(engine, before.planned)
@@ -90,7 +90,7 @@ def refuses_what_is_not_a_size(engine: AdaptorEngine, settles_within_s: float) -
 
 
 def answers_in_time(engine: AdaptorEngine, settles_within_s: float) -> None:
-    """Whoever observes waits; an adaptor tells what it knows and does not go and measure."""
+    """The caller waits: an adaptor answers from what it knows, without measuring."""
     for action, ask in (
         ("observe", engine.observe),
         ("apply", lambda: _applied(engine, _sizes(engine.observe()).planned)),

@@ -1,4 +1,4 @@
-"""A clock for tests: time passes when it is told to, and nothing sleeps."""
+"""A clock for tests: time passes only on request, and nothing sleeps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class FakeClock:
-    """A clock that waiting moves: whoever waits for a time makes it come at once.
+    """A clock that waiting moves forward at once.
 
     >>> clock = FakeClock()
     >>> clock.advance(5)
@@ -26,7 +26,7 @@ class FakeClock:
             self._now_s = max(self._now_s, float(at_s))
 
     def advance(self, seconds: float) -> None:
-        """Let this much time pass; it never goes back."""
+        """Let time pass; it never goes back."""
         if seconds < 0:
             raise ValueError(f"a clock cannot be advanced by {seconds} s; it never goes back")
         self._now_s += seconds

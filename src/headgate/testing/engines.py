@@ -3,7 +3,7 @@
     check_engine(make_engine, settle)
 
 ``make_engine`` gives an engine whose operators are at work, and can be brought to ``SMALL`` and to ``LARGE`` instances;
-``settle`` lets time pass until an engine has done what it was asked for. Each check makes its own engine and closes it.
+``settle`` lets time pass until an engine has carried out a request. Each check makes its own engine and closes it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def readings_are_of_now(observations: Sequence[Observation], operator: str) -> N
         ended_s = sample.batch_ended_s
         ensure(
             ended_s is None or ended_s <= sample.at_s + _ROUNDING,
-            f"a batch of {operator} that ends at {ended_s} was told at {sample.at_s}",
+            f"a batch of {operator} that ends at {ended_s} was reported at {sample.at_s}",
         )
 
 
@@ -76,11 +76,11 @@ def every_batch_is_reported_once(observations: Sequence[Observation], operator: 
             before = newest.get(batch.query)
             ensure(
                 before is None or batch.started_s >= before.ended_s - _ROUNDING,
-                f"a batch of {operator} from {batch.started_s} on was told after one until {before and before.ended_s}",
+                f"a batch of {operator} from {batch.started_s} came after one until {before and before.ended_s}",
             )
             ensure(
                 batch.started_s <= batch.ended_s <= sample.at_s + _ROUNDING,
-                f"a batch of {operator} from {batch.started_s} to {batch.ended_s} was told at {sample.at_s}",
+                f"a batch of {operator} from {batch.started_s} to {batch.ended_s} was reported at {sample.at_s}",
             )
             newest[batch.query] = batch
     if newest:
@@ -94,9 +94,9 @@ def _ensure_complete(samples: Sequence[Sample], operator: str) -> None:
     first, last = counted[0], counted[-1]
     batches = [batch for sample in counted[1:] for batch in sample.batches]
     reported, done = sum(batch.records for batch in batches), (last.done or 0.0) - (first.done or 0.0)
-    # What is done of a batch that runs is counted before it is told.
+    # The finished part of a running batch is counted before the batch is reported.
     is_between = first.running_s is None and last.running_s is None
-    # Where none has been told yet, it may be all that waited or came.
+    # Before any batch is reported, its records may be all that waited or arrived.
     available = (first.backlog or 0.0) + (last.arrived or 0.0) - (first.arrived or 0.0)
     open_records = 0.0 if is_between else max((batch.records for batch in batches), default=available)
     ensure(
@@ -125,7 +125,7 @@ READING_CHECKS: tuple[Callable[[Sequence[Observation], str], None], ...] = (
 
 
 def _readings(observations: Sequence[Observation], operator: str) -> Iterator[tuple[Observation, Sample]]:
-    """Each with its observation. Asked twice at one moment, an engine may give the same reading again."""
+    """Yield readings with their observations; an engine may repeat a reading within one moment."""
     newest_s = -math.inf
     for observation in observations:
         sample = observation.samples.get(operator)
@@ -193,8 +193,7 @@ def reaches_the_decided_size(factory: EngineFactory, settle: Settle) -> None:
 
 
 def reads_what_holds_together(factory: EngineFactory, settle: Settle) -> None:
-    """Readings are of now, counters never go back, every batch is told once and sizes stay within the plans, also while
-    sizes change."""
+    """While sizes change, readings are current, counters never fall, and every batch is reported once."""
     with _opened(factory) as engine:
         settle(engine)
         seen = [engine.observe()]
@@ -202,7 +201,7 @@ def reads_what_holds_together(factory: EngineFactory, settle: Settle) -> None:
             engine.apply(_decision(engine, size))
             seen.append(engine.observe())
             settle(engine)
-            # Twice, for nothing may be told again that was told already.
+            # Observe twice: nothing that was reported may be reported again.
             seen += [engine.observe(), engine.observe()]
         for name in engine.topology().operators:
             ensure(

@@ -83,14 +83,14 @@ def gives_a_distribution_per_step(factory: ForecasterFactory) -> None:
 
 
 def asking_changes_nothing(factory: ForecasterFactory) -> None:
-    """However often it is asked, the next forecast is the same, and the first steps of a longer one are those."""
+    """Repeated queries return the same forecast, and a longer forecast begins with the shorter one."""
     for name, values in SERIES.items():
         queried, silent = factory(), factory()
         for value in values:
             queried.observe(value)
             queried.forecast(2)
             silent.observe(value)
-        _ensure_same(_known(queried, STEPS), _known(silent, STEPS), f"it was asked at every step of {name}")
+        _ensure_same(_known(queried, STEPS), _known(silent, STEPS), f"it was queried at every step of {name}")
         longer = _known(queried, 2 * STEPS)
         ensure(
             np.allclose(longer.mean[:STEPS], _known(queried, STEPS).mean),
@@ -110,8 +110,8 @@ def continues_from_restored_state(factory: ForecasterFactory) -> None:
         forecaster = factory()
         others: list[Forecaster] = []
         for index, value in enumerate(values):
-            for one in (forecaster, *others):
-                one.observe(value)
+            for member in (forecaster, *others):
+                member.observe(value)
             if index % 67 == 0:
                 others.append(factory())
                 others[-1].restore(json.loads(_as_json(forecaster.snapshot())))
@@ -157,8 +157,8 @@ def _known(forecaster: Forecaster, steps: int) -> Forecast:
 
 def _ensure_same(left: Forecast, right: Forecast, when: str) -> None:
     same = all(
-        np.array_equal(one, other)
-        for one, other in (
+        np.array_equal(first, second)
+        for first, second in (
             (left.mean, right.mean),
             (left.deviation, right.deviation),
             (left.quantiles, right.quantiles),

@@ -1,4 +1,4 @@
-"""Checks for journals that keep less of what is old."""
+"""Checks of journals with several writers or a retention, and the entries that all checks of journals write."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _ENTRIES = 25
 
 
 def writers_keep_to_their_runs(factory: Callable[[], Journal], open_writer: OpenWriter) -> None:
-    """What a writer writes belongs to the run it began itself, whoever began one since."""
+    """Entries belong to the run that their writer began, even if another writer has begun one since."""
     with opened(factory) as first, closing(open_writer(first)) as second:
         numbers = first.begin(replace(RUN, job="orders")), second.begin(replace(RUN, job="clicks"))
         first.noted(Event(1.0, "check", "of the first"))
@@ -133,7 +133,7 @@ def writers_wait_for_each_other(factory: Callable[[], Journal], open_writer: Ope
             journal.begin(replace(RUN, job=job))
             for at_s in range(_ENTRIES):
                 journal.noted(Event(at_s, "check", job))
-        except BaseException as error:  # noqa: BLE001 - told by the check, in its own thread
+        except BaseException as error:  # noqa: BLE001 - reported by the check, in its own thread
             failures.append(error)
 
     with ExitStack() as stack:
@@ -166,7 +166,7 @@ WRITER_CHECKS: tuple[Callable[[Callable[[], Journal], OpenWriter], None], ...] =
 
 
 RetentionFactory: TypeAlias = Callable[[Retention, Callable[[], float]], Journal]
-"""Gives a new and empty journal that keeps what it is told, by a clock of its own."""
+"""Returns a new and empty journal with a retention, by a clock of its own."""
 
 _TICK_S = 20.0
 _END_S = 6 * HOUR_S

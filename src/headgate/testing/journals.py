@@ -4,8 +4,8 @@
 
 ``make_journal`` gives a new and empty journal; ``open_reader`` gives a second reader of one that is being written,
 where there can be one. A journal that several may write, or that thins what is old, is checked for that as well:
-``open_writer`` gives a second writer to what a journal writes to, and ``with_retention`` a new journal that keeps what
-it is told, by a given clock.
+``open_writer`` gives a second writer to what a journal writes to, and ``with_retention`` a new journal with a
+retention, by a given clock.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def keeps_runs_apart(factory: JournalFactory, open_reader: OpenReader) -> None:
 
 
 def keeps_jobs_apart(factory: JournalFactory, open_reader: OpenReader) -> None:
-    """Jobs are told apart by name; each has its own runs, and one that never ran has none."""
+    """Jobs are distinguished by name; each has its own runs, and one that never ran has none."""
     with opened(factory) as journal:
         ensure_equal("jobs of a new journal", journal.jobs(), [])
         ensure_equal("the newest run of a new journal", journal.newest_run(), None)
@@ -191,7 +191,7 @@ def _write(journal: Journal, entry: Observation | Decision | Receipt) -> None:
 
 
 def tells_when_runs_saw_something(factory: JournalFactory, open_reader: OpenReader) -> None:
-    """The runs of a job that saw something since a time are told with when that was, and can be read as one."""
+    """The runs of a job that saw something since a time are listed with that time, and can be read together."""
 
     def seen(at_s: float) -> Observation:
         return Observation(at_s, {}, {"job": Instances(3, 2, 1)})
@@ -215,7 +215,7 @@ def tells_when_runs_saw_something(factory: JournalFactory, open_reader: OpenRead
 
 
 def keeps_the_newest_state(factory: JournalFactory, open_reader: OpenReader) -> None:
-    """State is kept by key, outlives its run, and the newest one wins; what is saved or loaded is a copy."""
+    """State is stored by key, outlives its run, and the newest one wins; what is saved or loaded is a copy."""
     with opened(factory) as journal:
         journal.begin(RUN)
         ensure_equal("state that was never saved", journal.load_state("policy/check"), None)

@@ -1,7 +1,7 @@
 """Small closed loops that drive a policy through load that rises and falls, without any engine.
 
 Each operator is a fluid queue: what arrives and is not processed waits, each ready instance processes
-``service_rate_per_s``, and instances that were asked for come after ``startup_s``.
+``service_rate_per_s``, and requested instances join after ``startup_s``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def steps(*levels: tuple[Instant, float]) -> Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadScenario:
-    """A load on every operator, how fast an instance is, and how long the run goes on."""
+    """A load on every operator, the service rate of an instance, and the length of the run."""
 
     name: str
     loads: Mapping[str, Load]
@@ -113,10 +113,10 @@ class FluidQueue:
 
 
 class ScenarioRun:
-    """A scenario under way: it observes and resizes, whoever decides."""
+    """A running scenario, which a test observes and resizes."""
 
     def __init__(self, scenario: LoadScenario, alter: Callable[[Sample], Sample] | None = None) -> None:
-        """``alter`` may spoil a reading before anybody sees it."""
+        """``alter`` may corrupt each reading."""
         self.scenario = scenario
         self.history = History(scenario.topology)
         self._alter = alter or (lambda sample: sample)
@@ -132,7 +132,7 @@ class ScenarioRun:
         return observation
 
     def change(self, scenario: LoadScenario) -> None:
-        """Go on under another scenario of the same operators: another load, or another service rate."""
+        """Continue with another scenario of the same operators: another load or service rate."""
         self.scenario = scenario
         for queue in self._queues.values():
             queue.scenario = scenario

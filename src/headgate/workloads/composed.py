@@ -1,4 +1,4 @@
-"""Workloads made of others: added up, multiplied, moved in time, kept between two rates, and made noisy."""
+"""Workloads made of others: sums, multiples, shifted, clipped and noisy ones, and parts of a longer run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from headgate.workloads.numbers import MOST_PER_S, plain, require_length, requir
 from headgate.workloads.steps import Steps
 
 PIECE_S = 1.0
-"""Where one part of a sum rises and another falls, nobody knows when the sum turns; it is looked at in such pieces."""
+"""Where one part of a sum rises and another falls, the turn of the sum is unknown; it is cut into such pieces."""
 DEFAULT_EVERY_S = 60.0
 _BLOCK = 64
-"""Factors that are drawn at once; many runs are so short that they need only a few."""
+"""Factors drawn at once; many runs are short and need only a few."""
 _STREAM = 1
 _NORMAL = NormalDist()
 _HALVINGS = 60
@@ -30,7 +30,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True)
 class Sum:
-    """Everything that its parts bring.
+    """The sum of its parts.
 
     >>> from headgate.workloads.shapes import Constant, Ramp
     >>> both = Sum((Constant(10.0), Ramp(0.0, 20.0, 10.0)))
@@ -58,7 +58,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Scaled:
-    """So many times as much."""
+    """A multiple of a load."""
 
     load: Workload
     factor: float
@@ -66,7 +66,7 @@ class Scaled:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.factor) and self.factor >= 0):
             raise InputError(f"a load times {plain(self.factor)} is not allowed; a factor is finite and not below 0.")
-        # A factor of a factor may be large as well; their product is what counts.
+        # The product of nested factors counts.
         whole = self.factor * (self.load.factor if isinstance(self.load, Scaled) else 1.0)
         if whole > MOST_PER_S:
             raise InputError(f"a load times {whole:g} is not allowed; a factor is at most {MOST_PER_S:g}.")
@@ -85,12 +85,12 @@ class Scaled:
 
 
 class Modified:
-    """What stands behind a ``|``."""
+    """A load changed by a modifier, written after ``|``."""
 
 
 @dataclass(frozen=True)
 class Shifted(Modified):
-    """The same, later; or, by less than 0, from a time inside it on.
+    """A load moved later, or, for a negative shift, started from a time inside it.
 
     >>> from headgate.workloads.shapes import Ramp
     >>> later = Shifted(Ramp(0.0, 20.0, 10.0), 60.0)
@@ -112,7 +112,7 @@ class Shifted(Modified):
         if at_s < self.by_s:
             return self.by_s
         turn_s = self.by_s + self.load.next_turn_s(at_s - self.by_s)
-        # By rounding a turn may seem to be no later than now.
+        # Rounding may place the turn at the present time.
         return turn_s if turn_s > at_s else math.nextafter(at_s, math.inf)
 
     def describe(self) -> str:
@@ -121,11 +121,11 @@ class Shifted(Modified):
 
 @dataclass(frozen=True)
 class Clipped(Modified):
-    """The same, but never less than ``low`` nor more than ``high`` records per second.
+    """A load bounded to ``low`` to ``high`` records per second.
 
     >>> from headgate.workloads.shapes import Ramp
-    >>> kept = Clipped(Ramp(0.0, 20.0, 10.0), 5.0, 15.0)
-    >>> kept.rate_per_s(0.0), kept.rate_per_s(5.0), kept.rate_per_s(10.0), round(kept.arrivals(0.0, 10.0), 6)
+    >>> load = Clipped(Ramp(0.0, 20.0, 10.0), 5.0, 15.0)
+    >>> load.rate_per_s(0.0), load.rate_per_s(5.0), load.rate_per_s(10.0), round(load.arrivals(0.0, 10.0), 6)
     (5.0, 10.0, 15.0, 100.0)
     """
 
@@ -149,7 +149,7 @@ class Clipped(Modified):
         return self._totals.until(to_s) - self._totals.until(from_s)
 
     def _within_piece(self, from_s: float, to_s: float) -> float:
-        """Of a stretch in which the rate only rises or only falls: it passes each bound once at most."""
+        """Return the arrivals of a monotonic stretch, in which the rate crosses each bound at most once."""
         cuts_s = [from_s, *sorted(self._passed_s(from_s, to_s, bound) for bound in (self.low, self.high)), to_s]
         total = 0.0
         for begin_s, end_s in pairwise(cuts_s):
@@ -161,7 +161,7 @@ class Clipped(Modified):
         return total
 
     def _passed_s(self, from_s: float, to_s: float, bound: float) -> float:
-        """When the rate passes a bound; the beginning where it does not."""
+        """Return when the rate crosses a bound; the start where it does not."""
         hair_s = (to_s - from_s) * 1e-9
         begin, end = self.load.rate_per_s(from_s), self.load.rate_per_s(to_s - hair_s)
         if (begin - bound) * (end - bound) >= 0 or math.isinf(bound):
@@ -185,8 +185,8 @@ class Clipped(Modified):
 
 @dataclass(frozen=True)
 class Noisy(Modified):
-    """Each stretch of ``every_s`` by another factor, drawn by a seed: 1 on average, with ``spread`` as the deviation
-    of its logarithm."""
+    """A load with a random factor per stretch of ``every_s``: 1 on average, with ``spread`` as the deviation of its
+    logarithm."""
 
     load: Workload
     spread: float
@@ -229,7 +229,7 @@ class Noisy(Modified):
 
 
 def reseeded(workload: Workload, by: int) -> Workload:
-    """The same with other noise, and another day where it is a day: every seed in it is so much higher."""
+    """Return the load with every seed raised: other noise, and other days."""
     match workload:
         case DayLoad():
             return workload.reseeded(by)
@@ -244,7 +244,7 @@ def reseeded(workload: Workload, by: int) -> Workload:
 
 
 def end_of(workload: Workload) -> float | None:
-    """When nothing more comes; ``None`` for a load that goes on for ever."""
+    """Return when a load ends; ``None`` where it has no end."""
     match workload:
         case Steps():
             return workload.end_s
@@ -266,13 +266,13 @@ def end_of(workload: Workload) -> float | None:
 @lru_cache(maxsize=4096)
 def _factors(seed: int, spread: float, block: int) -> tuple[float, ...]:
     chances = draws(seed, _STREAM, block * _BLOCK, _BLOCK)
-    # A chance of exactly 0 would be infinitely far from the middle.
+    # A probability of exactly 0 has an infinite score.
     scores = (_NORMAL.inv_cdf(max(1e-12, float(chance))) for chance in chances)
     return tuple(math.exp(spread * score - spread * spread / 2) for score in scores)
 
 
 class _Totals:
-    """What has come by the ends of pieces of time, from 0 on; found when it is asked for, and kept."""
+    """Arrivals up to the ends of pieces of time from 0 on, computed on demand and cached."""
 
     def __init__(self, next_end_s: Callable[[float], float], within: Callable[[float, float], float]) -> None:
         self._next_end_s, self._within = next_end_s, within
@@ -287,7 +287,7 @@ class _Totals:
 
 
 def _way(part: Workload, from_s: float, to_s: float) -> int:
-    """1 where a rate rises until its next turn, -1 where it falls, and 0 where it stays."""
+    """Return 1 where a rate rises until a time, -1 where it falls, 0 where it is constant."""
     end_s = to_s if math.isfinite(to_s) else from_s + 1e9
     moved = part.rate_per_s(from_s + 0.999 * (end_s - from_s)) - part.rate_per_s(from_s)
     return (moved > 0) - (moved < 0)
@@ -298,7 +298,7 @@ def _grouped(part: Workload, kinds: type | tuple[type, ...]) -> str:
 
 
 def ends_early(workload: Workload, seconds: float) -> list[str]:
-    """That nothing more comes before a run is over, in a sentence; nothing where that is not so."""
+    """Return a sentence if the load ends before the run does."""
     end_s = end_of(workload)
     if end_s is None or end_s >= seconds:
         return []
@@ -309,7 +309,7 @@ def ends_early(workload: Workload, seconds: float) -> list[str]:
 
 
 def notes_of(workload: Workload) -> list[str]:
-    """What was done to recordings to make this load, and by which numbers they are multiplied: a sentence each."""
+    """Return sentences on how recordings were repaired and multiplied to make this load."""
     match workload:
         case Steps():
             return [f"{workload.describe()}: {note}." for note in workload.notes]

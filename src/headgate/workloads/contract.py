@@ -1,4 +1,4 @@
-"""What a workload must offer. Time is in seconds and starts at 0 with the run."""
+"""The contract of a workload. Time is in seconds and starts at 0 with the run."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from typing import Protocol
 
 
 class Workload(Protocol):
-    """Records offered over time, as a rate and as its exact integral. It has no noise: that belongs to a simulation."""
+    """Records offered over time, as a rate and its exact integral."""
 
     def rate_per_s(self, at_s: float) -> float:
-        """Records per second at a time; where the rate jumps, the one after the jump."""
+        """Return records per second at a time; at a jump, the rate after it."""
         ...
 
     def arrivals(self, from_s: float, to_s: float) -> float:
-        """Records that arrive from one time to another: the integral of the rate, fractions included."""
+        """Return the integral of the rate between two times, fractions included."""
         ...
 
     def next_turn_s(self, at_s: float) -> float:
-        """The first time after ``at_s`` where the rate jumps or turns, infinity if there is none.
+        """Return the first time after ``at_s`` at which the rate jumps or turns; infinity if there is none.
 
-        From ``at_s`` until then the rate is continuous and either never falls or never rises. That is all a queue
-        needs to find exactly when it overflows and when it is empty.
+        Until then the rate is continuous and monotonic, so that a queue can find exactly when it overflows or is empty.
         """
         ...
 
     def describe(self) -> str:
-        """The workload as text that ``parse_workload`` understands, if it has such a form."""
+        """Return the specification for ``parse_workload``, where there is one."""
         ...

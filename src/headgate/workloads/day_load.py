@@ -1,8 +1,7 @@
-"""A day of a public trace, or one that is made up, as a job would meet it; a seed picks the day and the chance.
+"""A day of a public or synthetic load, as a job would meet it; a seed picks the day and its randomness.
 
-It is scaled so that the busiest half per cent of its minutes has a given rate. Coarse traces run on a line between
-their values and are replayed faster, so that none stands still for more than five minutes; records come at random
-times.
+It is scaled so that the busiest half per cent of its minutes reaches a given rate. Coarse traces are interpolated
+linearly and replayed faster, so that no value lasts longer than five minutes. Arrivals are Poisson.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class DayRates:
 
 
 class DayLoad(Steps):
-    """A day as a workload, which knows how to be another day."""
+    """A day as a workload, which can be reseeded."""
 
     def __init__(self, name: str, peak_per_s: float, *, lasting_s: float | None = None, seed: int = 0) -> None:
         day = make_day(name, seed, peak_per_s, lasting_s)
@@ -119,18 +118,18 @@ class DayLoad(Steps):
         self._made_of = (name, peak_per_s, lasting_s, seed)
 
     def reseeded(self, by: int) -> DayLoad:
-        """Another day, with another chance."""
+        """Return another day."""
         name, peak_per_s, lasting_s, seed = self._made_of
         return DayLoad(name, peak_per_s, lasting_s=lasting_s, seed=seed + by)
 
 
 def day_names() -> list[str]:
-    """Every load of which there are days, made-up ones first."""
+    """Return all names of day loads, synthetic ones first."""
     return [*DAY_SHAPES, *trace_names()]
 
 
 def named_day(spec: str) -> str | None:
-    """Of which load a specification takes a day; ``None`` where it is of something else.
+    """Return the load whose day a specification names; ``None`` for other specifications.
 
     >>> named_day("day:waves,peak=500"), named_day("constant:10")
     ('waves', None)
@@ -141,9 +140,9 @@ def named_day(spec: str) -> str | None:
 
 @lru_cache(maxsize=64)
 def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = None) -> DayRates:
-    """A day by the name of its load; needs the folder of traces for those that are real.
+    """Return a day of a load; recorded loads need the folder of traces.
 
-    With ``lasting_s`` it is only so much of it, from a time on that the seed picks.
+    With ``lasting_s`` it is a part of that length, whose start the seed picks.
     """
     if name not in day_names():
         raise UnknownNameError("day", name, day_names())
@@ -160,7 +159,7 @@ def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = 
         rates = _interpolated(trace.rates_per_s, min(trace.step_s, COARSEST_S), seed)
     if lasting_s is not None:
         rates = _part(rates, lasting_s, chance)
-    # A part in which hardly anything comes is scaled by the little there is.
+    # A nearly empty part is scaled by its maximum.
     busiest = float(np.quantile(_minutes(rates), BUSIEST)) or float(rates.max())
     factor = peak_per_s / max(1e-9, busiest)
     scaled = chance.poisson(np.maximum(0.0, rates) * factor * STEP_S) / STEP_S
@@ -169,7 +168,7 @@ def make_day(name: str, seed: int, peak_per_s: float, lasting_s: float | None = 
 
 
 def _interpolated(rates: Rates, step_s: float, seed: int) -> Rates:
-    """A day, on a line between the middles of the steps; the days of a long trace are taken one after the other."""
+    """Return a day interpolated between the middles of the steps; consecutive seeds take consecutive days."""
     per_day = round(DAY_S / step_s)
     days = max(1, len(rates) // per_day)
     # The first day of a trace is often its strangest.
@@ -181,7 +180,7 @@ def _interpolated(rates: Rates, step_s: float, seed: int) -> Rates:
 
 def _part(rates: Rates, lasting_s: float, chance: np.random.Generator) -> Rates:
     count = max(round(MINUTE_S / STEP_S), round(lasting_s / STEP_S))
-    # A trace that is shorter than a day has less to choose from, or nothing.
+    # A trace shorter than a day leaves little or no choice.
     first = int(chance.integers(max(1, len(rates) - count + 1)))
     return rates[first : first + count]
 

@@ -1,4 +1,4 @@
-"""Random numbers that belong to the number of a record: the same whether it is made first, last, twice or alone."""
+"""Random numbers and keys that depend only on the number of a record, however and in whatever order it is made."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from headgate.core.errors import InputError
 
 _PER_STEP = 4
-"""What Philox draws at each step of its counter."""
+"""Numbers that Philox draws per step of its counter."""
 
 
 def draws(seed: int, stream: int, first: int, count: int) -> NDArray[np.float64]:
-    """One number from [0, 1) for each of the records ``first`` … ``first + count - 1``.
+    """Return a number from [0, 1) for each of the records ``first`` … ``first + count - 1``.
 
-    Streams of the same seed are independent of each other: use one for each thing that is drawn for a record.
+    Streams of one seed are independent: use one for each property that is drawn.
 
     >>> bool((draws(7, 0, 1000, 50)[20:30] == draws(7, 0, 1020, 10)).all())
     True
@@ -29,14 +29,14 @@ def draws(seed: int, stream: int, first: int, count: int) -> NDArray[np.float64]
 
 
 STREAM = 0
-"""The stream of draws that decides about keys; what an application draws for its payloads starts at 1."""
+"""The stream of draws for keys; streams of payloads start at 1."""
 MOST = 10_000_000
-"""As many as are held in memory with their shares."""
+"""The most keys, because their shares are held in memory."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """So many keys, of which number k (from 0) is as frequent as 1 / (k + 1) ** skew: Zipf's law.
+    """Keys by Zipf's law: the frequency of key k (from 0) is proportional to 1 / (k + 1) ** skew.
 
     With skew 0 all are equally frequent; with 1, the first of a thousand has 13 % of all records.
 
@@ -51,7 +51,7 @@ class Keys:
     skew: float = 0.0
     seed: int = 0
     _shares: NDArray[np.float64] = field(init=False, repr=False, compare=False)
-    """The share of records that the keys up to and with each have."""
+    """Cumulative shares of the records by key."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST:
@@ -60,10 +60,10 @@ class Keys:
             raise InputError(f"a skew of {self.skew:g} is not possible; it must be finite and not negative.")
         weights = np.arange(1, self.count + 1, dtype=np.float64) ** -self.skew
         shares = np.cumsum(weights / weights.sum())
-        # Rounding must not leave a draw without a key.
+        # Rounding must not leave a draw beyond the last key.
         shares[-1] = 1.0
         object.__setattr__(self, "_shares", shares)
 
     def of(self, first: int, count: int) -> NDArray[np.int64]:
-        """The key of each of the records ``first`` … ``first + count - 1``."""
+        """Return the keys of the records ``first`` … ``first + count - 1``."""
         return np.searchsorted(self._shares, draws(self.seed, STREAM, first, count), side="right")

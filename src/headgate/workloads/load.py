@@ -1,4 +1,4 @@
-"""A load as it is asked for, by the command line or by the options of a source: the same words, the same records."""
+"""A load from the command line or the options of a source: the same text gives the same records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headgate.workloads.schedule import RecordSchedule
 
 FASTEST = 1000.0
 AS_FAST_AS_ACCEPTED = math.inf
-"""The speed at which no record waits for its time."""
+"""The speed at which records do not wait until they are due."""
 _MAX = "max"
 
 
@@ -34,11 +34,11 @@ class Load:
 
     workload: str
     app: str = DEFAULT
-    """Whose records they are."""
+    """The application whose records these are."""
     seconds: float | None = None
-    """How much of the workload; all of it where it has an end."""
+    """The length of the workload in seconds; all of it where ``None`` and it has an end."""
     speed: float = 1.0
-    """How many seconds of the workload pass in one of the clock."""
+    """Seconds of the workload per second of the clock."""
     keys: int = 1000
     skew: float = 0.0
     seed: int = 0
@@ -65,14 +65,14 @@ class Load:
         return make_payloads(self.app, seed=self.seed, keys=Keys(self.keys, self.skew, self.seed))
 
     def due_after(self, elapsed_s: float) -> int:
-        """How many records are due so many seconds of the clock after the start."""
+        """Return the number of records due after a time by the clock."""
         if self.speed == AS_FAST_AS_ACCEPTED:
             return self.schedule.total if elapsed_s >= 0 else 0
         return self.schedule.due_by(elapsed_s * self.speed)
 
     @property
     def lasting_s(self) -> float | None:
-        """How long it lasts by the clock; ``None`` where that is as long as it takes."""
+        """The duration by the clock; ``None`` at the fastest speed."""
         return None if self.speed == AS_FAST_AS_ACCEPTED else self.schedule.seconds / self.speed
 
     # ----------------------------------------------------------------------------------------------------- as text
@@ -90,7 +90,7 @@ class Load:
         }
 
     def options(self) -> dict[str, str]:
-        """As options of a source; ``from_options`` reads them back."""
+        """Return options of a source, which ``from_options`` reads."""
         speed = _MAX if self.speed == AS_FAST_AS_ACCEPTED else exact_number(self.speed)
         found = {"workload": self.workload, "app": self.app, "speed": speed}
         if self.seconds is not None:
@@ -99,7 +99,7 @@ class Load:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Load:
-        """A load from text; what is not given is as the fields have it, and other options are not looked at."""
+        """Return a load from options; missing ones have defaults, unknown ones are ignored."""
         if "workload" not in options:
             raise InputError("a load needs the option workload; write for example constant:10.")
         seconds = options.get("seconds")

@@ -89,7 +89,7 @@ class LoadColumns:
         return times[0], amount, bool(self.count) or (not self.rate and amount in _COUNTS)
 
     def applied(self, steps: Steps, second_times: int = 0) -> Steps:
-        """A load as it is to be used: resampled, scaled, and with all that was done to it told."""
+        """Return a load resampled and scaled, with notes on both."""
         notes, options = list(steps.notes), self._options()
         if second_times:
             notes.append(f"{second_times} timestamps taken for the second of an hour that the clocks had twice")

@@ -1,4 +1,4 @@
-"""Workloads as people write them: a shape, a colon, and what the shape needs; or several of them put together.
+"""Parser of workload specifications: a shape, a colon and its parameters; or several of them combined.
 
 >>> parse_workload("constant:10").rate_per_s(0.0)
 10.0
@@ -30,11 +30,11 @@ MODIFIERS = {
     "clip": "clip 10..500",
     "noise": "noise 10% every 1m seed 3",
 }
-"""What may stand behind a ``|``, with an example."""
+"""Modifiers, written after ``|``, with an example each."""
 
 
 def is_expression(spec: str) -> bool:
-    """Whether a text is more than one workload's own."""
+    """Return whether a specification combines workloads."""
     return spec.startswith("(") or any(operator in spec for operator in OPERATORS)
 
 
@@ -129,7 +129,7 @@ def _rate(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """One shape: how it is made, the key of each argument in order, and an example."""
+    """A shape: its constructor, the keys of its arguments in order, and an example."""
 
     make: Callable[..., Workload]
     keys: Mapping[str, Callable[[str], float]]
@@ -167,19 +167,16 @@ _DAY_KEYS = ("peak", "lasting", "seed")
 _DAY_EXAMPLE = "day:waves,peak=500,lasting=8h"
 
 WORKLOAD_EXAMPLES = (*(shape.example for shape in _SHAPES.values()), *_FILES.values(), _TRACE_EXAMPLE, _DAY_EXAMPLE)
-"""One specification of each shape, for help texts."""
+"""An example of each shape, for help texts."""
 
 
 def parse_workload(spec: str, folder: Path | None = None) -> Workload:
-    """A workload from its specification, or one sentence that says what is wrong with it.
-
-    ``folder`` is where the files that it names are looked for; the present one where not given.
-    """
+    """Parse a workload specification; ``folder`` holds the files it names, by default the current one."""
     return _parsed(spec, partial(_simple, folder=folder or Path()))
 
 
 def workload_files(spec: str) -> list[str]:
-    """The files that a specification names, as it names them.
+    """Return the files that a specification names, unchanged.
 
     >>> workload_files("csv:load.csv * 3 + constant:10")
     ['load.csv']
@@ -226,9 +223,9 @@ def _simple(spec: str, folder: Path) -> Workload:
 
 
 def _file_parts(spec: str, kind: str, rest: str) -> tuple[str, dict[str, str]]:
-    """The name of a user's file, and what is said of it behind that."""
+    """Split a file specification into its name and its parameters."""
     parts, given = rest.split(","), dict[str, str]()
-    # A file's name may have commas, too.
+    # File names may contain commas, too.
     while len(parts) > 1 and parts[-1].partition("=")[0].strip() in KEYS and "=" in parts[-1]:
         key, _, value = (piece.strip() for piece in parts.pop().partition("="))
         if key in given:
@@ -259,7 +256,7 @@ def _file(spec: str, kind: str, rest: str, folder: Path) -> Workload:
 
 
 def _trace(spec: str, rest: str) -> Workload:
-    """A public trace by its name; all else that is said of it may be left out."""
+    """Parse a public trace with optional parameters."""
     trace, _, parameters = (part.strip() for part in rest.partition(","))
     if not trace:
         raise InputError(f"workload {spec!r} names no trace; write for example {_TRACE_EXAMPLE}.")
@@ -269,7 +266,7 @@ def _trace(spec: str, rest: str) -> Workload:
 
 
 def _day(spec: str, rest: str) -> Workload:
-    """A day of a load by its name, scaled to a peak."""
+    """Parse a day of a named load, scaled to a peak."""
     load, _, parameters = (part.strip() for part in rest.partition(","))
     if not load:
         raise InputError(f"workload {spec!r} names no load; write for example {_DAY_EXAMPLE}.")

@@ -1,11 +1,11 @@
-"""A recorded load from rows of a time and an amount: what is wrong with them, and what can be repaired.
+"""A recorded load from rows of time and amount: checks, and repairs on request.
 
-- Time 0 is the first row's. A row's interval reaches to the next row; the last row's is as long as the one before it.
-- A row that is much longer than others is before a gap, in which nothing arrives. With ``fill_gaps`` its count is
-  spread over the gap, and its rate goes on through it. Either is said.
-- Rows that are not in order, two rows of one time and amounts that are missing are errors. With ``repair`` rows are put
-  in order, counts of one time are added up and rates averaged, and a row without an amount is a gap.
-  What was done, and how often, is said. Nothing of it changes the sum of the counts.
+- Time 0 is that of the first row. A row lasts until the next row; the last row as long as the one before it.
+- A row much longer than others precedes a gap, in which nothing arrives. With ``fill_gaps`` its count is spread over
+  the gap, or its rate continues through it. Either way it is noted.
+- Unsorted rows, two rows with one time and missing amounts are errors. With ``repair``, rows are sorted, counts of one
+  time are added, rates averaged, and a row without an amount becomes a gap; each repair is noted with its number. The
+  sum of the counts never changes.
 - A count below 0 is always an error.
 """
 

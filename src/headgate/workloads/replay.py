@@ -1,7 +1,7 @@
-"""The replayer: sends the records of a schedule when they are due, whether or not the other side keeps up (open loop).
+"""The replayer: sends the records of a schedule when they are due, whether or not the receiver keeps up (open loop).
 
-Nothing is skipped to catch up and nothing is sent ahead of time: what could not be sent when it was due is sent as soon
-as it can be, and how late it was is told.
+No record is skipped or sent ahead of time. A record that could not be sent when due is sent as soon as possible, and
+its lateness is measured.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ BINS = 1200
 
 
 class SendLateness:
-    """Takes in records as they are sent; all times are seconds of the clock since the start of the run.
+    """How late records were sent; all times are seconds of the clock since the start of the run.
 
-    >>> lateness = Lateness()
+    Millions of records fit into its histogram: percentiles are exact to 2 %, the maximum is exact.
+
+    >>> lateness = SendLateness()
     >>> lateness.sent(0.502, np.array([0.498, 0.5, 0.502]))
     >>> lateness.max_s, round(lateness.percentile_s(50), 3)
     (0.004, 0.002)
@@ -42,7 +44,7 @@ class SendLateness:
         self.max_s = 0.0
 
     def sent(self, at_s: float, due_s: NDArray[np.float64]) -> None:
-        """Records were handed over at a time that were due at others."""
+        """Count records that were sent at a time, with the times at which they were due."""
         late_s = np.maximum(at_s - due_s, 0.0)
         bins = np.ceil(np.log(np.maximum(late_s, LEAST_S) / LEAST_S) / np.log(RATIO)).astype(np.int64)
         self._counts += np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
@@ -52,7 +54,7 @@ class SendLateness:
         self._due_in.update(dict(zip(seconds.tolist(), counts.tolist(), strict=True)))
 
     def percentile_s(self, percent: float) -> float:
-        """A lateness that this percentage of the records did not exceed; 0 where nothing was sent."""
+        """Return the lateness that this percentage of records did not exceed; 0 without records."""
         total = int(self._counts.sum())
         if total == 0:
             return 0.0
@@ -61,9 +63,9 @@ class SendLateness:
 
     @property
     def moved_share(self) -> float:
-        """The share of records that were sent in another second than they were due in; 0 where nothing was sent.
+        """The share of records that were sent in another second than they were due in; 0 without records.
 
-        Where as many left a second late as came late from the one before, its count is as it should be.
+        Only net counts per second matter: as many late leavers as late arrivals cancel out.
         """
         seconds = self._due_in.keys() | self._sent_in.keys()
         # A record that moved is missing from one second and too many in another.
@@ -72,14 +74,14 @@ class SendLateness:
 
 
 TICK_S = 0.005
-"""Records that are due within a tick are sent together: a hand-over of one costs as much as one of hundreds."""
+"""Records due within a tick are sent together: sending one costs as much as sending hundreds."""
 CHUNK = 2_000
-"""No more records than this are made at once."""
+"""The most records made at once."""
 REPORT_EVERY_S = 0.25
 
 
 class ReplayClock(Protocol):
-    """Where the replayer gets its time from."""
+    """The clock of the replayer."""
 
     def now(self) -> float:
         """Seconds; never goes back."""
@@ -92,7 +94,7 @@ class ReplayClock(Protocol):
 
 @dataclass(frozen=True)
 class Answers:
-    """What the other side said of the records that it was given."""
+    """How the receiver answered the records sent."""
 
     acknowledged: int = 0
     failed: int = 0
@@ -104,11 +106,11 @@ class Sink(Protocol):
     """Where records go."""
 
     def send(self, records: Sequence[Record]) -> int:
-        """Take as many records, from the first on, as can be taken within a moment; says how many."""
+        """Take leading records without blocking for long, and return how many."""
         ...
 
     def answers(self) -> Answers:
-        """What is known by now of the records taken."""
+        """Return the answers so far to the records taken."""
         ...
 
     def flush(self) -> None:
@@ -118,7 +120,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class ReplayProgress:
-    """A load, under way or at its end."""
+    """The progress of a load, while it runs or at its end."""
 
     elapsed_s: float
     """By the clock, since the start."""
@@ -132,7 +134,7 @@ class ReplayProgress:
 
     @property
     def unanswered(self) -> int:
-        """Records that were sent, and of which it is not known whether they arrived."""
+        """Records sent whose arrival is unknown."""
         return self.sent - self.answers.acknowledged - self.answers.failed
 
     @property
@@ -141,11 +143,11 @@ class ReplayProgress:
 
 
 class Replay:
-    """One load, its payloads, and where they go; ``start_ms`` is the event time at which its schedule starts.
+    """Sends one load to a sink; ``start_ms`` is the event time at which its schedule starts.
 
-    A load that was cut short goes on with ``first``, the number of the first record that was not sent, and
-    ``began_s``, when it began; what was due meanwhile is late. Event times pass at the speed of the load, or
-    ``by_the_clock``: then they tell how long a record has been under way.
+    An interrupted load continues with ``first``, the number of the first unsent record, and ``began_s``, its original
+    start; records due meanwhile are late. Event times pass at the speed of the load, or ``by_the_clock``: then they
+    show how long a record has been under way.
     """
 
     def __init__(
@@ -173,7 +175,7 @@ class Replay:
         self._began_s = self._reported_s = clock.now() if began_s is None else began_s
 
     def run(self, stop: threading.Event, report: Callable[[ReplayProgress], None] = lambda _: None) -> ReplayProgress:
-        """Send everything, or until ``stop`` is set, and wait for the answers; ``report`` hears of it now and then."""
+        """Send everything, or until ``stop`` is set, and wait for the answers; ``report`` is called regularly."""
         self._reported_s = self._clock.now()
         self._began_s = self._reported_s if self._given_s is None else self._given_s
         while self._sent < self._schedule.total and not stop.is_set():
@@ -182,12 +184,12 @@ class Replay:
                 self._wait(tick_s, stop)
             self._report_now_and_then(report)
         due = self._due()
-        with suppress(KeyboardInterrupt):  # Asked a second time, it is meant: the rest stays unanswered.
+        with suppress(KeyboardInterrupt):  # A second interrupt gives up on the remaining answers.
             self._sink.flush()
         return replace(self._progress(), due=due, interrupted=self._sent < self._schedule.total)
 
     def _send_what_is_due(self, stop: threading.Event, report: Callable[[ReplayProgress], None]) -> bool:
-        """Says whether there is more."""
+        """Send records that are due; return whether more may be due."""
         due_s = self._schedule.due_s(self._sent, min(self._due() - self._sent, CHUNK))
         records = self._payloads.records(self._sent, event_times_ms(due_s / self._event_speed, self._start_ms))
         done = 0
@@ -201,7 +203,7 @@ class Replay:
         return len(records) == CHUNK
 
     def _wait(self, tick_s: float, stop: threading.Event) -> None:
-        """Wait for the next tick in which a record is due; to tell how it stands, that may be one without."""
+        """Wait for the next tick with a due record, but not beyond the next report."""
         if self._sent < self._schedule.total:
             next_s = self._began_s + float(self._schedule.due_s(self._sent, 1)[0]) / self._load.speed
             self._clock.wait_until(min(max(next_s, tick_s + TICK_S), tick_s + REPORT_EVERY_S), stop)
@@ -213,13 +215,13 @@ class Replay:
 
     def _progress(self) -> ReplayProgress:
         answers = self._sink.answers()
-        # What was sent before has been answered before.
+        # Records sent before the interruption have been answered.
         answers = replace(answers, acknowledged=self._first + answers.acknowledged)
         return ReplayProgress(self._elapsed_s(), self._due(), self._sent, answers, self._lateness)
 
     def _due(self) -> int:
         """Records due by now."""
-        # Rounding may have a record due a moment later than it was sent.
+        # Rounding may make a record due a moment after it was sent.
         return max(self._load.due_after(self._elapsed_s()), self._sent)
 
     def _elapsed_s(self) -> float:

@@ -1,8 +1,8 @@
-"""When each record of a workload is due: whole records, as many as the workload's integral says.
+"""When each record of a workload is due: whole records, as many as the integral of the workload.
 
-Record n (from 0) is due when the integral of the rate reaches n + ½, so the number of records of a run is its rounded
-integral, and a constant rate puts each record into the middle of its share of time. Nothing is carried from record to
-record: any range can be asked for, in any order and by several processes, and is always the same.
+Record n (from 0) is due when the integral of the rate reaches n + ½. The number of records of a run is thus its
+rounded integral, and a constant rate puts each record into the middle of its share of time. No state passes from
+record to record: any range can be computed in any order, by several processes, with the same result.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class TraceSource:
     had_from: str
     """The public source, by its name, and the file there."""
     file: str
-    """As what that is to be kept in the folder; ``*`` stands for each of several."""
+    """The file name in the folder; ``*`` stands for each of several."""
 
 
 @dataclass(frozen=True, slots=True)

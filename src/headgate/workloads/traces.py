@@ -1,6 +1,6 @@
 """Public traces as evenly spaced series, read from a folder that is no part of the package.
 
-The folder is the one that ``HEADGATE_TRACES`` names, or ``../shared/data`` beside the project. What is in it, where it
+The folder is the one that ``HEADGATE_TRACES`` names, or ``../shared/data`` next to the project. What is in it, where it
 is from and under which licence is said in the ``SOURCE.md`` of each trace.
 """
 
