@@ -18,20 +18,20 @@ from headgate.policies.pilot.calibration import AHEAD_S, quantiles
 from headgate.policies.pilot.late_price import LatePrice
 from headgate.policies.pilot.load import BIN_S
 from headgate.policies.pilot.lookahead import (
-    Choice,
-    Prospect,
-    cheapest,
+    Lookahead,
+    SizeChoice,
+    cheapest_size,
     compile_loops,
-    for_the_rise,
-    is_worth_waking,
+    instances_for_rise,
+    is_scale_to_zero_worthwhile,
     look_ahead,
-    spacing_s,
-    there_and_back_s,
+    round_trip_cost_s,
+    scale_in_spacing_s,
     window_s,
 )
-from headgate.policies.pilot.operator_model import Learned
-from headgate.policies.pilot.scale_in_window import SHORTEST_S, Patience
-from headgate.policies.pilot.shared_bound import Member, SharedBound
+from headgate.policies.pilot.operator_model import OperatorModel
+from headgate.policies.pilot.scale_in_window import SHORTEST_S, ScaleInWindow
+from headgate.policies.pilot.shared_bound import DivisionInput, SharedBound
 
 LEAST_SHARE = 1e-4
 """Of which a share that may be late is taken to be at least: p100 cannot be had at any price."""
@@ -52,7 +52,7 @@ CAUGHT_UP_S = 300.0
 """Within this time at most what waits too long is worked off."""
 FAR_TOO_LATE = 2.0
 """Records that are so many times as late as the bound are reason enough to take back what was done just now."""
-RECENT_BINS = 3
+RATE_BINS = 3
 """What arrives now is the mean of so many bins."""
 IDLE_BINS = 6
 """Without a record for so many bins a job is idle."""
@@ -104,9 +104,9 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
 
     def __init__(self, settings: AutopilotSettings, context: Context) -> None:
         super().__init__(settings, context)
-        self._learned: dict[str, Learned] = {}
+        self._models: dict[str, OperatorModel] = {}
         self._shared = self._shared_bound()
-        self._price = LatePrice(asked(self.objective.slo)[1])
+        self._price = LatePrice(bound_and_share(self.objective.slo)[1])
         """Of a late record, where all operators have one objective from end to end."""
         compile_loops()
 
@@ -116,26 +116,26 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return super().decide(now, window)
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
-        learned = self._learned.get(operator)
-        if learned is None:
-            learned = self._learned[operator] = self._nothing_learned(operator)
+        model = self._models.get(operator)
+        if model is None:
+            model = self._models[operator] = self._new_model(operator)
         # A clock that went back hides no batches.
-        since_s = learned.seen_s if learned.seen_s <= sample.at_s else -math.inf
-        at_most_s = window_s(learned.standstill.usual_s)
-        stays_late = learned.stays_late(sample, instances, self._bound_s(operator, sample), at_most_s)
-        learned.take_in(sample, window.batches(operator, since_s), instances)
-        if not learned.service.is_known or not len(learned.load.recent(1)):
-            return self._cautious(learned, operator, instances, sample)
-        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator, sample))
+        since_s = model.last_sample_s if model.last_sample_s <= sample.at_s else -math.inf
+        at_most_s = window_s(model.downtime.usual_s)
+        stays_late = model.stays_late(sample, instances, self._bound_s(operator, sample), at_most_s)
+        model.observe(sample, window.batches(operator, since_s), instances)
+        if not model.batch_time.is_known or not len(model.load.recent(1)):
+            return self._cautious(model, operator, instances, sample)
+        ahead = look_ahead(model, window, operator, instances, sample, self._bound_s(operator, sample))
         if self._shared is not None:
             ahead = self._shared.priced(operator, ahead)
-        return self._act(now, learned, operator, instances, sample, ahead, stays_late=stays_late)
+        return self._act(now, model, operator, instances, sample, ahead, stays_late=stays_late)
 
-    def _nothing_learned(self, operator: str) -> Learned:
+    def _new_model(self, operator: str) -> OperatorModel:
         slo = self.objective.slo_of(operator)
-        _, allowed = asked(slo)
+        _, allowed = bound_and_share(slo)
         price = LatePrice(allowed) if self._shared is None else self._price
-        return Learned(slo, price, patience=Patience(self.settings.scale_in_window_s))
+        return OperatorModel(slo, price, scale_in=ScaleInWindow(self.settings.scale_in_window_s))
 
     # ---------------------------------------------------------------------------------------- one bound for several
 
@@ -143,14 +143,14 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         """The bound from end to end, where several operators have no other."""
         if len(self.topology.operators) < 2 or self.objective.operators:
             return None
-        bound_s, _ = asked(self.objective.slo)
+        bound_s, _ = bound_and_share(self.objective.slo)
         return SharedBound(self.topology, bound_s, self.objective.prices(self.topology))
 
     def _bound_s(self, operator: str, sample: Sample) -> float:
         """How late records may become at an operator: by what is asked of it, or its part of what is asked of all."""
         if self._shared is not None:
             return self._shared.bound_s(operator)
-        return aimed_s(self.objective.slo_of(operator), sample.trigger_interval_s or 0.0)
+        return target_latency_s(self.objective.slo_of(operator), sample.trigger_interval_s or 0.0)
 
     def _divide(self, now: Instant, window: Window, shared: SharedBound) -> None:
         members = {name: self._member(window, name) for name in self.topology.operators}
@@ -158,20 +158,20 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         if len(known) == len(members):
             shared.divide(now, known)
 
-    def _member(self, window: Window, operator: str) -> Member | None:
+    def _member(self, window: Window, operator: str) -> DivisionInput | None:
         """What is needed to divide; ``None`` while too little is known of an operator."""
-        learned, instances, sample = self._learned.get(operator), window.instances(operator), window.sample(operator)
-        if learned is None or instances is None or sample is None:
+        model, instances, sample = self._models.get(operator), window.instances(operator), window.sample(operator)
+        if model is None or instances is None or sample is None:
             return None
-        if not learned.service.is_known or not len(learned.load.recent(1)):
+        if not model.batch_time.is_known or not len(model.load.recent(1)):
             return None
-        ahead = look_ahead(learned, window, operator, instances, sample, self._bound_s(operator, sample))
-        need = learned.instances_for(
+        ahead = look_ahead(model, window, operator, instances, sample, self._bound_s(operator, sample))
+        need = model.instances_for(
             ahead.rate_per_s, max(sample.trigger_interval_s or 0.0, self._bound_s(operator, sample) / 2)
         )
         lowest, highest = self._bounds(operator, sample)
-        return Member(
-            lambda bound_s: look_ahead(learned, window, operator, instances, sample, bound_s),
+        return DivisionInput(
+            lambda bound_s: look_ahead(model, window, operator, instances, sample, bound_s),
             need,
             _ladder(max(1, lowest), highest, need, instances.planned),
         )
@@ -184,57 +184,63 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         useful = sample.useful_instances
         return lowest, highest if useful is None else max(1, lowest, min(highest, useful))
 
-    def _choose(self, learned: Learned, operator: str, instances: Instances, sample: Sample, ahead: Prospect) -> Choice:
+    def _choose(
+        self, model: OperatorModel, operator: str, instances: Instances, sample: Sample, ahead: Lookahead
+    ) -> SizeChoice:
         bound_s = self._bound_s(operator, sample)
         lowest, highest = self._bounds(operator, sample)
         floor = max(1, lowest)
-        late_s = (bound_s / 2 if learned.is_young else bound_s) + ahead.standstill_s
-        if not _is_no_help(learned) and (sample.latency_s or 0.0) > late_s:
+        late_s = (bound_s / 2 if model.is_young else bound_s) + ahead.downtime_s
+        if not _cannot_help(model) and (sample.latency_s or 0.0) > late_s:
             # Records that are late already must not become ever later because that is cheap for now.
-            floor = max(floor, min(highest, _catching_up(learned, sample, ahead, bound_s)))
-        chosen = cheapest(
-            _ladder(floor, highest, learned.instances_for(ahead.peak_per_s(), bound_s / 2), instances.planned),
-            ahead.rollout.rolled,
+            floor = max(floor, min(highest, _catching_up(model, sample, ahead, bound_s)))
+        chosen = cheapest_size(
+            _ladder(floor, highest, model.instances_for(ahead.peak_per_s(), bound_s / 2), instances.planned),
+            ahead.rollout.roll,
             ahead.weights,
             ahead.late_price,
             planned=instances.planned,
             startup_s=ahead.startup_s,
             paid_s=ahead.paid_s,
         )
-        if lowest > 0 or not learned.was_idle(sample, IDLE_BINS):
+        if lowest > 0 or not model.was_idle(sample, IDLE_BINS):
             return chosen
         costs = {"startup_s": ahead.startup_s, "bound_s": bound_s}
-        return Choice(0, 0, 0) if is_worth_waking(ahead.counts, ahead.weights, ahead.late_price, **costs) else chosen
+        return (
+            SizeChoice(0, 0, 0)
+            if is_scale_to_zero_worthwhile(ahead.counts, ahead.weights, ahead.late_price, **costs)
+            else chosen
+        )
 
     # -------------------------------------------------------------------------------------------------------- acting
 
     def _act(
         self,
         now: Instant,
-        learned: Learned,
+        model: OperatorModel,
         operator: str,
         instances: Instances,
         sample: Sample,
-        ahead: Prospect,
+        ahead: Lookahead,
         *,
         stays_late: bool = False,
     ) -> Target:
-        choice = self._choose(learned, operator, instances, sample, ahead)
+        choice = self._choose(model, operator, instances, sample, ahead)
         bound_s = self._bound_s(operator, sample)
-        highest = self._enough(now, learned, instances, ahead, choice, bound_s)
+        highest = self._enough(now, model, instances, ahead, choice, bound_s)
         planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
-        arriving_per_s = learned.load.recent_per_s(RECENT_BINS)
+        arriving_per_s = model.load.recent_per_s(RATE_BINS)
         # That the job stood still for the step down is no reason to take it back.
-        is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.standstill_s
+        is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.downtime_s
         # While what a standstill has left is worked off, another one would only add to it.
-        wanted = choice.size if is_late and not stays_late else max(choice.size, choice.due)
-        if wanted > planned and not is_far_too_late and learned.patience.would_undo(now, arriving_per_s):
+        wanted = choice.size if is_late and not stays_late else max(choice.size, choice.size_without_downtime)
+        if wanted > planned and not is_far_too_late and model.scale_in.would_undo_scale_in(now, arriving_per_s):
             target, code = planned, "steady"
             why = "the size was reduced just now, and the load is the same: holding"
         elif wanted > planned:
-            learned.patience.grows(now, arriving_per_s)
-            target, code = self._grown(now, learned, operator, sample, ahead, choice, wanted), "needed"
+            model.scale_in.record_scale_out(now, arriving_per_s)
+            target, code = self._grown(now, model, operator, sample, ahead, choice, wanted), "needed"
             keep = "keeps" if target == 1 else "keep"
             why = f"{told}: {instances_in_words(target)} {keep} what is asked at the least cost"
         elif highest >= planned:
@@ -242,67 +248,73 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             why = f"{told}: {instances_in_words(target)} {'are' if target > 1 else 'is'} right"
         elif is_late:
             target, code, why = planned, "catching-up", "what waits is worked off first: holding"
-        elif learned.patience.is_paused(now):
+        elif model.scale_in.is_paused(now):
             target, code, why = planned, "steady", "the size was reduced just now: holding"
-        elif learned.patience.would_undo_growth(now, arriving_per_s):
+        elif model.scale_in.would_undo_scale_out(now, arriving_per_s):
             target, code = planned, "steady"
             why = "the size was raised just now, and the load has not collapsed: holding"
         else:
-            learned.patience.shrinks(now, arriving_per_s)
+            model.scale_in.record_scale_in(now, arriving_per_s)
             target, code = highest, "enough"
-            lately = format_duration(learned.patience.watched_s)
-            if ahead.standstill_s > 0:  # Several small steps would each cost a standstill.
-                learned.patience.begin_with(now, target)
+            lately = format_duration(model.scale_in.watched_s)
+            if ahead.downtime_s > 0:  # Several small steps would each cost a standstill.
+                model.scale_in.restart_at(now, target)
             why = f"{told}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
-        expected_late, numbers = _numbers(now, learned, ahead, choice, target)
+        expected_late, numbers = _numbers(now, model, ahead, choice, target)
         if self._shared is not None:
             numbers["part_of_bound_s"] = bound_s
         if is_late or expected_late > ahead.rate_per_s * ahead.paid_s / 2:
-            why += self._why_no_more(learned, operator, sample, target)
+            why += self._why_no_more(model, operator, sample, target)
         return Target(target, code, why, numbers)
 
     def _enough(
-        self, now: Instant, learned: Learned, instances: Instances, ahead: Prospect, choice: Choice, bound_s: float
+        self,
+        now: Instant,
+        model: OperatorModel,
+        instances: Instances,
+        ahead: Lookahead,
+        choice: SizeChoice,
+        bound_s: float,
     ) -> int:
         """The smallest size that was right for long enough."""
         # Less than what keeps up with the load would have to be taken back as soon as records are late.
         peak_per_s = ahead.peak_per_s(max(KEEPS_UP_S, ahead.paid_s))
-        keeps_up = math.ceil(learned.instances_for(peak_per_s, bound_s / 2))
-        if ahead.standstill_s > 0:
-            keeps_up = max(keeps_up, learned.fewest_by(instances.planned, peak_per_s, bound_s / 2))
-        right = max(choice.safe, min(keeps_up, instances.planned)) if choice.safe else 0
-        return learned.patience.highest(
+        keeps_up = math.ceil(model.instances_for(peak_per_s, bound_s / 2))
+        if ahead.downtime_s > 0:
+            keeps_up = max(keeps_up, model.fewest_by(instances.planned, peak_per_s, bound_s / 2))
+        right = max(choice.scale_in_size, min(keeps_up, instances.planned)) if choice.scale_in_size else 0
+        return model.scale_in.largest_needed(
             now,
             right,
             ahead.startup_s,
             planned=instances.planned,
-            change_s=_change_s(learned, ahead, right, instances.planned),
-            least_s=_spacing_s(learned, ahead, right, instances.planned),
+            change_s=_change_s(model, ahead, right, instances.planned),
+            least_s=_scale_in_spacing_s(model, ahead, right, instances.planned),
         )
 
     def _grown(
         self,
         now: Instant,
-        learned: Learned,
+        model: OperatorModel,
         operator: str,
         sample: Sample,
-        ahead: Prospect,
-        choice: Choice,
+        ahead: Lookahead,
+        choice: SizeChoice,
         wanted: int,
     ) -> int:
         """The larger size to take: of a job that stands still for it, one that is to be enough for a while."""
-        if ahead.standstill_s <= 0:
+        if ahead.downtime_s <= 0:
             return wanted
-        costs_s = _change_s(learned, ahead, wanted, wanted)
-        rises_per_s = learned.rises_per_s(self._bound_s(operator, sample) / 2)
-        more = min(for_the_rise(costs_s, rises_per_s), math.ceil(MOST_MORE * wanted))
-        target = min(max(wanted, choice.safe) + more, max(wanted, self._bounds(operator, sample)[1]))
-        learned.patience.begin_with(now, target)
+        costs_s = _change_s(model, ahead, wanted, wanted)
+        rises_per_s = model.rises_per_s(self._bound_s(operator, sample) / 2)
+        more = min(instances_for_rise(costs_s, rises_per_s), math.ceil(MOST_MORE * wanted))
+        target = min(max(wanted, choice.scale_in_size) + more, max(wanted, self._bounds(operator, sample)[1]))
+        model.scale_in.restart_at(now, target)
         return target
 
-    def _why_no_more(self, learned: Learned, operator: str, sample: Sample, target: int) -> str:
+    def _why_no_more(self, model: OperatorModel, operator: str, sample: Sample, target: int) -> str:
         """Why it does not ask for more though records are late; nothing where it might."""
-        if _is_no_help(learned):
+        if _cannot_help(model):
             return "; batches do not become faster with more instances, so none are added"
         _, highest = self._bounds(operator, sample)
         if target < highest:
@@ -312,7 +324,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             return f"; more than {useful} cannot help: there is no more work to be done side by side"
         return "; more are not allowed"
 
-    def _cautious(self, learned: Learned, operator: str, instances: Instances, sample: Sample) -> Target:
+    def _cautious(self, model: OperatorModel, operator: str, instances: Instances, sample: Sample) -> Target:
         """Before anything is known: grow when records are about to be late."""
         bound_s = self._bound_s(operator, sample)
         latency_s = sample.worst_latency_s
@@ -324,7 +336,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         lowest, _ = self._bounds(operator, sample)
         watched_s = max(IDLE_BINS * BIN_S, self.settings.scale_in_window_s)
         bins = math.ceil(watched_s / BIN_S)
-        if 0 == lowest < instances.planned and len(learned.load) >= bins and learned.was_idle(sample, bins):
+        if 0 == lowest < instances.planned and len(model.load) >= bins and model.was_idle(sample, bins):
             told = f"nothing has come for {format_duration(watched_s)}, and nothing waits: no instance is needed"
             return Target(0, "idle", told, numbers)
         if latency_s is None:
@@ -339,19 +351,19 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return hold(instances, "learning", f"{untold}: holding", numbers)
 
     def _state(self) -> dict[str, JSON]:
-        state: dict[str, JSON] = {"operators": {name: one.to_json() for name, one in self._learned.items()}}
+        state: dict[str, JSON] = {"operators": {name: one.to_json() for name, one in self._models.items()}}
         return state if self._shared is None else state | {"shared": self._shared.to_json()}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        learned = {str(name): self._nothing_learned(name) for name in state["operators"]}
-        for name, one in learned.items():
+        model = {str(name): self._new_model(name) for name in state["operators"]}
+        for name, one in model.items():
             one.restore(state["operators"][name])
         if self._shared is not None:
             self._shared.restore(state["shared"])
-        self._learned = learned
+        self._models = model
 
 
-def asked(slo: Slo) -> tuple[float, float]:
+def bound_and_share(slo: Slo) -> tuple[float, float]:
     """The bound on latency in seconds, and the share of records that may be later."""
     allowed = max(LEAST_SHARE, slo.allowed_share)
     match slo:
@@ -363,7 +375,7 @@ def asked(slo: Slo) -> tuple[float, float]:
             return THROUGHPUT_BOUND_S, allowed
 
 
-def aimed_s(slo: Slo, trigger_s: float) -> float:
+def target_latency_s(slo: Slo, trigger_s: float) -> float:
     """How late records may become as far as it can be helped: the bound, or less where hardly any may be later.
 
     >>> [round(aimed_s(LatencySlo(bound_s=30, percentile=level), 2.0), 1) for level in (90, 95, 99, 99.9)]
@@ -371,7 +383,7 @@ def aimed_s(slo: Slo, trigger_s: float) -> float:
     >>> aimed_s(LatencySlo(bound_s=10.0, percentile=99.9), 2.0)
     10.0
     """
-    bound_s, allowed = asked(slo)
+    bound_s, allowed = bound_and_share(slo)
     if not isinstance(slo, LatencySlo) or allowed >= NEARLY_ALL:
         return bound_s
     part: float = (allowed / NEARLY_ALL) ** 0.25
@@ -379,11 +391,11 @@ def aimed_s(slo: Slo, trigger_s: float) -> float:
 
 
 def _numbers(
-    now: Instant, learned: Learned, ahead: Prospect, choice: Choice, target: int
+    now: Instant, model: OperatorModel, ahead: Lookahead, choice: SizeChoice, target: int
 ) -> tuple[float, dict[str, Number]]:
     """The late records it expects of the size it wants, and all that it expects and what led to that."""
-    expected_late = float(ahead.rollout.of(max(1, target)).late[0] @ ahead.weights)
-    rolled = ahead.rollout.foretold(max(1, target))
+    expected_late = float(ahead.rollout.result_for(max(1, target)).late[0] @ ahead.weights)
+    rolled = ahead.rollout.predicted(max(1, target))
     at_bin = min(ahead.counts.shape[1], round(AHEAD_S / BIN_S)) - 1
     numbers: dict[str, Number] = {
         "rate_per_s": ahead.rate_per_s,
@@ -394,65 +406,65 @@ def _numbers(
     low, middle, high = quantiles(ahead.counts[:, at_bin], ahead.weights)
     spread = {
         "rate_per_s": (low / BIN_S, middle / BIN_S, high / BIN_S),
-        "backlog": quantiles(rolled.ahead[0], ahead.weights),
+        "backlog": quantiles(rolled.backlog[0], ahead.weights),
         "latency_s": quantiles(rolled.latency_s[0], ahead.weights),
         "instances": (target, target, target),
     }
     # Between two batches more and more waits: where between them it will be in a minute is chance.
-    cycle_s = (learned.seen.trigger_interval_s if learned.seen is not None else None) or 0.0
+    cycle_s = (model.last_sample.trigger_interval_s if model.last_sample is not None else None) or 0.0
     chance = {"backlog": ahead.rate_per_s * cycle_s, "latency_s": cycle_s}
     for name, (low, middle, high) in spread.items():
-        stated = learned.grades[name].expect(now, low, middle, high, chance.get(name, 0.0))
+        stated = model.calibrators[name].predict(now, low, middle, high, chance.get(name, 0.0))
         numbers |= {
             f"expected_{name}": stated.middle,
             f"expected_{name}_low": stated.low,
             f"expected_{name}_high": stated.high,
         }
-    if ahead.standstill_s > 0:
-        numbers["standstill_s"] = ahead.standstill_s
-    fixed_s, each_s = learned.service.coefficients
+    if ahead.downtime_s > 0:
+        numbers["standstill_s"] = ahead.downtime_s
+    fixed_s, each_s = model.batch_time.coefficients
     return expected_late, numbers | {
-        "late_share": learned.price.share,
+        "late_share": model.price.share,
         "late_price": ahead.late_price,
         "batch_fixed_s": fixed_s,
         "batch_each_s": each_s,
-        "batch_gamma": learned.service.gamma,
-        "patience_s": learned.patience.window_s,
+        "batch_gamma": model.batch_time.gamma,
+        "patience_s": model.scale_in.window_s,
     }
 
 
-def _change_s(learned: Learned, ahead: Prospect, right: int, planned: int) -> float:
+def _change_s(model: OperatorModel, ahead: Lookahead, right: int, planned: int) -> float:
     """What it costs to shrink to a size and to come back, in seconds of an instance."""
-    if ahead.standstill_s <= 0:
+    if ahead.downtime_s <= 0:
         return 0.0
-    return there_and_back_s(
-        float(ahead.rollout.of(max(1, min(right, planned))).stood[0] @ ahead.weights),
+    return round_trip_cost_s(
+        float(ahead.rollout.result_for(max(1, min(right, planned))).downtime_late[0] @ ahead.weights),
         ahead.late_price,
         rate_per_s=ahead.rate_per_s,
-        allowed_share=learned.price.allowed_share,
-        standstill_s=ahead.standstill_s,
+        allowed_share=model.price.allowed_share,
+        downtime_s=ahead.downtime_s,
         planned=max(1, planned),
     )
 
 
-def _spacing_s(learned: Learned, ahead: Prospect, right: int, planned: int) -> float:
+def _scale_in_spacing_s(model: OperatorModel, ahead: Lookahead, right: int, planned: int) -> float:
     """How long a smaller size must have been enough, so that changes alone do not break what is asked."""
-    if ahead.standstill_s <= 0:
+    if ahead.downtime_s <= 0:
         return 0.0
-    stood = float(ahead.rollout.of(max(1, min(right, planned))).stood[0] @ ahead.weights)
-    return spacing_s(stood / ahead.rate_per_s, learned.price.allowed_share, learned.price.used)
+    downtime_late = float(ahead.rollout.result_for(max(1, min(right, planned))).downtime_late[0] @ ahead.weights)
+    return scale_in_spacing_s(downtime_late / ahead.rate_per_s, model.price.allowed_share, model.price.used)
 
 
-def _is_no_help(learned: Learned) -> bool:
+def _cannot_help(model: OperatorModel) -> bool:
     """Whether more instances do not make batches faster: behind them is a slow sink, or a source that is throttled."""
-    return learned.service.gamma <= NO_HELP_GAMMA
+    return model.batch_time.gamma <= NO_HELP_GAMMA
 
 
-def _catching_up(learned: Learned, sample: Sample, ahead: Prospect, bound_s: float) -> int:
+def _catching_up(model: OperatorModel, sample: Sample, ahead: Lookahead, bound_s: float) -> int:
     """The size that works off what waits within ``CAUGHT_UP_S``, beside what arrives."""
-    arriving_per_s = learned.load.recent_per_s(1)
+    arriving_per_s = model.load.recent_per_s(1)
     rate_per_s = max(arriving_per_s, ahead.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
-    return math.ceil(learned.instances_for(rate_per_s, bound_s))
+    return math.ceil(model.instances_for(rate_per_s, bound_s))
 
 
 def _ladder(lowest: int, highest: int, need: float, planned: int) -> FloatArray:

@@ -7,7 +7,7 @@ import pytest
 
 from headgate.core.objective import LatencySlo, Objective, SlowShareSlo, ThroughputSlo
 from headgate.core.types import Batch, Sample, Startup, Target
-from headgate.policies.autopilot import Autopilot, AutopilotSettings, asked
+from headgate.policies.autopilot import Autopilot, AutopilotSettings, bound_and_share
 from headgate.policies.frame.base import Context
 from tests.core.building import JOB, history, propose
 
@@ -17,10 +17,10 @@ def made(percentile: float = 95.0) -> Autopilot:
 
 
 def test_the_objective_is_a_bound_and_a_share_that_may_be_later() -> None:
-    assert asked(LatencySlo(10.0, 95.0)) == pytest.approx((10.0, 0.05))
-    assert asked(LatencySlo(10.0, 100.0)) == (10.0, 1e-4)
-    assert asked(SlowShareSlo(0.05)) == (1.0, 0.05)
-    assert asked(ThroughputSlo(0.9)) == pytest.approx((60.0, 0.1))
+    assert bound_and_share(LatencySlo(10.0, 95.0)) == pytest.approx((10.0, 0.05))
+    assert bound_and_share(LatencySlo(10.0, 100.0)) == (10.0, 1e-4)
+    assert bound_and_share(SlowShareSlo(0.05)) == (1.0, 0.05)
+    assert bound_and_share(ThroughputSlo(0.9)) == pytest.approx((60.0, 0.1))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def run(
     workload: str | Workload,
     *,
     seconds: float,
-    asked: str = "latency p95 < 10s",
+    bound_and_share: str = "latency p95 < 10s",
     bounds: tuple[int, int] = (1, 20),
     start: int = 5,
     **job: object,
@@ -33,7 +33,7 @@ def run(
     return simulate(
         "autopilot",
         parse_workload(workload) if isinstance(workload, str) else workload,
-        objective=parse_objective(asked).within(*bounds),
+        objective=parse_objective(bound_and_share).within(*bounds),
         service_rate_per_s=50.0,
         model=MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5, **job),  # type: ignore[arg-type]
         start=start,
@@ -59,7 +59,7 @@ def test_a_swinging_load_is_followed_within_what_is_asked_for_less_than_a_fixed_
 
 def test_who_asks_for_more_pays_for_more() -> None:
     costs = [
-        run("sine:mean=300,amplitude=200,period=1h", seconds=3600, asked=f"latency p{level} < 10s").summary
+        run("sine:mean=300,amplitude=200,period=1h", seconds=3600, bound_and_share=f"latency p{level} < 10s").summary
         for level in (50, 95, 99.9)
     ]
     paid = [one.instance_seconds for one in costs]
@@ -73,7 +73,7 @@ def test_what_is_asked_by_time_is_counted_by_time() -> None:
     result = run(
         "periodic:base=40,peak=400,high=20m,low=100m",
         seconds=4 * 3600,
-        asked="latency p95 < 10s by time",
+        bound_and_share="latency p95 < 10s by time",
         start=2,
     )
     price = result.state["operators"]["job"]["price"]
@@ -128,13 +128,15 @@ def test_records_that_become_twice_as_heavy_are_noticed_within_a_minute() -> Non
 
 def test_an_idle_job_may_be_without_instances_and_the_first_record_wakes_it() -> None:
     load = Steps([0.0, 1200.0, 4800.0, 6000.0], [100.0, 0.0, 100.0], "on and off")
-    result = run(load, seconds=6000, asked="latency p95 < 60s", bounds=(0, 8), start=3)
+    result = run(load, seconds=6000, bound_and_share="latency p95 < 60s", bounds=(0, 8), start=3)
     made = changes(result)
     (asleep,) = [one for one in made if one[2] == 0]
     assert 1200 < asleep[0] < 2400
     woken = made[made.index(asleep) + 1]
     assert 4800 < woken[0] <= 4820
-    sizes = [seen.instances["job"].planned for seen in result.observations if 2400 < seen.at_s < 4800]
+    sizes = [
+        last_sample.instances["job"].planned for last_sample in result.observations if 2400 < last_sample.at_s < 4800
+    ]
     assert set(sizes) == {0}
     assert (result.summary.slo_violation_pct or 0.0) < 10.0, "nobody waited for anything while it was idle"
 
@@ -169,9 +171,9 @@ def test_more_than_there_are_partitions_is_not_asked_for_and_that_is_said() -> N
 
 def test_what_it_expects_a_minute_ahead_comes_nine_times_out_of_ten() -> None:
     result = run("sine:mean=300,amplitude=200,period=3h", seconds=4 * 3600)
-    grades = result.state["operators"]["job"]["grades"]
-    shares = {name: one["covered"] / one["answered"] for name, one in grades.items()}
-    assert grades["backlog"]["answered"] > 1400
+    calibrators = result.state["operators"]["job"]["grades"]
+    shares = {name: one["covered"] / one["answered"] for name, one in calibrators.items()}
+    assert calibrators["backlog"]["answered"] > 1400
     assert shares["backlog"] == pytest.approx(0.9, abs=0.02)
     assert shares["latency_s"] == pytest.approx(0.9, abs=0.02)
     assert shares["instances"] >= 0.88, "a size that does not change is foretold too well"

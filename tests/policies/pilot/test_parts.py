@@ -10,26 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.slo import LatencySlo
-from headgate.policies.pilot.batch_time import ServiceModel
-from headgate.policies.pilot.calibration import AHEAD_S, Grades
+from headgate.policies.pilot.batch_time import BatchTimeModel
+from headgate.policies.pilot.calibration import AHEAD_S, IntervalCalibrator
 from headgate.policies.pilot.late_price import AIM, LatePrice
 from headgate.policies.pilot.load import BIN_S, LoadHistory
-from headgate.policies.pilot.load_scenarios import HORIZON_BINS, Outlook
-from headgate.policies.pilot.operator_model import Learned
-from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
-from headgate.policies.pilot.scale_in_window import Patience
+from headgate.policies.pilot.load_scenarios import HORIZON_BINS, ScenarioForecaster
+from headgate.policies.pilot.operator_model import OperatorModel
+from headgate.policies.pilot.rollout import BatchTimes, JobState, PossibleFutures, Rollout
+from headgate.policies.pilot.scale_in_window import ScaleInWindow
 
-SERVICE = Service(fixed_s=0.5, each_s=0.02, gamma=1.0, warm_factor=1.5)
+SERVICE = BatchTimes(fixed_s=0.5, each_s=0.02, gamma=1.0, warm_factor=1.5)
 
 
-def loaded(rates_per_s: list[float], every_s: float = 10.0) -> tuple[LoadHistory, Outlook]:
+def loaded(rates_per_s: list[float], every_s: float = 10.0) -> tuple[LoadHistory, ScenarioForecaster]:
     """A load that was followed from the start, with the rate of each bin."""
-    load, outlook, arrived = LoadHistory(), Outlook(), 0.0
+    load, forecaster, arrived = LoadHistory(), ScenarioForecaster(), 0.0
     load.add(0.0, 0.0)
     for number, rate in enumerate(rates_per_s, start=1):
         arrived += rate * every_s
-        outlook.observe(load, load.add(number * every_s, arrived))
-    return load, outlook
+        forecaster.observe(load, load.add(number * every_s, arrived))
+    return load, forecaster
 
 
 # --------------------------------------------------------------------------------------------------------------- load
@@ -71,7 +71,7 @@ def test_a_few_seconds_tell_something_before_the_first_bin_is_complete() -> None
     assert len(load.recent(3)) == 0
     load.add(1008.0, 200.0)
     assert load.recent(3).tolist() == pytest.approx([400])
-    assert Outlook().scenarios(load).forecast == pytest.approx(np.full(HORIZON_BINS, 400.0))
+    assert ScenarioForecaster().scenarios(load).forecast == pytest.approx(np.full(HORIZON_BINS, 400.0))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_few_seconds_tell_something_before_the_first_bin_is_complete() -> None
 def test_a_load_is_beyond_experience_while_it_rises_above_all_that_came_before(
     rates_per_s: list[float], is_beyond: bool
 ) -> None:
-    assert loaded(rates_per_s)[0].is_beyond_experience is is_beyond
+    assert loaded(rates_per_s)[0].is_unprecedented is is_beyond
 
 
 # ------------------------------------------------------------------------------------------------------------ service
@@ -98,128 +98,128 @@ def test_a_load_is_beyond_experience_while_it_rises_above_all_that_came_before(
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9, 0.7])
 def test_batch_times_are_learned_with_how_well_instances_add_up(gamma: float) -> None:
-    service, random = ServiceModel(), np.random.default_rng(3)
+    batch_time, random = BatchTimeModel(), np.random.default_rng(3)
     for _ in range(400):
         records, instances = random.uniform(100, 3000), int(random.integers(1, 12))
-        service.learn(records, instances, (0.4 + 0.02 * records / instances**gamma) * random.lognormal(0, 0.05))
-    assert service.gamma == pytest.approx(gamma, abs=0.051)
-    assert float(service.batch_s(2000, 6)) == pytest.approx(0.4 + 0.02 * 2000 / 6**gamma, rel=0.06)
+        batch_time.learn(records, instances, (0.4 + 0.02 * records / instances**gamma) * random.lognormal(0, 0.05))
+    assert batch_time.gamma == pytest.approx(gamma, abs=0.051)
+    assert float(batch_time.batch_s(2000, 6)) == pytest.approx(0.4 + 0.02 * 2000 / 6**gamma, rel=0.06)
 
 
 def test_the_very_first_batch_tells_something() -> None:
-    service = ServiceModel()
-    service.learn(1000, 2, 10.0)
-    assert service.is_known
-    assert 4 < float(service.batch_s(1000, 4)) < 8
+    batch_time = BatchTimeModel()
+    batch_time.learn(1000, 2, 10.0)
+    assert batch_time.is_known
+    assert 4 < float(batch_time.batch_s(1000, 4)) < 8
 
 
 def test_a_slow_batch_is_chance_but_five_in_a_row_are_the_truth() -> None:
-    service = ServiceModel()
+    batch_time = BatchTimeModel()
     for _ in range(50):
-        service.learn(1000, 2, 10.0)
-    service.learn(1000, 2, 30.0)
-    assert float(service.batch_s(1000, 2)) == pytest.approx(10, rel=0.05)
-    assert service.ratios().max() == pytest.approx(3, rel=0.1)
+        batch_time.learn(1000, 2, 10.0)
+    batch_time.learn(1000, 2, 30.0)
+    assert float(batch_time.batch_s(1000, 2)) == pytest.approx(10, rel=0.05)
+    assert batch_time.ratios().max() == pytest.approx(3, rel=0.1)
     for _ in range(25):
-        service.learn(1000, 2, 30.0)
-    assert float(service.batch_s(1000, 2)) == pytest.approx(30, rel=0.15)
+        batch_time.learn(1000, 2, 30.0)
+    assert float(batch_time.batch_s(1000, 2)) == pytest.approx(30, rel=0.15)
 
 
 def test_a_cold_batch_tells_of_warming_up_and_nothing_else() -> None:
-    service = ServiceModel()
+    batch_time = BatchTimeModel()
     for _ in range(20):
-        service.learn(1000, 2, 10.0)
+        batch_time.learn(1000, 2, 10.0)
     for _ in range(30):
-        service.learn(1000, 2, 20.0, cold=True)
-    assert float(service.batch_s(1000, 2)) == pytest.approx(10, rel=0.05)
-    assert service.warm_factor == pytest.approx(2, rel=0.05)
+        batch_time.learn(1000, 2, 20.0, cold=True)
+    assert float(batch_time.batch_s(1000, 2)) == pytest.approx(10, rel=0.05)
+    assert batch_time.warm_factor == pytest.approx(2, rel=0.05)
 
 
 def test_what_is_needed_is_where_a_cycle_takes_a_cycle() -> None:
-    learned = Learned(LatencySlo(10.0), LatePrice(0.05))
+    model = OperatorModel(LatencySlo(10.0), LatePrice(0.05))
     for records in range(100, 3000, 50):
-        learned.service.learn(records, 2, 0.5 + 0.02 * records / 2)
-    need = learned.instances_for(200.0, 5.0)
-    assert float(learned.service.batch_s(1000, need)) == pytest.approx(5.0, rel=0.02)
+        model.batch_time.learn(records, 2, 0.5 + 0.02 * records / 2)
+    need = model.instances_for(200.0, 5.0)
+    assert float(model.batch_time.batch_s(1000, need)) == pytest.approx(5.0, rel=0.02)
 
 
 def test_batches_that_grow_tell_what_those_to_come_take() -> None:
     """Small ones all took as long, so that more records seem to cost nothing; the newest ones know better."""
-    service = ServiceModel()
+    batch_time = BatchTimeModel()
     for records in [*(80 + number % 3 for number in range(30)), 129, 166]:
-        service.learn(records, 1, 1.8)
-    assert service.coefficients[1] < 0.003
+        batch_time.learn(records, 1, 1.8)
+    assert batch_time.coefficients[1] < 0.003
     for records in (237, 305, 410, 500):
-        service.learn(records, 1, 0.85 + 0.0058 * records)
-    assert service.coefficients[1] < 0.0045
-    assert service.careful_coefficients[1] == pytest.approx(0.0058, rel=0.15)
+        batch_time.learn(records, 1, 0.85 + 0.0058 * records)
+    assert batch_time.coefficients[1] < 0.0045
+    assert batch_time.careful_coefficients[1] == pytest.approx(0.0058, rel=0.15)
 
 
 def test_time_that_tasks_take_is_divided_among_instances_too() -> None:
-    service, random = ServiceModel(), np.random.default_rng(5)
+    batch_time, random = BatchTimeModel(), np.random.default_rng(5)
     for _ in range(300):
         records, instances = float(random.uniform(100, 3000)), int(random.integers(1, 7))
         took_s = 0.2 + (1.8 + 0.01 * records) / instances
-        service.learn(records, instances, took_s * random.lognormal(0, 0.03))
-    assert service.divided == 0.9
-    assert float(service.batch_s(1000, 6)) == pytest.approx(0.2 + 11.8 / 6, rel=0.05)
+        batch_time.learn(records, instances, took_s * random.lognormal(0, 0.03))
+    assert batch_time.divided == 0.9
+    assert float(batch_time.batch_s(1000, 6)) == pytest.approx(0.2 + 11.8 / 6, rel=0.05)
 
 
 def test_a_job_that_only_ever_grows_learns_that_its_records_take_longer() -> None:
-    service = ServiceModel()
+    batch_time = BatchTimeModel()
     for _ in range(20):
-        service.learn(100, 1, 1.0)
-    before = float(service.batch_s(1000, 1))
+        batch_time.learn(100, 1, 1.0)
+    before = float(batch_time.batch_s(1000, 1))
     for records, instances in ((300, 2), (500, 3), (800, 4)):
-        service.learn(records, instances, 0.02 * records, cold=True)
-    assert float(service.batch_s(1000, 1)) > 1.2 * before
+        batch_time.learn(records, instances, 0.02 * records, cold=True)
+    assert float(batch_time.batch_s(1000, 1)) > 1.2 * before
 
 
 # ------------------------------------------------------------------------------------------------------------ outlook
 
 
 def test_a_steady_load_goes_on_and_scenarios_are_close() -> None:
-    load, outlook = loaded([50.0] * 120)
-    scenarios = outlook.scenarios(load)
+    load, forecaster = loaded([50.0] * 120)
+    scenarios = forecaster.scenarios(load)
     assert scenarios.forecast == pytest.approx(np.full(HORIZON_BINS, 500.0), rel=0.01)
     assert scenarios.counts.min() == pytest.approx(500, rel=0.02)
     assert scenarios.weights.sum() == pytest.approx(1)
 
 
 def test_a_trend_is_followed_but_never_far_beyond_what_was_seen() -> None:
-    load, outlook = loaded([50.0 + number for number in range(200)])
-    forecast = outlook.scenarios(load).forecast
+    load, forecaster = loaded([50.0 + number for number in range(200)])
+    forecast = forecaster.scenarios(load).forecast
     assert forecast[5] > 2500
     assert forecast.max() <= 1.2 * load.largest + 1e-6
 
 
 @pytest.mark.parametrize("before", [6, 200], ids=["young", "beyond experience"])
 def test_where_the_past_does_not_tell_a_rise_may_go_on(before: int) -> None:
-    load, outlook = loaded([50.0] * before + [100.0, 150.0, 200.0])
-    scenarios = outlook.scenarios(load)
+    load, forecaster = loaded([50.0] * before + [100.0, 150.0, 200.0])
+    scenarios = forecaster.scenarios(load)
     assert scenarios.forecast[2] > 2500
     assert scenarios.counts[:, 2].max() > 3000
     assert scenarios.counts[:, 2].min() < 2000, "it may also stay as it is"
 
 
 def test_a_load_that_fell_in_a_young_record_is_not_expected_to_come_back() -> None:
-    load, outlook = loaded([50.0] * 6 + [400.0] * 6 + [50.0] * 6)
-    assert outlook.scenarios(load).forecast == pytest.approx(np.full(HORIZON_BINS, 500.0), rel=0.35)
+    load, forecaster = loaded([50.0] * 6 + [400.0] * 6 + [50.0] * 6)
+    assert forecaster.scenarios(load).forecast == pytest.approx(np.full(HORIZON_BINS, 500.0), rel=0.35)
 
 
 def test_jumps_that_happened_may_happen_again() -> None:
     quiet, _ = loaded([50.0] * 300)
     jumps = [50.0 if number % 60 < 50 else 250.0 for number in range(300)]
-    jumping, outlook = loaded(jumps)
-    worst = outlook.scenarios(jumping).counts.max()
+    jumping, forecaster = loaded(jumps)
+    worst = forecaster.scenarios(jumping).counts.max()
     assert worst > 1.5 * 500
     assert quiet.largest == 500
 
 
 def test_a_season_is_found_and_never_demanded() -> None:
     day = [100 + 80 * np.sin(2 * np.pi * number / 720) for number in range(3 * 720)]
-    _, outlook = loaded(day)
-    assert outlook.season_minutes == pytest.approx(120, abs=3)
+    _, forecaster = loaded(day)
+    assert forecaster.season_minutes == pytest.approx(120, abs=3)
     _, flat = loaded([100.0] * 2000)
     assert flat.season_minutes is None
 
@@ -261,7 +261,7 @@ def test_what_the_day_has_used_up_moves_what_is_aimed_at(before: float, dearer: 
 # ------------------------------------------------------------------------------------------------------------ rollout
 
 
-def stand(**changes: object) -> Now:
+def stand(**changes: object) -> JobState:
     known: dict[str, object] = {
         "arrived": np.full(12, 1000.0),
         "waiting": 0.0,
@@ -274,15 +274,15 @@ def stand(**changes: object) -> Now:
         "next_trigger_s": 0.0,
         "bound_s": 10.0,
     }
-    return Now(**{**known, **changes})  # type: ignore[arg-type]
+    return JobState(**{**known, **changes})  # type: ignore[arg-type]
 
 
-def future(rate_per_s: float, startup_s: float = 30.0) -> Future:
-    return Future(np.full((1, HORIZON_BINS), 10.0 * rate_per_s), np.ones((1, 8)), np.array([startup_s]))
+def future(rate_per_s: float, startup_s: float = 30.0) -> PossibleFutures:
+    return PossibleFutures(np.full((1, HORIZON_BINS), 10.0 * rate_per_s), np.ones((1, 8)), np.array([startup_s]))
 
 
-def late(now: Now, rate_per_s: float, *sizes: float, startup_s: float = 30.0) -> list[float]:
-    rolled = Rollout(now, SERVICE, future(rate_per_s, startup_s), 90.0).rolled(np.array(sizes))
+def late(now: JobState, rate_per_s: float, *sizes: float, startup_s: float = 30.0) -> list[float]:
+    rolled = Rollout(now, SERVICE, future(rate_per_s, startup_s), 90.0).roll(np.array(sizes))
     return [float(value) for value in rolled.late[:, 0]]
 
 
@@ -295,18 +295,18 @@ def test_a_size_that_keeps_up_makes_nothing_late_and_one_that_does_not_makes_all
 def test_late_records_are_counted_exactly() -> None:
     """One batch of 1,000 that waits takes 0.5 + 20 s on one instance: those older than 10 s at its end are late."""
     now = stand(waiting=1000.0, ready=1, planned=1)
-    rolled = Rollout(now, Service(0.5, 0.02, 1.0, 1.0), future(0.0), 5.0).rolled(np.array([1.0]))
+    rolled = Rollout(now, BatchTimes(0.5, 0.02, 1.0, 1.0), future(0.0), 5.0).roll(np.array([1.0]))
     assert float(rolled.late[0, 0]) == pytest.approx(1000.0, rel=0.01)
 
 
 def test_a_minute_ahead_is_told_also_where_sizes_are_compared_by_less() -> None:
     """Where instances start within seconds, what comes in the rest of the minute is done, too, and does not wait."""
     now = stand(trigger_s=1.0, next_trigger_s=0.5)
-    rollout = Rollout(now, Service(0.1, 0.02, 1.0, 1.0), future(100.0, 5.0), 35.0)
-    foretold = rollout.foretold(4.0)
-    assert 0 < float(foretold.latency_s[0, 0]) < 2.5
-    assert 0 < float(foretold.ahead[0, 0]) < 250
-    assert float(rollout.of(4.0).late[0, 0]) == 0
+    rollout = Rollout(now, BatchTimes(0.1, 0.02, 1.0, 1.0), future(100.0, 5.0), 35.0)
+    predicted = rollout.predicted(4.0)
+    assert 0 < float(predicted.latency_s[0, 0]) < 2.5
+    assert 0 < float(predicted.backlog[0, 0]) < 250
+    assert float(rollout.result_for(4.0).late[0, 0]) == 0
 
 
 def test_instances_help_once_they_have_started() -> None:
@@ -331,42 +331,42 @@ def test_what_still_waits_at_the_end_counts_at_the_rate_at_which_records_arrive(
 
 @pytest.mark.parametrize("error", [0.02, 0.5, 3.0])
 def test_nine_of_ten_answers_lie_within_the_stated_interval_however_wrong_it_was(error: float) -> None:
-    random, grades = np.random.default_rng(5), Grades()
+    random, calibrator = np.random.default_rng(5), IntervalCalibrator()
     for tick in range(10_000):
         now = 10.0 * tick
-        grades.grade(now, 1000.0 * float(random.lognormal(0, error)))
-        grades.expect(now, 900.0, 1000.0, 1100.0)
-    assert grades.coverage == pytest.approx(0.9, abs=0.02)
+        calibrator.score(now, 1000.0 * float(random.lognormal(0, error)))
+        calibrator.predict(now, 900.0, 1000.0, 1100.0)
+    assert calibrator.coverage == pytest.approx(0.9, abs=0.02)
 
 
 @pytest.mark.parametrize("every_s", [1.0, 2.0, 10.0])
 def test_a_minute_of_wrong_answers_widens_the_interval_alike_however_often_one_looks(every_s: float) -> None:
-    grades, ticks = Grades(), round((AHEAD_S + 60.0) / every_s)
+    calibrator, ticks = IntervalCalibrator(), round((AHEAD_S + 60.0) / every_s)
     for tick in range(ticks):
-        grades.grade(tick * every_s, 1e9)
-        grades.expect(tick * every_s, 90.0, 100.0, 110.0)
-    stated = grades.expect(ticks * every_s, 90.0, 100.0, 110.0)
+        calibrator.score(tick * every_s, 1e9)
+        calibrator.predict(tick * every_s, 90.0, 100.0, 110.0)
+    stated = calibrator.predict(ticks * every_s, 90.0, 100.0, 110.0)
     assert 15.0 < stated.high - stated.middle < 25.0
 
 
 def test_what_is_chance_this_time_lies_within_the_interval() -> None:
-    stated = Grades().expect(0.0, 1.2, 1.2, 1.2, 1.0)
+    stated = IntervalCalibrator().predict(0.0, 1.2, 1.2, 1.2, 1.0)
     assert (stated.low, stated.high) == pytest.approx((0.2, 2.2))
 
 
-def test_grades_go_on_from_a_state_of_the_time_before_they_knew_when_they_were_answered() -> None:
-    kept = Grades().to_json()
-    del kept["answered_s"]
-    grades = Grades()
-    grades.restore(kept)
-    assert grades.to_json() == Grades().to_json()
+def test_a_calibrator_restores_state_from_before_answered_s_was_saved() -> None:
+    saved = IntervalCalibrator().to_json()
+    del saved["answered_s"]
+    calibrator = IntervalCalibrator()
+    calibrator.restore(saved)
+    assert calibrator.to_json() == IntervalCalibrator().to_json()
 
 
 def test_an_answer_that_comes_far_too_late_is_no_answer() -> None:
-    grades = Grades()
-    grades.expect(0.0, 1.0, 2.0, 3.0)
-    grades.grade(2 * AHEAD_S, 2.0)
-    assert grades.coverage is None
+    calibrator = IntervalCalibrator()
+    calibrator.predict(0.0, 1.0, 2.0, 3.0)
+    calibrator.score(2 * AHEAD_S, 2.0)
+    assert calibrator.coverage is None
 
 
 # ------------------------------------------------------------------------------------------------------------ patience
@@ -379,12 +379,12 @@ def test_an_answer_that_comes_far_too_late_is_no_answer() -> None:
 def test_a_step_down_is_not_taken_back_soon_under_the_same_load(
     after_s: float, rate_per_s: float, undoes: bool
 ) -> None:
-    patience = Patience()
-    assert not patience.would_undo(900.0, 100.0), "there was none"
-    patience.shrinks(1000.0, 100.0)
-    assert patience.would_undo(1000.0 + after_s, rate_per_s) is undoes
-    patience.grows(1000.0 + after_s, rate_per_s)
-    assert not patience.would_undo(1000.0 + after_s, rate_per_s), "it has been taken back"
+    scale_in = ScaleInWindow()
+    assert not scale_in.would_undo_scale_in(900.0, 100.0), "there was none"
+    scale_in.record_scale_in(1000.0, 100.0)
+    assert scale_in.would_undo_scale_in(1000.0 + after_s, rate_per_s) is undoes
+    scale_in.record_scale_out(1000.0 + after_s, rate_per_s)
+    assert not scale_in.would_undo_scale_in(1000.0 + after_s, rate_per_s), "it has been taken back"
 
 
 @pytest.mark.parametrize(
@@ -392,27 +392,27 @@ def test_a_step_down_is_not_taken_back_soon_under_the_same_load(
     [(0.0, 100.0, True), (120.0, 130.0, True), (120.0, 50.0, True), (121.0, 100.0, False), (10.0, 49.0, False)],
 )
 def test_a_step_up_stays_unless_the_load_collapses(after_s: float, rate_per_s: float, undoes: bool) -> None:
-    patience = Patience()
-    assert not patience.would_undo_growth(900.0, 100.0), "there was none"
-    patience.grows(1000.0, 100.0)
-    assert patience.would_undo_growth(1000.0 + after_s, rate_per_s) is undoes
+    scale_in = ScaleInWindow()
+    assert not scale_in.would_undo_scale_out(900.0, 100.0), "there was none"
+    scale_in.record_scale_out(1000.0, 100.0)
+    assert scale_in.would_undo_scale_out(1000.0 + after_s, rate_per_s) is undoes
 
 
 def test_who_asks_for_a_shorter_time_has_steps_that_stay_shorter() -> None:
-    patience = Patience(15.0)
-    patience.grows(1000.0, 100.0)
-    assert patience.would_undo_growth(1030.0, 90.0)
-    assert not patience.would_undo_growth(1031.0, 90.0)
+    scale_in = ScaleInWindow(15.0)
+    scale_in.record_scale_out(1000.0, 100.0)
+    assert scale_in.would_undo_scale_out(1030.0, 90.0)
+    assert not scale_in.would_undo_scale_out(1031.0, 90.0)
 
 
 # --------------------------------------------------------------------------------------------------------------- state
 
 
 def test_every_part_goes_on_from_what_was_saved() -> None:
-    load, outlook = loaded([50.0 + 10 * np.sin(number / 7) for number in range(200)])
-    service = ServiceModel()
+    load, forecaster = loaded([50.0 + 10 * np.sin(number / 7) for number in range(200)])
+    batch_time = BatchTimeModel()
     for records in range(100, 3000, 50):
-        service.learn(records, 2, 0.5 + 0.02 * records / 2)
+        batch_time.learn(records, 2, 0.5 + 0.02 * records / 2)
 
     def again(saved: object) -> dict[str, object]:
         found: dict[str, object] = json.loads(json.dumps(saved))
@@ -420,16 +420,16 @@ def test_every_part_goes_on_from_what_was_saved() -> None:
 
     load_again, outlook_again = (
         LoadHistory.from_json(again(load.to_json())),
-        Outlook.from_json(again(outlook.to_json())),
+        ScenarioForecaster.from_json(again(forecaster.to_json())),
     )
-    assert outlook_again.scenarios(load_again).counts == pytest.approx(outlook.scenarios(load).counts)
-    assert ServiceModel.from_json(again(service.to_json())).coefficients == service.coefficients
+    assert outlook_again.scenarios(load_again).counts == pytest.approx(forecaster.scenarios(load).counts)
+    assert BatchTimeModel.from_json(again(batch_time.to_json())).coefficients == batch_time.coefficients
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 2.0, 5.0]), st.integers(0, 12), st.booleans())
 def test_loops_and_arrays_roll_batches_forward_alike(seed: int, trigger_s: float, ready: int, is_running: bool) -> None:
     random = np.random.default_rng(seed)
-    now = Now(
+    now = JobState(
         arrived=random.uniform(0, 3000, 15),
         waiting=random.uniform(0, 3000),
         batch_records=random.uniform(1, 5000) if is_running else 0.0,
@@ -441,10 +441,12 @@ def test_loops_and_arrays_roll_batches_forward_alike(seed: int, trigger_s: float
         next_trigger_s=random.uniform(0.1, 2),
         bound_s=10.0,
     )
-    service = Service(0.4, 0.02, random.choice([1.0, 0.8, 0.0]), 1.4)
-    courses = Future(random.uniform(0, 6000, (7, 30)), random.uniform(0.8, 1.6, (7, 8)), random.uniform(20, 90, 7))
-    rollout, sizes = Rollout(now, service, courses, random.uniform(60, 200)), np.array([1.0, 2.0, 5.0, 13.0])
-    looped, in_arrays = rollout.rolled(sizes, in_loop=True), rollout.rolled(sizes, in_loop=False)
+    batch_time = BatchTimes(0.4, 0.02, random.choice([1.0, 0.8, 0.0]), 1.4)
+    courses = PossibleFutures(
+        random.uniform(0, 6000, (7, 30)), random.uniform(0.8, 1.6, (7, 8)), random.uniform(20, 90, 7)
+    )
+    rollout, sizes = Rollout(now, batch_time, courses, random.uniform(60, 200)), np.array([1.0, 2.0, 5.0, 13.0])
+    looped, in_arrays = rollout.roll(sizes, in_loop=True), rollout.roll(sizes, in_loop=False)
     assert np.array_equal(looped.late, in_arrays.late)
-    assert np.array_equal(looped.ahead, in_arrays.ahead)
+    assert np.array_equal(looped.backlog, in_arrays.backlog)
     assert np.array_equal(looped.latency_s, in_arrays.latency_s)

@@ -1,14 +1,16 @@
 """How long a batch takes: ``d = a (1 − φ + φ / n^γ) + s r / n^γ`` for r records on n instances, learned from batches.
 
-One weighted least-squares fit per γ and φ goes on side by side and forgets slowly; the one that has foretold best is
-believed. Instances that get in each other's way make γ less than 1. What a task takes however few its records are is
-divided among instances as well, and what a batch takes is not: φ is the part that is divided. How far batches were from
-what was foretold is kept as it is: the tail of that is what late records are made of.
+a is the fixed time of a batch and s the time per record, both on one instance. γ < 1 describes instances that hinder
+each other. φ is the share of the fixed time that is divided among instances (overhead per task rather than per batch).
 
->>> service = ServiceModel()
+One weighted least-squares fit of a and s with exponential forgetting runs for every combination of γ and φ; the
+combination with the smallest prediction error is used. The ratios of actual to predicted times are stored as they are:
+their tail decides how many records are late.
+
+>>> model = BatchTimeModel()
 >>> for records in 30 * (100, 200, 300, 400, 300, 200):
-...     service.learn(records, 2, 1.0 + 0.01 * records / 2)
->>> round(float(service.batch_s(1000.0, 4.0)), 1)
+...     model.learn(records, 2, 1.0 + 0.01 * records / 2)
+>>> round(float(model.batch_s(1000.0, 4.0)), 1)
 3.5
 """
 
@@ -25,15 +27,16 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.forecast.compiled import compiled
-from headgate.policies.pilot.load import Newest
+from headgate.policies.pilot.load import RecentValues
 
 SUMS = 5
+"""Each fit ``d = a·base + s·work`` is stored as the sums of base², base·work, work², base·d and work·d."""
 _NOTHING = 1e-12
 
 
 @compiled
-def solved(sums: FloatArray) -> FloatArray:
-    """What the fits say: a, the fixed part, in the first row, and s, the seconds per record, in the second."""
+def solve_fits(sums: FloatArray) -> FloatArray:
+    """Return the fitted fixed seconds (first row) and seconds per record (second row) of every fit."""
     count = sums.shape[1]
     found = np.empty((2, count))
     for place in range(count):
@@ -44,7 +47,7 @@ def solved(sums: FloatArray) -> FloatArray:
             slope = (ones * xd - x * d) / determinant
         if ones > 0:
             fixed = (d - slope * x) / max(ones, _NOTHING)
-        # Neither can be negative; what is left is then fitted alone.
+        # Neither coefficient can be negative; where one would be, the other is fitted alone.
         if fixed < 0:
             fixed, slope = 0.0, 0.0
             if xx > 0:
@@ -58,97 +61,99 @@ def solved(sums: FloatArray) -> FloatArray:
 
 
 @compiled
-def judged(
+def updated_fit_errors(
     errors: FloatArray,
-    foretold: FloatArray,
+    predicted: FloatArray,
     base: FloatArray,
     power: FloatArray,
     records: float,
     took_s: float,
-    kept: float,
+    decay: float,
 ) -> FloatArray:
-    """The errors of the fits, squared and as a logarithm, with that of another batch; so much of the others is kept."""
+    """Return the decayed sums of squared log errors of the fits after one more batch."""
     found = np.empty(len(errors))
     for place in range(len(errors)):
-        expected_s = max(1e-6, foretold[0, place] * base[place] + foretold[1, place] * (records / power[place]))
+        expected_s = max(1e-6, predicted[0, place] * base[place] + predicted[1, place] * (records / power[place]))
         off = math.log(took_s / expected_s)
-        found[place] = kept * errors[place] + off * off
+        found[place] = decay * errors[place] + off * off
     return found
 
 
 @compiled
-def added(
-    sums: FloatArray, base: FloatArray, work: FloatArray, took_s: FloatArray, weight: float, kept: float
+def sums_with_batch(
+    sums: FloatArray, base: FloatArray, work: FloatArray, took_s: FloatArray, weight: float, decay: float
 ) -> FloatArray:
-    """The sums with another batch of a ``weight``; of the others so much is ``kept``."""
+    """Return the decayed sums of the fits after one more batch with a ``weight``."""
     found = np.empty(sums.shape)
     for place in range(sums.shape[1]):
-        one, many, took = base[place], work[place], took_s[place]
-        found[0, place] = kept * sums[0, place] + weight * (one * one)
-        found[1, place] = kept * sums[1, place] + weight * (one * many)
-        found[2, place] = kept * sums[2, place] + weight * (many * many)
-        found[3, place] = kept * sums[3, place] + weight * (one * took)
-        found[4, place] = kept * sums[4, place] + weight * (many * took)
+        fixed, varying, took = base[place], work[place], took_s[place]
+        found[0, place] = decay * sums[0, place] + weight * (fixed * fixed)
+        found[1, place] = decay * sums[1, place] + weight * (fixed * varying)
+        found[2, place] = decay * sums[2, place] + weight * (varying * varying)
+        found[3, place] = decay * sums[3, place] + weight * (fixed * took)
+        found[4, place] = decay * sums[4, place] + weight * (varying * took)
     return found
 
 
 _POWERS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.5, 0.25, 0.0)
-"""From instances that add up to those that do not help at all."""
+"""From linear scaling to no scaling at all."""
 _DIVIDED = (0.0, 0.5, 0.9)
 GAMMAS, DIVIDED = (np.array(values) for values in zip(*product(_POWERS, _DIVIDED), strict=True))
-"""What is tried for γ and φ, side by side."""
+"""The combinations of γ and φ, one per fit."""
 FORGETTING = 0.998
-"""What is left of a batch's weight after another one."""
+"""Decay of a batch's weight per further batch."""
 LEAST_S = 0.3
-"""Shorter batches than this count alike."""
+"""Shorter batches all get the same weight."""
 INCUMBENT = 0.95
-"""Another γ must foretell better by this factor."""
+"""Another combination must have an error below this multiple of the current one's."""
 UNUSUAL = 0.5
-"""What γ = 0 must foretell better by in all, squared and as a logarithm, and others in proportion: most jobs add up."""
+"""Penalty on the error of γ = 0, proportionally less for others: most jobs scale linearly."""
 UNUSUAL_DIVIDED = 0.02
-"""The same for what is divided: as long as nothing tells, it is not."""
+"""Penalty on the error of φ = 1: without evidence the fixed time is not divided."""
 _UNUSUAL = UNUSUAL * (1 - GAMMAS) + UNUSUAL_DIVIDED * DIVIDED
 LEAST_GAMMA = 0.25
-"""For how many instances would be needed; with less, no number of them."""
-KEPT_RATIOS = 400
+"""Lower limit of γ when computing the instances needed; with less, no number suffices."""
+RATIOS_STORED = 400
 SLOW = 1.6
-"""A batch that takes so much longer than foretold is a slow one, unless several in a row are: then it is the truth."""
+"""A batch above this multiple of its predicted time is an outlier, unless several follow each other."""
 SLOW_IN_A_ROW = 5
+"""A streak of this length means that batches really have become slower."""
 SLOW_FOR_S = 10.0
-"""A slow batch counts as one in a row, and as another for each time that it took so long: there is no time to lose."""
+"""A slow batch adds one to the streak for itself and one per this many seconds of its duration."""
 DRIFT = 0.15
-"""Batches that on average take this much longer or shorter than foretold (as a logarithm) are other than they were."""
+"""A mean log ratio of actual to predicted time beyond this means that batches have changed."""
 DRIFT_MEMORY = 0.92
 REMEMBERED = 0.002
-"""What is left of the weight of all batches before, when batches have become other than they were."""
+"""Factor on the weight of all earlier batches when batches have changed."""
 NEWEST, UNLIKE = 5, 1.3
-"""So many batches are the newest, and tell something if the largest is so many times the smallest."""
+"""The newest batches are fitted alone if the largest has at least this multiple of the records of the smallest."""
 FEWEST = 12
-"""Batches before which nothing is said about that."""
+"""Batches before drift is judged."""
 OVERHEAD_S = 0.25
-"""What a batch is taken to need whatever its records, before it is known."""
+"""Prior of the fixed time of a batch."""
 BELIEF = 0.2
-"""How much that counts for, in batches: with few batches of one size, anything else would be a guess."""
+"""Weight of that prior in batches."""
 
 
-class ServiceModel:
+class BatchTimeModel:
+    """Learns from ended batches how long a batch takes by its records and the instances."""
+
     def __init__(self) -> None:
         count = len(GAMMAS)
         self._sums = np.zeros((SUMS, count))
         self._errors = np.zeros(count)
         self._chosen = 0
-        self._ratios = Newest(KEPT_RATIOS)
+        self._ratios = RecentValues(RATIOS_STORED)
         self._slow_row = 0.0
         self._held_back: list[tuple[float, int, float]] = []
-        """Slow batches in a row, which may turn out to be the truth."""
+        """The current streak of slow batches, not learned from yet."""
         self._drift = 0.0
-        """What batches were off by lately, the mean of the logarithm."""
+        """Decayed mean of the log ratio of actual to predicted time."""
         self._warm_factor = 1.3
         self._warm_instances: int | None = None
-        """The size of the last batch that was not cold."""
+        """The size in the last batch that was not cold."""
         self._newest: deque[tuple[float, int, float]] = deque(maxlen=NEWEST)
         self.batches = 0
-        """Batches learned from."""
         self._solution: FloatArray | None = None
         self._coefficients: tuple[float, float] | None = None
 
@@ -162,17 +167,17 @@ class ServiceModel:
 
     @property
     def divided(self) -> float:
-        """The part of the fixed time that is divided among instances."""
+        """The share of the fixed time that is divided among instances."""
         return float(DIVIDED[self._chosen])
 
     @property
     def warm_factor(self) -> float:
-        """By how much the first batch after instances joined takes longer."""
+        """Factor on the time of the first batch after instances joined."""
         return self._warm_factor
 
     @property
     def coefficients(self) -> tuple[float, float]:
-        """The fixed part in seconds, and the seconds per record, on one instance."""
+        """The fixed seconds of a batch and the seconds per record, on one instance."""
         if self._coefficients is None:
             fixed, slope = self._solved()
             self._coefficients = float(fixed[self._chosen]), float(slope[self._chosen])
@@ -180,9 +185,9 @@ class ServiceModel:
 
     @property
     def careful_coefficients(self) -> tuple[float, float]:
-        """The same for batches larger than any before: the newest are looked at by themselves, too.
+        """The same for batches larger than any before: no fewer seconds per record than the newest batches show.
 
-        Small ones may not tell what a record takes: while a job is young, overhead becomes less as its batches grow.
+        While a job is young its batches are small, and small batches underestimate the time per record.
         """
         fixed_s, each_s = self.coefficients
         records, instances, took_s = np.array(self._newest, dtype=np.float64).reshape(-1, 3).T
@@ -198,31 +203,31 @@ class ServiceModel:
         return max(0.0, float((took_s - each_s * work).mean() / base.mean())), each_s
 
     def batch_s(self, records: FloatArray | float, instances: FloatArray | float) -> FloatArray:
-        """How long a batch is expected to take."""
+        """Return the expected time of batches."""
         fixed_s, each_s = self.coefficients
         power = np.asarray(instances) ** self.gamma
         return np.asarray(fixed_s * (1 - self.divided + self.divided / power) + each_s * np.asarray(records) / power)
 
     def _expected_s(self, records: float, instances: int) -> float:
-        """The same for one batch; asked for at each of them."""
+        """Return the expected time of one batch; a faster ``batch_s``."""
         fixed_s, each_s = self.coefficients
         power, base = _scaling(instances)
         chosen = self._chosen
         return float(fixed_s * base[chosen] + each_s * (records / power[chosen]))
 
     def ratios(self) -> FloatArray:
-        """How long batches took over what was foretold, newest last, until another one is learned from."""
+        """Return the ratios of actual to predicted time, newest last; valid until the next batch is learned."""
         return self._ratios.values
 
     def learn(self, records: float, instances: int, took_s: float, *, cold: bool = False) -> None:
-        """Take in a batch that has ended; a ``cold`` one tells of warming up only."""
+        """Learn from a batch that has ended; a ``cold`` one mainly updates the warm-up factor."""
         if records <= 0 or instances < 1 or took_s <= 0:
             return
         ratio = took_s / max(1e-6, self._expected_s(records, instances)) if self.batches else 1.0
         if self.batches:
             if cold:
                 self._warm_factor += 0.2 * (min(4.0, max(1.0, ratio)) - self._warm_factor)
-                # It tells of the work, too, where those that were there before would not have needed as long.
+                # If the instances present before would have been faster, the batch itself was slow: learn that too.
                 fewer = min(instances, self._warm_instances or instances)
                 ratio = took_s / max(1e-6, self._expected_s(records, fewer))
                 if fewer == instances or ratio <= 1:
@@ -235,39 +240,39 @@ class ServiceModel:
                 self._hold_back(records, instances, took_s)
                 return
             self._slow_row, self._held_back = 0.0, []
-        self._take(records, instances, took_s, ratio)
+        self._update(records, instances, took_s, ratio)
 
     def _hold_back(self, records: float, instances: int, took_s: float) -> None:
-        """A slow batch is no reason to believe otherwise; several in a row are."""
+        """Set a slow batch aside; learn from the whole streak once it is long enough."""
         self._slow_row += 1 + took_s / SLOW_FOR_S
         self._held_back.append((records, instances, took_s))
         if self._slow_row < SLOW_IN_A_ROW:
             return
         self._forget()
-        for one in self._held_back:
-            self._take(*one, ratio=1.0)
+        for batch in self._held_back:
+            self._update(*batch, ratio=1.0)
         self._slow_row, self._held_back = 0.0, []
 
     def _forget(self) -> None:
-        """Records have become heavier or lighter: what was learned before counts little from now on."""
+        """Discount what was learned before: records have become heavier or lighter."""
         self._sums = REMEMBERED * self._sums
         self._errors = REMEMBERED * self._errors
         self._ratios.clear()
         self._solution, self._coefficients, self._drift = None, None, 0.0
 
-    def _take(self, records: float, instances: int, took_s: float, ratio: float) -> None:
+    def _update(self, records: float, instances: int, took_s: float, ratio: float) -> None:
         self._newest.append((records, instances, took_s))
         power, base = _scaling(instances)
         if self.batches:
-            self._errors = judged(self._errors, self._solved(), base, power, records, took_s, FORGETTING)
+            self._errors = updated_fit_errors(self._errors, self._solved(), base, power, records, took_s, FORGETTING)
             if self.batches >= FEWEST:
                 self._drift = DRIFT_MEMORY * self._drift + (1 - DRIFT_MEMORY) * math.log(ratio)
         if abs(self._drift) > DRIFT:
             self._forget()
         weight = 1 / max(took_s, LEAST_S) ** 2
         if not self.batches:
-            self._sums = added(self._sums, base, np.zeros_like(base), OVERHEAD_S * base, BELIEF * weight, 1.0)
-        self._sums = added(self._sums, base, records / power, np.full(len(base), took_s), weight, FORGETTING)
+            self._sums = sums_with_batch(self._sums, base, np.zeros_like(base), OVERHEAD_S * base, BELIEF * weight, 1.0)
+        self._sums = sums_with_batch(self._sums, base, records / power, np.full(len(base), took_s), weight, FORGETTING)
         self._solution, self._coefficients = None, None
         errors = self._errors + _UNUSUAL
         best = int(errors.argmin())
@@ -276,9 +281,9 @@ class ServiceModel:
         self.batches += 1
 
     def _solved(self) -> FloatArray:
-        """The fixed part and the seconds per record, for each γ and φ."""
+        """Return the fixed seconds and the seconds per record of every fit."""
         if self._solution is None:
-            self._solution = solved(self._sums)
+            self._solution = solve_fits(self._sums)
         return self._solution
 
     def to_json(self) -> dict[str, JSON]:
@@ -289,20 +294,20 @@ class ServiceModel:
             "ratios": self._ratios.values.tolist(),
             "slow_row": self._slow_row,
             "drift": self._drift,
-            "held_back": [list(one) for one in self._held_back],
+            "held_back": [list(batch) for batch in self._held_back],
             "warm_factor": self._warm_factor,
             "warm_instances": self._warm_instances,
-            "newest": [list(one) for one in self._newest],
+            "newest": [list(batch) for batch in self._newest],
             "batches": self.batches,
         }
 
     @classmethod
-    def from_json(cls, saved: Mapping[str, JSON]) -> ServiceModel:
+    def from_json(cls, saved: Mapping[str, JSON]) -> BatchTimeModel:
         made = cls()
         made._sums = np.array(saved["sums"], dtype=np.float64)
         made._errors = np.array(saved["errors"], dtype=np.float64)
         made._chosen = int(saved["chosen"])
-        made._ratios = Newest(KEPT_RATIOS, saved["ratios"])
+        made._ratios = RecentValues(RATIOS_STORED, saved["ratios"])
         made._slow_row = float(saved["slow_row"])
         made._held_back = [(float(records), int(size), float(took_s)) for records, size, took_s in saved["held_back"]]
         made._drift = float(saved["drift"])
@@ -315,6 +320,6 @@ class ServiceModel:
 
 @lru_cache(maxsize=1024)
 def _scaling(instances: int) -> tuple[FloatArray, FloatArray]:
-    """By what work is divided, and what is left of the fixed part, for each γ and φ."""
+    """Return the divisor of the work and the factor on the fixed time, for every fit."""
     power = float(instances) ** GAMMAS
     return power, 1 - DIVIDED + DIVIDED / power

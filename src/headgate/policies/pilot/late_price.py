@@ -1,7 +1,7 @@
-"""What a late record is worth, so that the asked share of records is in time and no more is paid than that takes.
+"""The price of a late record, controlled so that the requested share of records is on time at the lowest cost.
 
-The price rises while more records are late than allowed and falls while fewer are. It moves slowly: on bursty load a
-price that reacts three times as fast costs half as much again for one point of lateness.
+A PI controller: the price rises while more records are late than allowed and falls while fewer are. It moves slowly: on
+bursty load, reacting three times as fast costs 50 % more for one percentage point of lateness.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from collections.abc import Mapping
 from headgate.core.types import JSON, Instant
 
 PRICE = 0.02
-"""Of a late record to begin with, in what a record costs over the share that may be late."""
-YOUNG_DEARER = 12.0
-"""By how much dearer it is while little is known of the load: a young job is as safe as with ``reactive``."""
+"""Initial price, as a multiple of the cost of processing a record divided by the allowed late share."""
+YOUNG_FACTOR = 12.0
+"""Multiplies the price while little is known of the load: a young job is as safe as with ``reactive``."""
 LEAST_NEED = 0.05
-"""Instances that are needed at least for a load, however small."""
+"""Least number of instances that any load is taken to need."""
 HALF_LIFE_S = 4 * 3600.0
 AIM = 0.96
-"""The share of what is allowed that is aimed at over a day."""
+"""Share of the allowed lateness to use over a day."""
 DAY_HALF_LIFE_S = 12 * 3600.0
 DAY_KNOWN_S = 6 * 3600.0
-"""The share of a day counts in full from so much of it on."""
+"""The daily share counts in full after this much history."""
 LOWEST_AIM, HIGHEST_AIM = 0.7, 1.3
-"""For the next hours it is aimed at so much less or more, after a day of which too much or too little was late."""
+"""Limits of the aim for the next hours after a day with too much or too little lateness."""
 PROPORTIONAL = 0.5
 INTEGRAL_PER_HOUR = 0.25
 MOST_INTEGRAL = 2.5
 LARGEST_ERROR = 3.0
 PRIOR_S = 2600.0
-"""The records of so many seconds are taken to have been late as allowed, before there were any."""
+"""Prior: this many seconds of records with exactly the allowed share late."""
 
 
-class _Share:
-    """The share of records that came late, the latest counting most."""
+class _DecayingShare:
+    """Late and arrived records with exponential decay."""
 
     def __init__(self, half_life_s: float) -> None:
         self._half_life_s = half_life_s
@@ -43,10 +43,10 @@ class _Share:
         self.seconds = 0.0
 
     def observe(self, elapsed_s: float, arrived: float, late: float) -> None:
-        kept = 0.5 ** (elapsed_s / self._half_life_s)
-        self.late = kept * self.late + late
-        self.arrived = kept * self.arrived + arrived
-        self.seconds = kept * self.seconds + elapsed_s
+        decay = 0.5 ** (elapsed_s / self._half_life_s)
+        self.late = decay * self.late + late
+        self.arrived = decay * self.arrived + arrived
+        self.seconds = decay * self.seconds + elapsed_s
 
     def to_json(self) -> dict[str, JSON]:
         return {"late": self.late, "arrived": self.arrived, "seconds": self.seconds}
@@ -57,18 +57,18 @@ class _Share:
 
 
 class LatePrice:
-    """Follows the share of late records, and makes a factor on the price of one."""
+    """Tracks the share of late records and derives the price of one from it."""
 
     def __init__(self, allowed_share: float) -> None:
         self.allowed_share = allowed_share
-        self._lately = _Share(HALF_LIFE_S)
-        self._day = _Share(DAY_HALF_LIFE_S)
+        self._lately = _DecayingShare(HALF_LIFE_S)
+        self._day = _DecayingShare(DAY_HALF_LIFE_S)
         self._integral = 0.0
         self._at_s: Instant | None = None
 
     @property
     def share(self) -> float | None:
-        """The share of records that came late, lately."""
+        """The recent share of late records; ``None`` before any record."""
         return self._lately.late / self._lately.arrived if self._lately.arrived > 0 else None
 
     @property
@@ -77,16 +77,16 @@ class LatePrice:
 
     @property
     def used(self) -> float:
-        """How much of what may be late is used up, lately: 1 is all of it."""
+        """How much of the allowed lateness was used recently; 1 is all of it."""
         return 1 + self._error()
 
-    def of_record(self, need: float, rate_per_s: float, *, is_young: bool) -> float:
-        """What a late record is worth in seconds of an instance, where ``need`` instances serve a load."""
-        begun = PRICE * (YOUNG_DEARER if is_young else 1.0)
-        return begun * max(LEAST_NEED, need) / rate_per_s / self.allowed_share * self.factor
+    def per_record(self, need: float, rate_per_s: float, *, is_young: bool) -> float:
+        """Return the price of a late record in instance-seconds, for a load that needs ``need`` instances."""
+        initial = PRICE * (YOUNG_FACTOR if is_young else 1.0)
+        return initial * max(LEAST_NEED, need) / rate_per_s / self.allowed_share * self.factor
 
     def observe(self, now: Instant, arrived: float, late: float) -> None:
-        """Take in how many records arrived, and how many turned out late, since the last time."""
+        """Add how many records arrived, and how many were late, since the previous call."""
         elapsed_s = 0.0 if self._at_s is None else now - self._at_s
         self._at_s = now
         self._lately.observe(elapsed_s, arrived, late)
@@ -95,18 +95,18 @@ class LatePrice:
             moved = self._integral + INTEGRAL_PER_HOUR * elapsed_s / 3600 * self._error()
             self._integral = max(-MOST_INTEGRAL, min(MOST_INTEGRAL, moved))
 
-    def begin_anew(self) -> None:
-        """Times are other than they were."""
+    def reset_clock(self) -> None:
+        """Forget timestamps: the clock was reset."""
         self._at_s = None
 
     def _aim(self) -> float:
-        """The share that may be late in the next hours, so that what is allowed is used up over the day."""
+        """Return the target share for the next hours, so that the day as a whole uses what is allowed."""
         left = AIM - self._day.late / self._day.arrived / self.allowed_share if self._day.arrived > 0 else 0.0
         aim = AIM + left * min(1.0, self._day.seconds / DAY_KNOWN_S)
         return self.allowed_share * max(LOWEST_AIM, min(HIGHEST_AIM, aim))
 
     def _error(self) -> float:
-        """How far the share is off, relative to what is aimed at."""
+        """Return the relative deviation of the share from its target."""
         lately = self._lately
         if lately.arrived <= 0 or lately.seconds <= 0:
             return 0.0

@@ -1,4 +1,4 @@
-"""How many records arrived in each ten seconds, from counters that are read now and then.
+"""Arrivals per ten-second bin, reconstructed from irregular readings of a counter.
 
 >>> load = LoadHistory()
 >>> load.add(0.0, 100.0), load.add(25.0, 600.0), load.add(40.0, 900.0)
@@ -18,16 +18,21 @@ from headgate.core.types import JSON, Instant
 from headgate.forecast.base import FloatArray
 
 
-class Newest:
-    """As many numbers as are kept at most; the oldest goes when there is another one."""
+class RecentValues:
+    """The newest numbers of a series as a contiguous array, without copying on access.
 
-    def __init__(self, most: int, numbers: Iterable[float] = ()) -> None:
-        self._most = most
-        # Twice the room: those that are kept move to its beginning only when it is full, and lie side by side always.
-        self._room = np.empty(2 * most)
+    >>> recent = RecentValues(3, (1.0, 2.0, 3.0, 4.0))
+    >>> recent.values, recent[-1], len(recent)
+    (array([2., 3., 4.]), 4.0, 3)
+    """
+
+    def __init__(self, capacity: int, numbers: Iterable[float] = ()) -> None:
+        self._capacity = capacity
+        # A buffer of twice the capacity: values move to its start only when it is full and always stay contiguous.
+        self._buffer = np.empty(2 * capacity)
         self._end = 0
-        self.values: FloatArray = self._room[:0]
-        """Oldest first, until the next one is added."""
+        self.values: FloatArray = self._buffer[:0]
+        """Oldest first; valid until the next append."""
         for number in numbers:
             self.append(number)
 
@@ -38,66 +43,66 @@ class Newest:
         return float(self.values[place])
 
     def append(self, number: float) -> None:
-        if self._end == len(self._room):
-            self._room[: self._most] = self.values
-            self._end = self._most
-        self._room[self._end] = number
+        if self._end == len(self._buffer):
+            self._buffer[: self._capacity] = self.values
+            self._end = self._capacity
+        self._buffer[self._end] = number
         self._end += 1
-        self.values = self._room[max(0, self._end - self._most) : self._end]
+        self.values = self._buffer[max(0, self._end - self._capacity) : self._end]
 
     def clear(self) -> None:
-        self._end, self.values = 0, self._room[:0]
+        self._end, self.values = 0, self._buffer[:0]
 
 
 BIN_S = 10.0
 BINS_PER_MINUTE = 6
-KEPT_BINS = 1080
-"""Three hours of bins; of what is older, only minutes are kept."""
-KEPT_MINUTES = 3 * 1440
-NEWS_BINS = 6
-"""What came within a minute is news; what came before that is experience."""
-BEYOND = 1.2
-"""A load that is so many times the largest that came before is beyond experience."""
-BEYOND_CHANCE = 3.0
-"""And by more than so many standard deviations of what chance makes of a count."""
-OFTEN_ASKED = 60
-"""As many of the newest bins as most ask for at most."""
-TELLS_S = 4.0
-"""What came in so many seconds tells something before the first bin is complete."""
+BINS_STORED = 1080
+"""Three hours of bins; older arrivals are stored per minute."""
+MINUTES_STORED = 3 * 1440
+RECENT_BINS = 6
+"""The newest bins are compared with the maximum of all earlier ones."""
+UNPRECEDENTED = 1.2
+"""A load is unprecedented above this multiple of the earlier maximum …"""
+UNPRECEDENTED_DEVIATIONS = 3.0
+"""… plus this many standard deviations of a Poisson count."""
+CACHED_BINS = 60
+"""Bins computed once per reading; few callers need more."""
+SHORTEST_BIN_S = 4.0
+"""The first bin is extrapolated once it covers this many seconds."""
 LONGEST_GAP_S = 600.0
-"""After a longer silence the record begins anew."""
+"""A longer gap between readings resets the bins."""
 
 
 class LoadHistory:
-    """Arrivals in bins of ten seconds; the first one begins with the first reading, so that none is cut short."""
+    """Arrivals in bins of ten seconds; the first bin starts at the first reading, so every bin is complete."""
 
     def __init__(self) -> None:
-        self._edges = Newest(KEPT_BINS + 1)
-        """Records that had arrived by the end of each bin."""
+        self._edges = RecentValues(BINS_STORED + 1)
+        """Cumulative arrivals at the end of each bin."""
         self._newest_bin: int | None = None
         self._offset_s = 0.0
-        """How long after a multiple of ten seconds bins begin."""
+        """Offset of bin starts from multiples of ten seconds."""
         self._last: tuple[Instant, float] | None = None
-        self._minutes = Newest(KEPT_MINUTES)
+        self._minutes = RecentValues(MINUTES_STORED)
         self.largest = 0.0
-        """The most that ever arrived in one bin."""
-        self._experienced = 0.0
-        """The same, without the newest bins."""
-        self.is_beyond_experience = False
-        """Whether it has just risen above all that came before, which then does not tell how it goes on."""
+        """The largest count of any bin."""
+        self._earlier_largest = 0.0
+        """The largest count of any bin except the newest ``RECENT_BINS``."""
+        self.is_unprecedented = False
+        """Whether the load just exceeded all earlier ones, so that the past does not predict what follows."""
         self._recent: FloatArray | None = None
-        """The newest bins by the newest reading: several parts of a decision ask for some of them."""
+        """Cache of the newest ``CACHED_BINS``, aligned with the newest reading."""
 
     @property
     def newest_bin(self) -> int:
-        """The number of the newest bin that is complete: it ended at ``newest_bin · BIN_S``, give or take one."""
+        """The number of the newest complete bin, which ended at about ``newest_bin · BIN_S``."""
         return self._newest_bin or 0
 
     def __len__(self) -> int:
         return max(0, len(self._edges) - 1)
 
     def add(self, at_s: Instant, arrived: float) -> int:
-        """Take in a reading of the counter; gives how many bins became complete."""
+        """Add a counter reading and return how many bins it completed."""
         last = self._last
         self._last = (at_s, arrived)
         self._recent = None
@@ -109,8 +114,10 @@ class LoadHistory:
             self._last = last
             return 0
         if arrived < before:
-            # The counter began anew; what came meanwhile is not known, so the level is moved.
-            self._edges = Newest(KEPT_BINS + 1, (edge + arrived - before for edge in self._edges.values.tolist()))
+            # The counter was reset. Arrivals in between are unknown, so earlier edges are shifted to the new level.
+            self._edges = RecentValues(
+                BINS_STORED + 1, (edge + arrived - before for edge in self._edges.values.tolist())
+            )
             before = arrived
         done = 0
         while (edge_s := self._ends_s(self.newest_bin + 1)) <= at_s:
@@ -118,15 +125,15 @@ class LoadHistory:
             self._close(before + max(0.0, share) * (arrived - before))
             done += 1
         newest = float(np.add.reduce(self.recent(1)))
-        highest = BEYOND * self._experienced + BEYOND_CHANCE * math.sqrt(newest)
-        self.is_beyond_experience = bool(self._experienced > 0 and newest > highest)
+        limit = UNPRECEDENTED * self._earlier_largest + UNPRECEDENTED_DEVIATIONS * math.sqrt(newest)
+        self.is_unprecedented = bool(self._earlier_largest > 0 and newest > limit)
         return done
 
-    def begin_anew(self) -> None:
-        """Times are other than they were; what was the most, and the minutes of a season, stay."""
+    def reset_clock(self) -> None:
+        """Forget timestamps: the clock was reset. Maxima and the minutes for the season remain."""
         self._edges.clear()
         self._recent = None
-        self._newest_bin, self._last, self.is_beyond_experience = None, None, False
+        self._newest_bin, self._last, self.is_unprecedented = None, None, False
 
     def _begin(self, at_s: Instant, arrived: float) -> None:
         self._edges.clear()
@@ -142,22 +149,23 @@ class LoadHistory:
         count = max(0.0, reached - self._edges[-1])
         self._edges.append(self._edges[-1] + count)
         self.largest = max(self.largest, count)
-        if len(self._edges) > NEWS_BINS + 1:
-            self._experienced = max(self._experienced, self._edges[-1 - NEWS_BINS] - self._edges[-2 - NEWS_BINS])
+        if len(self._edges) > RECENT_BINS + 1:
+            earlier = self._edges[-1 - RECENT_BINS] - self._edges[-2 - RECENT_BINS]
+            self._earlier_largest = max(self._earlier_largest, earlier)
         if self._newest_bin % BINS_PER_MINUTE == 0 and len(self._edges) > BINS_PER_MINUTE:
             self._minutes.append(self._edges[-1] - self._edges[-1 - BINS_PER_MINUTE])
 
     def counts(self, bins: int) -> FloatArray:
-        """The records of the newest bins, oldest first; fewer where there are not so many."""
+        """Return the counts of the newest complete bins, oldest first; fewer if not enough are known."""
         edges = self._edges.values[-bins - 1 :]
         return edges[1:] - edges[:-1]
 
     def recent(self, bins: int) -> FloatArray:
-        """The same, but of the bins that end with the newest reading; before there is a whole one, what it would be."""
-        if bins > OFTEN_ASKED:
+        """Return the counts of bins that end at the newest reading; a first, incomplete bin is extrapolated."""
+        if bins > CACHED_BINS:
             return self._up_to_now(bins)
         if self._recent is None:
-            self._recent = self._up_to_now(OFTEN_ASKED)
+            self._recent = self._up_to_now(CACHED_BINS)
         return self._recent[-bins:]
 
     def _up_to_now(self, bins: int) -> FloatArray:
@@ -165,25 +173,25 @@ class LoadHistory:
             return self.counts(bins)
         if len(self._edges) < 2:
             elapsed_s = self._last[0] - self._ends_s(self._newest_bin)
-            come = max(0.0, self._last[1] - self._edges[0])
-            return np.array([come * BIN_S / elapsed_s]) if elapsed_s >= TELLS_S else self.counts(bins)
+            arrived = max(0.0, self._last[1] - self._edges[0])
+            return np.array([arrived * BIN_S / elapsed_s]) if elapsed_s >= SHORTEST_BIN_S else self.counts(bins)
         (at_s, arrived), count = self._last, min(bins + 2, len(self._edges))
         times_s, reached = np.empty(count + 1), np.empty(count + 1)
         times_s[:-1] = self._ends_s(self._newest_bin) - BIN_S * np.arange(count - 1, -1, -1)
         reached[:-1] = self._edges.values[-count:]
-        # What came after the newest edge, and before the newest reading, is known by the reading.
+        # The newest reading adds a point after the newest edge.
         times_s[-1], reached[-1] = at_s + 1e-9, max(self._edges[-1], arrived)
         known = min(bins, int((at_s - times_s[0]) / BIN_S + 1e-9))
-        asked = np.interp(at_s - BIN_S * np.arange(known, -1, -1), times_s, reached)
-        return np.asarray(asked[1:] - asked[:-1])
+        edges = np.interp(at_s - BIN_S * np.arange(known, -1, -1), times_s, reached)
+        return np.asarray(edges[1:] - edges[:-1])
 
     def recent_per_s(self, bins: int) -> float:
-        """What arrives per second, as the mean of so many bins; 0 where nothing is known."""
+        """Return the mean arrival rate over the newest bins; 0 if nothing is known."""
         counts = self.recent(bins)
         return mean(counts) / BIN_S if len(counts) else 0.0
 
     def minutes(self) -> FloatArray:
-        """The records of each minute, oldest first, until another one is over."""
+        """Return the records of each minute, oldest first; valid until the next minute is complete."""
         return self._minutes.values
 
     def to_json(self) -> dict[str, JSON]:
@@ -194,25 +202,25 @@ class LoadHistory:
             "last": list(self._last) if self._last else None,
             "minutes": self._minutes.values.tolist(),
             "largest": self.largest,
-            "experienced": self._experienced,
-            "is_beyond_experience": self.is_beyond_experience,
+            "experienced": self._earlier_largest,
+            "is_beyond_experience": self.is_unprecedented,
         }
 
     @classmethod
     def from_json(cls, saved: Mapping[str, JSON]) -> LoadHistory:
         made = cls()
-        made._edges = Newest(KEPT_BINS + 1, saved["edges"])
+        made._edges = RecentValues(BINS_STORED + 1, saved["edges"])
         made._newest_bin = None if saved["newest_bin"] is None else int(saved["newest_bin"])
         made._offset_s = float(saved["offset_s"])
         last = saved["last"]
         made._last = None if last is None else (float(last[0]), float(last[1]))
-        made._minutes = Newest(KEPT_MINUTES, saved["minutes"])
+        made._minutes = RecentValues(MINUTES_STORED, saved["minutes"])
         made.largest = float(saved["largest"])
-        made._experienced = float(saved["experienced"])
-        made.is_beyond_experience = bool(saved["is_beyond_experience"])
+        made._earlier_largest = float(saved["experienced"])
+        made.is_unprecedented = bool(saved["is_beyond_experience"])
         return made
 
 
 def mean(values: FloatArray) -> float:
-    """The mean of some; as ``values.mean()``, which takes longer to begin than to add up so few."""
+    """Return the mean; for short arrays faster than ``values.mean()``."""
     return float(np.add.reduce(values)) / len(values)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Instances, Sample
 from headgate.policies.pilot.late_price import LatePrice
-from headgate.policies.pilot.lookahead import there_and_back_s
-from headgate.policies.pilot.operator_model import Learned
-from headgate.policies.pilot.rescale_downtime import KEPT, Standstill
-from headgate.policies.pilot.rollout import Future, Now, Rollout, Service
-from headgate.policies.pilot.scale_in_window import PAYS_BACK_WITHIN_S, Patience
+from headgate.policies.pilot.lookahead import round_trip_cost_s
+from headgate.policies.pilot.operator_model import OperatorModel
+from headgate.policies.pilot.rescale_downtime import CHANGES, RescaleDowntime
+from headgate.policies.pilot.rollout import BatchTimes, JobState, PossibleFutures, Rollout
+from headgate.policies.pilot.scale_in_window import LONGEST_PAYBACK_S, ScaleInWindow
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
@@ -26,7 +26,7 @@ BATCH_S = 1.0
 
 
 def change(
-    standstill: Standstill, at_s: float, sizes: tuple[int, int], batches: Sequence[Batch], backlog: float = 100.0
+    downtime: RescaleDowntime, at_s: float, sizes: tuple[int, int], batches: Sequence[Batch], backlog: float = 100.0
 ) -> None:
     """Readings every ten seconds around a change at ``at_s``, and the batches in them."""
     before: Sample | None = None
@@ -34,10 +34,10 @@ def change(
         ended = [one for one in batches if read_s - 10 < one.ended_s <= read_s]
         ready = sizes[0] if read_s < at_s + 10 else sizes[1]
         sample = Sample("job", read_s, batch_ended_s=read_s, backlog=backlog)
-        standstill.notice(read_s, Instances(ready, ready, ready))
+        downtime.observe_size(read_s, Instances(ready, ready, ready))
         for one in ended:
-            standstill.in_batch_s(one, BATCH_S)
-        standstill.judge(before, sample)
+            downtime.downtime_in_batch_s(one, BATCH_S)
+        downtime.conclude(before, sample)
         before = sample
 
 
@@ -63,53 +63,53 @@ def batches_around(at_s: float, *, gap_s: float = 0.0, inside_s: float = 0.0) ->
 def test_how_long_nothing_was_done_is_learned_from_batches(
     sizes: tuple[int, int], gap_s: float, inside_s: float, learned_s: float
 ) -> None:
-    standstill = Standstill()
-    change(standstill, 100.0, sizes, batches_around(100.0, gap_s=gap_s, inside_s=inside_s))
-    assert standstill.usual_s == pytest.approx(learned_s, abs=0.1)
-    again = Standstill()
-    again.restore(standstill.to_json())
-    assert again.usual_s == standstill.usual_s
+    downtime = RescaleDowntime()
+    change(downtime, 100.0, sizes, batches_around(100.0, gap_s=gap_s, inside_s=inside_s))
+    assert downtime.usual_s == pytest.approx(learned_s, abs=0.1)
+    again = RescaleDowntime()
+    again.restore(downtime.to_json())
+    assert again.usual_s == downtime.usual_s
 
 
 def test_a_job_that_had_nothing_to_do_did_not_stand_still() -> None:
-    standstill = Standstill()
-    change(standstill, 100.0, (6, 4), batches_around(100.0, gap_s=20.0), backlog=0.0)
-    assert standstill.to_json() == [0.0]
+    downtime = RescaleDowntime()
+    change(downtime, 100.0, (6, 4), batches_around(100.0, gap_s=20.0), backlog=0.0)
+    assert downtime.to_json() == [0.0]
 
 
 def test_without_a_change_a_gap_teaches_nothing() -> None:
-    standstill = Standstill()
-    change(standstill, 100.0, (4, 4), batches_around(100.0, gap_s=20.0))
-    assert standstill.to_json() == []
+    downtime = RescaleDowntime()
+    change(downtime, 100.0, (4, 4), batches_around(100.0, gap_s=20.0))
+    assert downtime.to_json() == []
 
 
 def test_the_middle_of_the_last_changes_counts_and_one_that_did_not_stop_the_job_teaches_that() -> None:
-    standstill, sizes = Standstill(), (4, 6)
-    for number, gap_s in enumerate((20.0, 20.0, 45.0, 0.0, 20.0, *KEPT * (0.0,))):
+    downtime, sizes = RescaleDowntime(), (4, 6)
+    for number, gap_s in enumerate((20.0, 20.0, 45.0, 0.0, 20.0, *CHANGES * (0.0,))):
         at_s = 1000.0 * (number + 1)
-        change(standstill, at_s, sizes, batches_around(at_s, gap_s=gap_s))
+        change(downtime, at_s, sizes, batches_around(at_s, gap_s=gap_s))
         sizes = (sizes[1], sizes[0])
-        if number == KEPT - 1:
-            assert standstill.usual_s == pytest.approx(20.0, abs=0.1)
-    assert standstill.usual_s == 0
+        if number == CHANGES - 1:
+            assert downtime.usual_s == pytest.approx(20.0, abs=0.1)
+    assert downtime.usual_s == 0
 
 
 def test_a_batch_that_only_warms_up_is_no_standstill_and_teaches_nothing() -> None:
-    standstill = Standstill()
-    change(standstill, 100.0, (4, 6), batches_around(100.0, inside_s=3.0))
-    assert standstill.to_json() == []
+    downtime = RescaleDowntime()
+    change(downtime, 100.0, (4, 6), batches_around(100.0, inside_s=3.0))
+    assert downtime.to_json() == []
 
 
 def test_without_batches_it_shows_in_what_is_done() -> None:
-    standstill = Standstill()
+    downtime = RescaleDowntime()
     before: Sample | None = None
     for tick in range(8):
         ready, done = (4 if tick < 3 else 6), 1000.0 * (tick if tick < 3 else max(2, tick - 2))
         sample = Sample("job", 10.0 * tick, done=done, backlog=500.0)
-        standstill.notice(sample.at_s, Instances(ready, ready, ready))
-        standstill.judge(before, sample)
+        downtime.observe_size(sample.at_s, Instances(ready, ready, ready))
+        downtime.conclude(before, sample)
         before = sample
-    assert standstill.usual_s == 20
+    assert downtime.usual_s == 20
 
 
 # ------------------------------------------------------------------------------------------------------------- rollout
@@ -117,17 +117,17 @@ def test_without_batches_it_shows_in_what_is_done() -> None:
 
 def test_what_an_engine_has_measured_is_believed_however_short() -> None:
     """A Flink job stands still for less than the time between two readings, and Flink says for how long."""
-    standstill = Standstill()
+    downtime = RescaleDowntime()
     before: Sample | None = None
     for read_s, ready, paused_s in ((0.0, 1, 0.0), (5.0, 1, 0.0), (10.0, 2, 0.6), (15.0, 2, 0.6)):
         sample = Sample("job", read_s, done=100 * read_s, backlog=50.0, paused_s=paused_s)
-        standstill.notice(read_s, Instances(ready, ready, ready))
-        standstill.judge(before, sample)
+        downtime.observe_size(read_s, Instances(ready, ready, ready))
+        downtime.conclude(before, sample)
         before = sample
-    assert standstill.usual_s == pytest.approx(0.6)
+    assert downtime.usual_s == pytest.approx(0.6)
 
 
-def rolled(standstill_s: float, rate_per_s: float = 120.0, **changes: object) -> Rollout:
+def rolled(downtime_s: float, rate_per_s: float = 120.0, **changes: object) -> Rollout:
     """Four instances of 50 records/s each; others are there after 30 s."""
     known: dict[str, object] = {
         "arrived": np.full(12, 10 * rate_per_s),
@@ -141,26 +141,28 @@ def rolled(standstill_s: float, rate_per_s: float = 120.0, **changes: object) ->
         "next_trigger_s": 1.0,
         "bound_s": 10.0,
     }
-    now = Now(**{**known, "standstill_s": standstill_s, **changes})  # type: ignore[arg-type]
-    future = Future(np.full((1, 30), 10.0 * rate_per_s), np.ones((1, 8)), np.array([30.0]))
-    return Rollout(now, Service(0.1, 0.02, 1.0, 1.0), future, 120.0)
+    now = JobState(**{**known, "standstill_s": downtime_s, **changes})  # type: ignore[arg-type]
+    future = PossibleFutures(np.full((1, 30), 10.0 * rate_per_s), np.ones((1, 8)), np.array([30.0]))
+    return Rollout(now, BatchTimes(0.1, 0.02, 1.0, 1.0), future, 120.0)
 
 
 def test_a_change_makes_late_what_waits_too_long_while_the_job_stands_still() -> None:
     sizes = np.array([3.0, 4.0, 6.0])
-    without, short, long = (rolled(standstill_s).rolled(sizes) for standstill_s in (0.0, 5.0, 20.0))
-    assert without.late.max() == without.stood.max() == 0
+    without, short, long = (rolled(downtime_s).roll(sizes) for downtime_s in (0.0, 5.0, 20.0))
+    assert without.late.max() == without.downtime_late.max() == 0
     assert short.late[1:].max() == 0, "shorter than the bound"
     assert long.late[1, 0] == 0, "the size stays"
     # Records of more than ten seconds, until it has caught up with 20 s of them.
     assert 120 * 10 < long.late[2, 0] < 120 * 30
     assert long.late[0, 0] > long.late[2, 0], "fewer take longer to catch up"
-    assert (long.lasting <= long.late + long.stood).all()
+    assert (long.steady_late <= long.late + long.downtime_late).all()
 
 
 def test_what_is_left_of_a_standstill_delays_what_waits() -> None:
-    calm, standing = (rolled(20.0, left_s=left_s).rolled(np.array([4.0])) for left_s in (0.0, 15.0))
-    assert calm.late[0, 0] == 0 < standing.late[0, 0]
+    without_downtime, standing = (
+        rolled(20.0, remaining_s=remaining_s).roll(np.array([4.0])) for remaining_s in (0.0, 15.0)
+    )
+    assert without_downtime.late[0, 0] == 0 < standing.late[0, 0]
 
 
 @settings(max_examples=40)
@@ -169,7 +171,7 @@ def test_loops_and_arrays_stand_still_alike(seed: int, trigger_s: float, ready: 
     random = np.random.default_rng(seed)
     rollout = rolled(
         random.choice([3.0, 20.0, 90.0]),
-        left_s=random.choice([0.0, 7.0]),
+        remaining_s=random.choice([0.0, 7.0]),
         waiting=random.uniform(0, 3000),
         batch_records=random.uniform(1, 5000) if is_running else 0.0,
         batch_started_s=-random.uniform(0, 20),
@@ -178,7 +180,7 @@ def test_loops_and_arrays_stand_still_alike(seed: int, trigger_s: float, ready: 
         trigger_s=trigger_s,
     )
     sizes = np.array([1.0, 2.0, 5.0, 12.0, 13.0])
-    looped, in_arrays = rollout.rolled(sizes, in_loop=True), rollout.rolled(sizes, in_loop=False)
+    looped, in_arrays = rollout.roll(sizes, in_loop=True), rollout.roll(sizes, in_loop=False)
     for name in ("late", "ahead", "latency_s", "lasting", "stood"):
         assert np.array_equal(getattr(looped, name), getattr(in_arrays, name)), name
 
@@ -188,21 +190,21 @@ def test_loops_and_arrays_stand_still_alike(seed: int, trigger_s: float, ready: 
 
 @pytest.mark.parametrize(
     ("saved", "change_s", "after_s"),
-    [(1, 0.0, 70.0), (1, 200.0, 300.0), (1, 1200.0, 1200.0), (4, 1200.0, 300.0), (1, 1e6, PAYS_BACK_WITHIN_S)],
+    [(1, 0.0, 70.0), (1, 200.0, 300.0), (1, 1200.0, 1200.0), (4, 1200.0, 300.0), (1, 1e6, LONGEST_PAYBACK_S)],
 )
 def test_a_step_down_comes_when_it_would_have_paid_for_itself(saved: int, change_s: float, after_s: float) -> None:
-    patience = Patience()
-    patience.highest(0.0, 8, 30.0, planned=8, change_s=change_s)
+    scale_in = ScaleInWindow()
+    scale_in.largest_needed(0.0, 8, 30.0, planned=8, change_s=change_s)
     at_s = 0.0
-    while patience.highest(at_s, 8 - saved, 30.0, planned=8, change_s=change_s) == 8:
+    while scale_in.largest_needed(at_s, 8 - saved, 30.0, planned=8, change_s=change_s) == 8:
         at_s += 10.0
     assert at_s == pytest.approx(after_s, abs=20.0)
 
 
 @pytest.mark.parametrize(("shortest_s", "after_s"), [(60.0, 300.0), (10.0, 50.0), (900.0, 900.0)])
 def test_who_asks_for_less_patience_gets_it_also_where_the_job_stands_still(shortest_s: float, after_s: float) -> None:
-    patience, at_s = Patience(shortest_s), 0.0
-    while patience.highest(at_s, 4, 2.0, planned=8, change_s=8.0) == 8:
+    scale_in, at_s = ScaleInWindow(shortest_s), 0.0
+    while scale_in.largest_needed(at_s, 4, 2.0, planned=8, change_s=8.0) == 8:
         at_s += 2.0
     assert at_s == pytest.approx(after_s, abs=4.0)
 
@@ -210,56 +212,56 @@ def test_who_asks_for_less_patience_gets_it_also_where_the_job_stands_still(shor
 def test_a_step_down_takes_longer_the_more_of_what_may_be_late_is_used_up() -> None:
     shrinks_s = []
     for least_s in (0.0, 900.0, 1e9):
-        patience, now = Patience(), 0.0
-        while patience.highest(now, 4, 20.0, planned=8, change_s=400.0, least_s=least_s) == 8:
+        scale_in, now = ScaleInWindow(), 0.0
+        while scale_in.largest_needed(now, 4, 20.0, planned=8, change_s=400.0, least_s=least_s) == 8:
             now += 10
         shrinks_s.append(now)
-    assert shrinks_s == [310.0, 910.0, PAYS_BACK_WITHIN_S + 10], "what was planned at first counts as right"
+    assert shrinks_s == [310.0, 910.0, LONGEST_PAYBACK_S + 10], "what was planned at first counts as right"
 
 
-def stood_still(learned: Learned, seconds: float = 15.0) -> None:
-    learned.standstill.restore([seconds])
+def stood_still(model: OperatorModel, seconds: float = 15.0) -> None:
+    model.downtime.restore([seconds])
 
 
-def late_readings(learned: Learned, until_s: float, *, latency_s: float, ready: int = 8) -> list[float]:
+def late_readings(model: OperatorModel, until_s: float, *, latency_s: float, ready: int = 8) -> list[float]:
     """When a job is found to stay late, with a reading every ten seconds."""
     found = []
     for at_s in np.arange(0.0, until_s + 1, 10.0):
         sample = Sample("job", at_s, latency_s=latency_s)
-        if learned.stays_late(sample, Instances(8, 8, ready), 10.0, 180.0):
+        if model.stays_late(sample, Instances(8, 8, ready), 10.0, 180.0):
             found.append(float(at_s))
-        learned.seen = sample
+        model.last_sample = sample
     return found
 
 
 def test_a_job_that_stays_late_has_more_work_than_was_foretold() -> None:
-    learned = Learned(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
-    stood_still(learned)
-    assert late_readings(learned, 600.0, latency_s=14.0) == [180.0, 360.0, 540.0]
-    assert 1.3 < learned.strain < 1.33
-    late_readings(learned, 4 * 3600.0, latency_s=4.0)
-    assert learned.strain < 1.03, "it fades"
+    model = OperatorModel(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
+    stood_still(model)
+    assert late_readings(model, 600.0, latency_s=14.0) == [180.0, 360.0, 540.0]
+    assert 1.3 < model.strain < 1.33
+    late_readings(model, 4 * 3600.0, latency_s=4.0)
+    assert model.strain < 1.03, "it fades"
 
 
 @pytest.mark.parametrize(("stands_s", "ready", "latency_s"), [(0.0, 8, 14.0), (15.0, 6, 14.0), (15.0, 8, 9.0)])
 def test_others_have_not(stands_s: float, ready: int, latency_s: float) -> None:
-    learned = Learned(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
-    stood_still(learned, stands_s)
-    assert late_readings(learned, 600.0, latency_s=latency_s, ready=ready) == []
-    assert learned.strain == 1.0
+    model = OperatorModel(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
+    stood_still(model, stands_s)
+    assert late_readings(model, 600.0, latency_s=latency_s, ready=ready) == []
+    assert model.strain == 1.0
 
 
 def test_fewer_are_taken_to_be_missed_in_full() -> None:
-    learned = Learned(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
+    model = OperatorModel(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
     for size, took_s in ((16, 2.5), (20, 2.4), (26, 2.3)) * 20:
-        learned.service.learn(1500.0, size, took_s)
-    assert learned.instances_for(300.0, 5.0) < 4, "instances have hardly helped"
-    assert 8 <= learned.fewest_by(16, 300.0, 5.0) <= 9
+        model.batch_time.learn(1500.0, size, took_s)
+    assert model.instances_for(300.0, 5.0) < 4, "instances have hardly helped"
+    assert 8 <= model.fewest_by(16, 300.0, 5.0) <= 9
 
 
 def test_a_change_costs_more_where_less_may_be_late() -> None:
     costs = [
-        there_and_back_s(1000.0, 0.01, rate_per_s=100.0, allowed_share=share, standstill_s=20.0, planned=4)
+        round_trip_cost_s(1000.0, 0.01, rate_per_s=100.0, allowed_share=share, downtime_s=20.0, planned=4)
         for share in (0.5, 0.05, 0.01)
     ]
     assert costs == [180.0, 400.0, 2000.0]
@@ -291,7 +293,7 @@ def test_a_job_that_stands_still_changes_its_size_seldom_and_keeps_what_is_asked
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = run(20.0, hours=6)
-    monkeypatch.setattr(Standstill, "usual_s", property(lambda self: 0.0))
+    monkeypatch.setattr(RescaleDowntime, "usual_s", property(lambda self: 0.0))
     unknown = run(20.0, hours=6)
     assert known.state["operators"]["job"]["standstill"][-1] == pytest.approx(20.0, abs=3.0)
     assert 2 * changes(known) <= changes(unknown)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 
+import numpy as np
 import pytest
 
 from headgate.core.errors import StateError
@@ -13,17 +15,17 @@ from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
 from headgate.policies.autopilot import Autopilot
 from headgate.policies.frame.base import Context, make_policy
-from headgate.policies.pilot.shared_bound import SharedBound
+from headgate.policies.pilot.shared_bound import Curve, SharedBound, cost_of, divide_parts, slack
 from tests.policies.pilot.chains import BOUND_S, CHAIN, Came, run_chain
 
 
 @cache
-def came(*, equally: bool) -> Came:
+def arrived_total(*, equally: bool) -> Came:
     return run_chain(equally=equally)
 
 
 def test_a_chain_of_different_costs_keeps_its_objective_more_cheaply_than_with_equal_parts() -> None:
-    together, equally = came(equally=False), came(equally=True)
+    together, equally = arrived_total(equally=False), arrived_total(equally=True)
     assert together.late_share <= 0.05
     assert equally.late_share <= 0.05
     assert together.cost < 0.97 * equally.cost
@@ -32,14 +34,14 @@ def test_a_chain_of_different_costs_keeps_its_objective_more_cheaply_than_with_e
 
 
 def test_what_was_divided_goes_on_after_a_restart() -> None:
-    policy = came(equally=False).policy
+    policy = arrived_total(equally=False).policy
     again = make_policy("autopilot", Context(policy.objective, CHAIN))
     again.restore(policy.snapshot())
     assert again.snapshot() == policy.snapshot()
 
 
 def test_a_division_that_does_not_fit_is_refused() -> None:
-    policy = came(equally=False).policy
+    policy = arrived_total(equally=False).policy
     state = dict(policy.snapshot())
     state["shared"] = {**state["shared"], "given": dict.fromkeys(CHAIN.operators, 9)}
     with pytest.raises(StateError, match="damaged"):
@@ -81,3 +83,49 @@ def test_dearer_instances_weigh_more() -> None:
     shared = SharedBound(topology, BOUND_S, {"a": 3.0, "b": 1.0})
     assert shared.bound_s("a") == shared.bound_s("b") == BOUND_S / 2
     assert shared._weights == {"a": 1.5, "b": 0.5}
+
+
+CHAIN = Topology.of(("a", "b"), ("b", "c"))
+FORK = Topology.of(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"))
+
+
+def falling(random: np.random.Generator, parts: int) -> Curve:
+    """What more of the bound never makes dearer."""
+    steps = np.sort(random.exponential(20.0, parts))[::-1]
+    return {place + 1: float(cost) for place, cost in enumerate(steps)}
+
+
+@pytest.mark.parametrize("topology", [CHAIN, FORK], ids=["chain", "fork and join"])
+@pytest.mark.parametrize("seed", range(10))
+def test_no_path_gets_more_than_the_bound_and_nothing_is_left_over(topology: Topology, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    given = divide_parts(topology, {name: falling(random, 12) for name in topology.operators}, 12)
+    assert all(left == 0 for left in slack(topology, given, 12).values())
+
+
+@pytest.mark.parametrize("topology", [CHAIN, FORK], ids=["chain", "fork and join"])
+def test_the_division_costs_hardly_more_than_the_best_there_is(topology: Topology) -> None:
+    ratios = []
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        curves = {name: falling(random, 8) for name in topology.operators}
+        best = min(
+            cost_of(curves, trial)
+            for sizes in product(range(1, 9), repeat=len(topology.operators))
+            if min(slack(topology, trial := dict(zip(topology.operators, sizes, strict=True)), 8).values()) >= 0
+        )
+        ratios.append(cost_of(curves, divide_parts(topology, curves, 8)) / best)
+    assert np.mean(ratios) < 1.02
+    assert max(ratios) < 1.15
+
+
+def test_the_operator_that_saves_nothing_gets_the_least() -> None:
+    flat, steep = dict.fromkeys(range(1, 13), 10.0), {parts: 240.0 / parts for parts in range(1, 13)}
+    given = divide_parts(CHAIN, {"a": flat, "b": steep, "c": flat}, 12)
+    assert given == {"a": 1, "b": 10, "c": 1}
+
+
+def test_a_parallel_branch_takes_nothing_from_the_other() -> None:
+    flat, steep = dict.fromkeys(range(1, 13), 10.0), {parts: 240.0 / parts for parts in range(1, 13)}
+    given = divide_parts(FORK, {"a": flat, "b": steep, "c": steep, "d": flat}, 12)
+    assert given["b"] == given["c"] == 10
