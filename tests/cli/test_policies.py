@@ -44,5 +44,5 @@ def test_in_a_narrow_terminal_what_does_not_fit_stands_below_in_whole_words(widt
         printed = headgate(*command, width=width).stdout
         assert "…" not in printed
         assert max(map(len, printed.splitlines())) <= max(40, width)
-    assert "\n  Keeps the asked share of records in" in headgate("policies", width=40).stdout
+    assert "\n  Keeps the requested share of records" in headgate("policies", width=40).stdout
     assert "\nstale_after_s = 60\n" in headgate("policies", "threshold", width=40).stdout

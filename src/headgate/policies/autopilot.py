@@ -1,4 +1,10 @@
-"""autopilot: an objective and bounds, nothing else; the asked share of records is in time, at the least cost."""
+"""autopilot: needs only an objective and bounds, and keeps the requested share of records on time at the least cost.
+
+Per operator, an ``OperatorModel`` (``pilot/operator_model.py``) learns the load, batch times, downtimes and the price of
+a late record. For each decision ``look_ahead`` builds scenarios from it, ``cheapest_size`` simulates the sizes in them,
+and this file turns the result into a target: it scales out at once and scales in only after the ``ScaleInWindow``
+allows it.
+"""
 
 from __future__ import annotations
 
@@ -34,72 +40,72 @@ from headgate.policies.pilot.scale_in_window import SHORTEST_S, ScaleInWindow
 from headgate.policies.pilot.shared_bound import DivisionInput, SharedBound
 
 LEAST_SHARE = 1e-4
-"""Of which a share that may be late is taken to be at least: p100 cannot be had at any price."""
+"""Least share of late records that is taken as allowed: p100 cannot be had at any price."""
 MOST_SIZES = 16
 _RUNGS = np.linspace(0.0, 1.0, MOST_SIZES)
 THROUGHPUT_BOUND_S = 60.0
-"""Who asks for throughput asks that nothing waits for long: for longer than this."""
+"""Latency bound used for throughput objectives: nothing may wait longer."""
 SLOW_BOUND_S = 1.0
-"""Of one second's records a share may still wait: those that wait longer are slow."""
+"""Latency above which a record counts as slow, for slow-record objectives."""
 NEARLY_ALL = 0.05
-"""Where fewer records may be late than this share, it aims at less than the bound: what may hardly ever happen must not
-be near all the time, or the first burst uses up what a day has."""
+"""If a smaller share of records may be late, autopilot aims below the bound: at the bound, the first burst would use up
+the allowance of a day."""
 LEAST_TRIGGERS = 5
-"""It aims at no less than so many trigger intervals: batches cannot be shorter than one."""
+"""Least latency to aim for, in trigger intervals: a record waits for at least one."""
 KEEPS_UP_S = 120.0
-"""It shrinks to no size that would be too small again within this time."""
+"""A size is not scaled in to if it would be too small again within this time."""
 CAUGHT_UP_S = 300.0
-"""Within this time at most what waits too long is worked off."""
+"""A backlog that violates the bound is worked off within this time."""
 FAR_TOO_LATE = 2.0
-"""Records that are so many times as late as the bound are reason enough to take back what was done just now."""
+"""Latency above this multiple of the bound overrides the protection against undoing a recent change."""
 RATE_BINS = 3
-"""What arrives now is the mean of so many bins."""
+"""The present arrival rate is the mean of this many bins."""
 IDLE_BINS = 6
-"""Without a record for so many bins a job is idle."""
+"""A job without a record for this many bins is idle."""
 MOST_MORE = 0.25
-"""Of a job that stands still for a change, no larger share is taken beyond what is needed because more will be."""
+"""Most instances added in advance of a rise, as a share of the size needed, for jobs that stop for a change."""
 NO_HELP_GAMMA = 0.25
-"""Instances that add up to so little do not help."""
+"""With a scaling exponent γ up to this, more instances do not make batches faster: a sink or source is the limit."""
 
 
 class AutopilotSettings(Settings):
     """Nothing has to be set: the objective and the bounds are all it needs."""
 
     scale_in_window_s: PositiveSeconds = SHORTEST_S
-    """The shortest time that a smaller size must have been enough, or five times that where the job stands still for a
-    change; it takes longer after steps that it had to undo."""
+    """The shortest time that a smaller size must have been enough, or five times that where a change of size stops the
+    job; longer after scale-ins that had to be undone."""
 
 
 @register
 class Autopilot(OperatorPolicy[AutopilotSettings]):
-    """Rolls the batches to come forward, for every size and many courses of the load, and takes the cheapest size.
+    """Simulates the next batches for every size in many scenarios of the load, and takes the cheapest size.
 
-    A size costs what its instances cost for a minute, and what the records cost that it makes late. The price of a late
-    record is moved until the share of late records is the one that was asked for: more in time would be money wasted.
-    It grows at once and by several; it shrinks to the largest size that was right lately. Where the bounds allow none
-    at all, an idle job holds no instance, and the first record that waits wakes it.
+    The cost of a size is that of its instances plus that of the records it makes late. The price of a late record is
+    adjusted until the share of late records is the requested one. Scale-out happens at once and by several instances;
+    scale-in goes to the largest size that was needed recently. If the bounds allow 0 instances, an idle job has none,
+    and the first waiting record starts one.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("autopilot", Context(parse_objective("latency p95 < 10s"), job))
     >>> history = History(job)
     >>> history.observe(Observation(0, {"job": Sample("job", 0, latency_s=8)}, {"job": Instances(2, 2, 2)}))
     >>> target = policy.decide(0, history).targets["job"]
     >>> target.instances, target.reason
-    (3, 'records wait 8 s already, and nothing has told yet how long work takes: one more')
+    (3, 'records wait 8 s already, and it is not known yet how long work takes: one more')
     """
 
     name = "autopilot"
-    summary = "Keeps the asked share of records in time at the least cost; needs only an objective."
+    summary = "Keeps the requested share of records on time at the least cost; needs only an objective."
     state_version = 3
     wakes = True
     sees_graph = True
     Settings = AutopilotSettings
-    # It knows of instances that are still to come, and waits for nothing when it has to grow.
+    # It accounts for pending instances itself and must not wait when it has to scale out.
     guards = GuardSettings(pending_timeout_s=0, recovery_timeout_s=0)
 
     def __init__(self, settings: AutopilotSettings, context: Context) -> None:
@@ -107,7 +113,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         self._models: dict[str, OperatorModel] = {}
         self._shared = self._shared_bound()
         self._price = LatePrice(bound_and_share(self.objective.slo)[1])
-        """Of a late record, where all operators have one objective from end to end."""
+        """The price of a late record if all operators share one end-to-end objective."""
         compile_loops()
 
     def decide(self, now: Instant, window: Window) -> Proposal:
@@ -119,7 +125,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         model = self._models.get(operator)
         if model is None:
             model = self._models[operator] = self._new_model(operator)
-        # A clock that went back hides no batches.
+        # After a clock went back, all batches count.
         since_s = model.last_sample_s if model.last_sample_s <= sample.at_s else -math.inf
         at_most_s = window_s(model.downtime.usual_s)
         stays_late = model.stays_late(sample, instances, self._bound_s(operator, sample), at_most_s)
@@ -137,17 +143,17 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         price = LatePrice(allowed) if self._shared is None else self._price
         return OperatorModel(slo, price, scale_in=ScaleInWindow(self.settings.scale_in_window_s))
 
-    # ---------------------------------------------------------------------------------------- one bound for several
+    # ---------------------------------------------------------------------------------------- end-to-end bound
 
     def _shared_bound(self) -> SharedBound | None:
-        """The bound from end to end, where several operators have no other."""
+        """Return the end-to-end bound if several operators have no objectives of their own."""
         if len(self.topology.operators) < 2 or self.objective.operators:
             return None
         bound_s, _ = bound_and_share(self.objective.slo)
         return SharedBound(self.topology, bound_s, self.objective.prices(self.topology))
 
     def _bound_s(self, operator: str, sample: Sample) -> float:
-        """How late records may become at an operator: by what is asked of it, or its part of what is asked of all."""
+        """Return the latency bound of an operator: its own, or its part of the end-to-end bound."""
         if self._shared is not None:
             return self._shared.bound_s(operator)
         return target_latency_s(self.objective.slo_of(operator), sample.trigger_interval_s or 0.0)
@@ -159,7 +165,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             shared.divide(now, known)
 
     def _member(self, window: Window, operator: str) -> DivisionInput | None:
-        """What is needed to divide; ``None`` while too little is known of an operator."""
+        """Return what is needed to divide the bound; ``None`` while too little is known about the operator."""
         model, instances, sample = self._models.get(operator), window.instances(operator), window.sample(operator)
         if model is None or instances is None or sample is None:
             return None
@@ -179,7 +185,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
     # ------------------------------------------------------------------------------------------------------ choosing
 
     def _bounds(self, operator: str, sample: Sample) -> tuple[int, int]:
-        """The fewest and the most instances that are allowed and of use."""
+        """Return the fewest and the most instances that are allowed and useful."""
         lowest, highest = self.objective.bounds_of(operator, self.topology)
         useful = sample.useful_instances
         return lowest, highest if useful is None else max(1, lowest, min(highest, useful))
@@ -192,7 +198,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         floor = max(1, lowest)
         late_s = (bound_s / 2 if model.is_young else bound_s) + ahead.downtime_s
         if not _cannot_help(model) and (sample.latency_s or 0.0) > late_s:
-            # Records that are late already must not become ever later because that is cheap for now.
+            # Records that are late already must not become ever later because that is cheaper at the moment.
             floor = max(floor, min(highest, _catching_up(model, sample, ahead, bound_s)))
         chosen = cheapest_size(
             _ladder(floor, highest, model.instances_for(ahead.peak_per_s(), bound_s / 2), instances.planned),
@@ -228,12 +234,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         choice = self._choose(model, operator, instances, sample, ahead)
         bound_s = self._bound_s(operator, sample)
         highest = self._enough(now, model, instances, ahead, choice, bound_s)
-        planned, told = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
+        planned, expected = instances.planned, f"{plain(ahead.rate_per_s)} records/s expected"
         is_late = (sample.latency_s or 0.0) > bound_s
         arriving_per_s = model.load.recent_per_s(RATE_BINS)
-        # That the job stood still for the step down is no reason to take it back.
+        # Lateness caused by the downtime of a scale-in is no reason to take it back.
         is_far_too_late = (sample.latency_s or 0.0) > FAR_TOO_LATE * bound_s + ahead.downtime_s
-        # While what a standstill has left is worked off, another one would only add to it.
+        # While the backlog of a downtime is worked off, another downtime would only add to it.
         wanted = choice.size if is_late and not stays_late else max(choice.size, choice.size_without_downtime)
         if wanted > planned and not is_far_too_late and model.scale_in.would_undo_scale_in(now, arriving_per_s):
             target, code = planned, "steady"
@@ -242,12 +248,12 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             model.scale_in.record_scale_out(now, arriving_per_s)
             target, code = self._grown(now, model, operator, sample, ahead, choice, wanted), "needed"
             keep = "keeps" if target == 1 else "keep"
-            why = f"{told}: {instances_in_words(target)} {keep} what is asked at the least cost"
+            why = f"{expected}: {instances_in_words(target)} {keep} the objective at the least cost"
         elif highest >= planned:
             target, code = planned, "steady"
-            why = f"{told}: {instances_in_words(target)} {'are' if target > 1 else 'is'} right"
+            why = f"{expected}: {instances_in_words(target)} {'are' if target > 1 else 'is'} right"
         elif is_late:
-            target, code, why = planned, "catching-up", "what waits is worked off first: holding"
+            target, code, why = planned, "catching-up", "the backlog is worked off first: holding"
         elif model.scale_in.is_paused(now):
             target, code, why = planned, "steady", "the size was reduced just now: holding"
         elif model.scale_in.would_undo_scale_out(now, arriving_per_s):
@@ -257,9 +263,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
             model.scale_in.record_scale_in(now, arriving_per_s)
             target, code = highest, "enough"
             lately = format_duration(model.scale_in.watched_s)
-            if ahead.downtime_s > 0:  # Several small steps would each cost a standstill.
+            if ahead.downtime_s > 0:  # Several small steps would each cost a downtime.
                 model.scale_in.restart_at(now, target)
-            why = f"{told}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
+            why = (
+                f"{expected}: {instances_in_words(target)} {'were' if target > 1 else 'was'} enough throughout {lately}"
+            )
         expected_late, numbers = _numbers(now, model, ahead, choice, target)
         if self._shared is not None:
             numbers["part_of_bound_s"] = bound_s
@@ -276,8 +284,8 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         choice: SizeChoice,
         bound_s: float,
     ) -> int:
-        """The smallest size that was right for long enough."""
-        # Less than what keeps up with the load would have to be taken back as soon as records are late.
+        """Return the smallest size that was sufficient for long enough."""
+        # A size that cannot keep up with the load would have to be taken back as soon as records are late.
         peak_per_s = ahead.peak_per_s(max(KEEPS_UP_S, ahead.paid_s))
         keeps_up = math.ceil(model.instances_for(peak_per_s, bound_s / 2))
         if ahead.downtime_s > 0:
@@ -302,7 +310,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         choice: SizeChoice,
         wanted: int,
     ) -> int:
-        """The larger size to take: of a job that stands still for it, one that is to be enough for a while."""
+        """Return the size to scale out to; jobs that stop for a change get some instances in advance of a rise."""
         if ahead.downtime_s <= 0:
             return wanted
         costs_s = _change_s(model, ahead, wanted, wanted)
@@ -313,7 +321,7 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return target
 
     def _why_no_more(self, model: OperatorModel, operator: str, sample: Sample, target: int) -> str:
-        """Why it does not ask for more though records are late; nothing where it might."""
+        """Return why it does not scale out although records are late; empty if it may."""
         if _cannot_help(model):
             return "; batches do not become faster with more instances, so none are added"
         _, highest = self._bounds(operator, sample)
@@ -325,11 +333,11 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         return "; more are not allowed"
 
     def _cautious(self, model: OperatorModel, operator: str, instances: Instances, sample: Sample) -> Target:
-        """Before anything is known: grow when records are about to be late."""
+        """Return the target before batch times are known: add an instance when records are about to be late."""
         bound_s = self._bound_s(operator, sample)
         latency_s = sample.worst_latency_s
         numbers: dict[str, Number] = {"latency_s": latency_s, "bound_s": bound_s}
-        untold = "nothing has told yet how long work takes"
+        unknown = "it is not known yet how long work takes"
         backlog = sample.backlog or 0.0
         if instances.planned < 1 and backlog >= 1:
             return Target(1, "cautious", f"{plain(backlog)} records wait, and there is no instance: one", numbers)
@@ -337,34 +345,34 @@ class Autopilot(OperatorPolicy[AutopilotSettings]):
         watched_s = max(IDLE_BINS * BIN_S, self.settings.scale_in_window_s)
         bins = math.ceil(watched_s / BIN_S)
         if 0 == lowest < instances.planned and len(model.load) >= bins and model.was_idle(sample, bins):
-            told = f"nothing has come for {format_duration(watched_s)}, and nothing waits: no instance is needed"
-            return Target(0, "idle", told, numbers)
+            why = f"nothing has come for {format_duration(watched_s)}, and nothing waits: no instance is needed"
+            return Target(0, "idle", why, numbers)
         if latency_s is None:
-            return hold(instances, "no-data", f"{untold}, nor how long records wait: holding", numbers)
+            return hold(instances, "no-data", f"{unknown}, nor how long records wait: holding", numbers)
         if latency_s > bound_s / 2:
             if instances.ready < instances.planned:
                 return hold(
-                    instances, "starting", f"{untold}, and what was asked for is still starting: holding", numbers
+                    instances, "starting", f"{unknown}, and requested instances are still starting: holding", numbers
                 )
-            told = f"records wait {plain(latency_s)} s already, and {untold}: one more"
-            return Target(instances.planned + 1, "cautious", told, numbers)
-        return hold(instances, "learning", f"{untold}: holding", numbers)
+            why = f"records wait {plain(latency_s)} s already, and {unknown}: one more"
+            return Target(instances.planned + 1, "cautious", why, numbers)
+        return hold(instances, "learning", f"{unknown}: holding", numbers)
 
     def _state(self) -> dict[str, JSON]:
-        state: dict[str, JSON] = {"operators": {name: one.to_json() for name, one in self._models.items()}}
+        state: dict[str, JSON] = {"operators": {name: model.to_json() for name, model in self._models.items()}}
         return state if self._shared is None else state | {"shared": self._shared.to_json()}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        model = {str(name): self._new_model(name) for name in state["operators"]}
-        for name, one in model.items():
-            one.restore(state["operators"][name])
+        models = {str(name): self._new_model(name) for name in state["operators"]}
+        for name, model in models.items():
+            model.restore(state["operators"][name])
         if self._shared is not None:
             self._shared.restore(state["shared"])
-        self._models = model
+        self._models = models
 
 
 def bound_and_share(slo: Slo) -> tuple[float, float]:
-    """The bound on latency in seconds, and the share of records that may be later."""
+    """Return the latency bound in seconds and the share of records that may exceed it."""
     allowed = max(LEAST_SHARE, slo.allowed_share)
     match slo:
         case LatencySlo(bound_s=bound_s):
@@ -376,11 +384,11 @@ def bound_and_share(slo: Slo) -> tuple[float, float]:
 
 
 def target_latency_s(slo: Slo, trigger_s: float) -> float:
-    """How late records may become as far as it can be helped: the bound, or less where hardly any may be later.
+    """Return the latency to aim for: the bound, or less if hardly any record may exceed it.
 
-    >>> [round(aimed_s(LatencySlo(bound_s=30, percentile=level), 2.0), 1) for level in (90, 95, 99, 99.9)]
+    >>> [round(target_latency_s(LatencySlo(bound_s=30, percentile=level), 2.0), 1) for level in (90, 95, 99, 99.9)]
     [30, 30, 20.1, 11.3]
-    >>> aimed_s(LatencySlo(bound_s=10.0, percentile=99.9), 2.0)
+    >>> target_latency_s(LatencySlo(bound_s=10.0, percentile=99.9), 2.0)
     10.0
     """
     bound_s, allowed = bound_and_share(slo)
@@ -393,7 +401,7 @@ def target_latency_s(slo: Slo, trigger_s: float) -> float:
 def _numbers(
     now: Instant, model: OperatorModel, ahead: Lookahead, choice: SizeChoice, target: int
 ) -> tuple[float, dict[str, Number]]:
-    """The late records it expects of the size it wants, and all that it expects and what led to that."""
+    """Return the late records expected at the target size, and the numbers behind the decision."""
     expected_late = float(ahead.rollout.result_for(max(1, target)).late[0] @ ahead.weights)
     rolled = ahead.rollout.predicted(max(1, target))
     at_bin = min(ahead.counts.shape[1], round(AHEAD_S / BIN_S)) - 1
@@ -410,7 +418,7 @@ def _numbers(
         "latency_s": quantiles(rolled.latency_s[0], ahead.weights),
         "instances": (target, target, target),
     }
-    # Between two batches more and more waits: where between them it will be in a minute is chance.
+    # Backlog and latency grow between two batches; at which point of that cycle a minute from now lies is chance.
     cycle_s = (model.last_sample.trigger_interval_s if model.last_sample is not None else None) or 0.0
     chance = {"backlog": ahead.rate_per_s * cycle_s, "latency_s": cycle_s}
     for name, (low, middle, high) in spread.items():
@@ -434,7 +442,7 @@ def _numbers(
 
 
 def _change_s(model: OperatorModel, ahead: Lookahead, right: int, planned: int) -> float:
-    """What it costs to shrink to a size and to come back, in seconds of an instance."""
+    """Return the cost of scaling in to a size and back, in instance-seconds."""
     if ahead.downtime_s <= 0:
         return 0.0
     return round_trip_cost_s(
@@ -448,7 +456,7 @@ def _change_s(model: OperatorModel, ahead: Lookahead, right: int, planned: int) 
 
 
 def _scale_in_spacing_s(model: OperatorModel, ahead: Lookahead, right: int, planned: int) -> float:
-    """How long a smaller size must have been enough, so that changes alone do not break what is asked."""
+    """Return how long a smaller size must have been enough, so that changes alone do not violate the objective."""
     if ahead.downtime_s <= 0:
         return 0.0
     downtime_late = float(ahead.rollout.result_for(max(1, min(right, planned))).downtime_late[0] @ ahead.weights)
@@ -456,19 +464,19 @@ def _scale_in_spacing_s(model: OperatorModel, ahead: Lookahead, right: int, plan
 
 
 def _cannot_help(model: OperatorModel) -> bool:
-    """Whether more instances do not make batches faster: behind them is a slow sink, or a source that is throttled."""
+    """Whether more instances do not make batches faster, as with a slow sink or a throttled source."""
     return model.batch_time.gamma <= NO_HELP_GAMMA
 
 
 def _catching_up(model: OperatorModel, sample: Sample, ahead: Lookahead, bound_s: float) -> int:
-    """The size that works off what waits within ``CAUGHT_UP_S``, beside what arrives."""
+    """Return the size that processes arrivals and works off the backlog within ``CAUGHT_UP_S``."""
     arriving_per_s = model.load.recent_per_s(1)
     rate_per_s = max(arriving_per_s, ahead.rate_per_s) + (sample.backlog or 0.0) / CAUGHT_UP_S
     return math.ceil(model.instances_for(rate_per_s, bound_s))
 
 
 def _ladder(lowest: int, highest: int, need: float, planned: int) -> FloatArray:
-    """The sizes that are looked at: all of them, or a ladder around what is needed."""
+    """Return the sizes to consider: all of them, or a geometric ladder around the need."""
     if highest - lowest < MOST_SIZES:
         return np.arange(lowest, highest + 1, dtype=np.float64)
     low, high = max(1.0, 0.5 * need), max(2.0, 4 * need)
