@@ -1,10 +1,66 @@
 """The names that plug-in authors import: what a package exports changes only together with this list."""
 
+import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
+AUTHORS_FILES = ("examples/half_full/half_full.py", "docs/guides/own-policy.md", "docs/guides/forecasting.md")
 PUBLIC = {
+    "headgate.forecast": [
+        "JSON",
+        "EvenGrid",
+        "FloatArray",
+        "Forecast",
+        "Forecaster",
+        "ForecasterBase",
+        "PositiveSeconds",
+        "Seconds",
+        "Settings",
+        "Share",
+        "brought_forecasters",
+        "forecaster_class",
+        "forecaster_names",
+        "make_forecaster",
+        "register",
+    ],
+    "headgate.policies": [
+        "JSON",
+        "Batch",
+        "Context",
+        "GuardSettings",
+        "Instances",
+        "Instant",
+        "Number",
+        "Objective",
+        "OperatorPolicy",
+        "Policy",
+        "PolicyBase",
+        "PolicyMaker",
+        "PositiveSeconds",
+        "Proposal",
+        "Sample",
+        "Seconds",
+        "Settings",
+        "Share",
+        "StateTable",
+        "Target",
+        "Topology",
+        "Window",
+        "brought_policies",
+        "busy_share",
+        "hold",
+        "make_policy",
+        "policy_class",
+        "policy_from",
+        "policy_names",
+        "reading_of",
+        "readings_over",
+        "register",
+        "startup_s",
+    ],
     "headgate.testing": [
         "ADAPTOR_CHECKS",
         "ENGINE_CHECKS",
@@ -31,3 +87,11 @@ def test_a_package_exports_its_public_names(package: str) -> None:
     module = import_module(package)
     assert sorted(module.__all__) == sorted(PUBLIC[package])
     assert all(hasattr(module, name) for name in PUBLIC[package])
+
+
+@pytest.mark.parametrize("name", AUTHORS_FILES)
+def test_examples_of_policies_and_forecasters_import_nothing_deeper(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    imported = re.findall(r"^(?:from|import) (headgate[\w.]*)", text, re.MULTILINE)
+    assert imported
+    assert set(imported) <= {"headgate", "headgate.forecast", "headgate.policies", "headgate.testing"}

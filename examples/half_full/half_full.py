@@ -5,10 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headgate.core.types import Instances, Instant, Sample, Target
-from headgate.core.window import Window
-from headgate.policies.frame.base import OperatorPolicy, hold
-from headgate.policies.frame.settings import Settings
+from headgate.policies import Instances, Instant, OperatorPolicy, Sample, Settings, Target, Window, hold
 
 
 class HalfFullSettings(Settings):

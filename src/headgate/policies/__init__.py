@@ -1,13 +1,63 @@
-"""At the top one scaling technique per file, each found by its name; what several share lies in the folders."""
+"""Scaling policies: one technique per file at the top, found by its name; what several share lies in the folders.
 
+The names exported here are what the author of a policy needs.
+"""
+
+from headgate.core.contracts import Policy
+from headgate.core.objective import Objective
+from headgate.core.topology import Topology
+from headgate.core.types import JSON, Batch, Instances, Instant, Number, Proposal, Sample, Target
+from headgate.core.window import Window
 from headgate.policies.frame.base import (
     Context,
+    GuardSettings,
+    OperatorPolicy,
+    PolicyBase,
     PolicyMaker,
+    StateTable,
     brought_policies,
+    hold,
     make_policy,
     policy_class,
     policy_from,
     policy_names,
+    register,
 )
+from headgate.policies.frame.readings import busy_share, reading_of, readings_over, startup_s
+from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings, Share
 
-__all__ = ["Context", "PolicyMaker", "brought_policies", "make_policy", "policy_class", "policy_from", "policy_names"]
+__all__ = [
+    "JSON",
+    "Batch",
+    "Context",
+    "GuardSettings",
+    "Instances",
+    "Instant",
+    "Number",
+    "Objective",
+    "OperatorPolicy",
+    "Policy",
+    "PolicyBase",
+    "PolicyMaker",
+    "PositiveSeconds",
+    "Proposal",
+    "Sample",
+    "Seconds",
+    "Settings",
+    "Share",
+    "StateTable",
+    "Target",
+    "Topology",
+    "Window",
+    "brought_policies",
+    "busy_share",
+    "hold",
+    "make_policy",
+    "policy_class",
+    "policy_from",
+    "policy_names",
+    "reading_of",
+    "readings_over",
+    "register",
+    "startup_s",
+]
