@@ -16,7 +16,7 @@ from headgate.forecast import Forecast
 from headgate.forecast.base import FloatArray
 from headgate.policies.blocks.quantile_sizing import quantiles_of
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class
-from headgate.policies.mst import Load, MstSizer, Techniques, highest_load
+from headgate.policies.mst import ExpectedLoad, MstSizer, Techniques, highest_load
 from headgate.runtime.simulate import simulate
 from headgate.workloads import parse_workload
 
@@ -28,29 +28,33 @@ NONE, UA, OL, ARMA = (Techniques.of(number) for number in (0, 1, 2, 4))
 @pytest.mark.parametrize(
     ("techniques", "load", "expected"),
     [
-        (NONE, Load(299.0), 3),  # eq. 4: the least m with 100·m > load
-        (NONE, Load(300.5), 4),
-        (UA, Load(290.0), 3),  # eq. 8: 290 + 1.645·4.243 = 296.98
-        (UA, Load(295.0), 4),  # 301.98
-        (ARMA, Load(250.0, 25.0), 3),  # eq. 18: 250 + 1.645·25 = 291.1
-        (ARMA, Load(250.0, 31.0), 4),  # 301.0
-        (Techniques.of(5), Load(250.0, 30.0), 3),  # eq. 21: 250 + 1.645·√(18 + 900) = 299.8
-        (Techniques.of(5), Load(250.0, 30.2), 4),  # 300.2
-        (NONE, Load(5000.0), 10),  # none is enough: the size that carries most
+        (NONE, ExpectedLoad(299.0), 3),  # eq. 4: the least m with 100·m > load
+        (NONE, ExpectedLoad(300.5), 4),
+        (UA, ExpectedLoad(290.0), 3),  # eq. 8: 290 + 1.645·4.243 = 296.98
+        (UA, ExpectedLoad(295.0), 4),  # 301.98
+        (ARMA, ExpectedLoad(250.0, 25.0), 3),  # eq. 18: 250 + 1.645·25 = 291.1
+        (ARMA, ExpectedLoad(250.0, 31.0), 4),  # 301.0
+        (Techniques.of(5), ExpectedLoad(250.0, 30.0), 3),  # eq. 21: 250 + 1.645·√(18 + 900) = 299.8
+        (Techniques.of(5), ExpectedLoad(250.0, 30.2), 4),  # 300.2
+        (NONE, ExpectedLoad(5000.0), 10),  # none is enough: the size that carries most
     ],
 )
-def test_the_least_size_that_is_probably_enough(techniques: Techniques, load: Load, expected: int) -> None:
+def test_the_least_size_that_is_probably_enough(techniques: Techniques, load: ExpectedLoad, expected: int) -> None:
     assert MstSizer(techniques, 0.95, 10, LINE).size(load) == expected
 
 
 def test_at_one_half_uncertainty_makes_no_difference() -> None:
-    assert MstSizer(UA, 0.5, 10, LINE).size(Load(299.5)) == MstSizer(NONE, 0.5, 10, LINE).size(Load(299.5)) == 3
+    assert (
+        MstSizer(UA, 0.5, 10, LINE).size(ExpectedLoad(299.5))
+        == MstSizer(NONE, 0.5, 10, LINE).size(ExpectedLoad(299.5))
+        == 3
+    )
 
 
 def test_the_highest_load_counts_two_deviations_and_begins_after_the_lead() -> None:
     """Eq. 14: 90 + 2·30 beats 120 + 2·5; the 500 lies before the block."""
     forecast = Forecast.normal(np.array([500.0, 100.0, 120.0, 90.0]), np.array([1.0, 1.0, 5.0, 30.0]))
-    assert highest_load(forecast, 2) == Load(90.0, 30.0)
+    assert highest_load(forecast, 2) == ExpectedLoad(90.0, 30.0)
 
 
 def test_online_learning_follows_saturated_readings() -> None:
@@ -59,8 +63,8 @@ def test_online_learning_follows_saturated_readings() -> None:
         for sizer in (learning, fixed):
             sizer.learn(4, 300.0)
             sizer.end_block()
-    assert fixed.size(Load(310.0)) == 4
-    assert learning.size(Load(310.0)) == 5
+    assert fixed.size(ExpectedLoad(310.0)) == 4
+    assert learning.size(ExpectedLoad(310.0)) == 5
 
 
 def test_readings_of_one_block_at_one_size_are_one_sample() -> None:
@@ -75,35 +79,35 @@ def test_readings_of_one_block_at_one_size_are_one_sample() -> None:
 
 def test_without_training_the_first_saturated_reading_takes_its_place() -> None:
     sizer = MstSizer(NONE, 0.95, 10)
-    assert sizer.size(Load(100.0)) is None
+    assert sizer.size(ExpectedLoad(100.0)) is None
     sizer.learn(2, 180.0)
     sizer.end_block()
-    assert sizer.size(Load(350.0)) == 4
+    assert sizer.size(ExpectedLoad(350.0)) == 4
 
 
 def test_until_something_was_measured_an_estimate_stands_in() -> None:
     sizer = MstSizer(NONE, 0.95, 10)
     sizer.estimate(8, 800.0)
     sizer.estimate(8, 720.0)
-    assert sizer.size(Load(100.0)) is None
+    assert sizer.size(ExpectedLoad(100.0)) is None
     sizer.end_block()
     # 760 of eight are 95 each.
-    assert sizer.size(Load(180.0)) == 2
+    assert sizer.size(ExpectedLoad(180.0)) == 2
     sizer.learn(2, 160.0)
     sizer.estimate(2, 400.0)
     sizer.end_block()
-    assert sizer.size(Load(180.0)) == 3
+    assert sizer.size(ExpectedLoad(180.0)) == 3
     # What was measured is not given up for what is guessed.
     sizer.estimate(2, 400.0)
     sizer.end_block()
-    assert sizer.size(Load(180.0)) == 3
+    assert sizer.size(ExpectedLoad(180.0)) == 3
 
 
 def test_measurements_are_not_given_up_for_estimates() -> None:
     sizer = MstSizer(NONE, 0.95, 10, LINE)
     sizer.estimate(8, 80.0)
     sizer.end_block()
-    assert sizer.size(Load(299.0)) == 3
+    assert sizer.size(ExpectedLoad(299.0)) == 3
 
 
 @pytest.mark.parametrize("name", ["mst-0", "mst-3", "mst-7", "quantile"])

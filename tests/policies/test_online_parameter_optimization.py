@@ -14,54 +14,61 @@ from headgate.core.window import History
 from headgate.policies import Context, make_policy
 from headgate.policies.frame.base import AnyPolicy
 from headgate.policies.frame.readings import startup_s
-from headgate.policies.online_parameter_optimization import Load, Recorded, Terms, Thresholds, recorded, replay_cost
+from headgate.policies.online_parameter_optimization import (
+    LoadStretch,
+    Recorded,
+    ReplayTerms,
+    Thresholds,
+    recorded,
+    replay_cost,
+)
 from headgate.policies.tuning.random_search import recursive_random_search
 from tests.core.building import JOB, policy
 
-TERMS = Terms(min_instances=1, max_instances=4, trigger_interval_s=10, latency_bound_s=15, violation_price=10)
+TERMS = ReplayTerms(min_instances=1, max_instances=4, trigger_interval_s=10, latency_bound_s=15, violation_price=10)
 LATE = Thresholds(upper=0.9, lower=0.1, upper_for_s=1e9, lower_for_s=1e9)
 
 
 def cost(
-    loads: list[Load], bounds: Thresholds = LATE, instances: int = 1, waiting_s: float = 0.0, **terms: float
+    loads: list[LoadStretch], bounds: Thresholds = LATE, instances: int = 1, waiting_s: float = 0.0, **terms: float
 ) -> float:
     return replay_cost(Recorded(loads, instances, waiting_s), bounds, replace(TERMS, **terms))  # type: ignore[arg-type]
 
 
 def test_a_replay_that_never_acts_pays_for_its_size() -> None:
-    assert cost([Load(10, 1.0)] * 6, instances=2) == 6 * 10 * 2
+    assert cost([LoadStretch(10, 1.0)] * 6, instances=2) == 6 * 10 * 2
 
 
 def test_a_replay_pays_for_the_time_over_the_bound_and_for_what_waits_in_the_end() -> None:
     # Work for 2 instances on one of them: 20, 30 and 40 s where 15 s are allowed; then 30 s of work wait.
-    assert cost([Load(10, 2.0)] * 3) == pytest.approx(30 + 10 * 10 * (20 + 30 + 40) / 15 + 30 * 10)
+    assert cost([LoadStretch(10, 2.0)] * 3) == pytest.approx(30 + 10 * 10 * (20 + 30 + 40) / 15 + 30 * 10)
 
 
 def test_work_that_waits_makes_later_batches_late() -> None:
     # 1.2 on one: 12 s at first, then 2, 4 and 6 s of waiting on top: the third and fourth are over 15 s.
-    assert cost([Load(10, 1.2)] * 4) == pytest.approx(40 + 10 * 10 * (16 + 18) / 15 + 8 * 10)
+    assert cost([LoadStretch(10, 1.2)] * 4) == pytest.approx(40 + 10 * 10 * (16 + 18) / 15 + 8 * 10)
 
 
 def test_work_that_waited_at_the_beginning_counts() -> None:
     # 30 s of work before anything comes: late for the first two of four stretches, until less than 15 s wait.
-    assert cost([Load(10, 0.0)] * 4, waiting_s=30) == pytest.approx(40 + 10 * 10 * (30 + 20) / 15)
+    assert cost([LoadStretch(10, 0.0)] * 4, waiting_s=30) == pytest.approx(40 + 10 * 10 * (30 + 20) / 15)
 
 
 def test_where_all_is_late_more_instances_still_pay() -> None:
-    few, many = (cost([Load(10, 2.0)] * 30, instances=size, waiting_s=100) for size in (1, 4))
+    few, many = (cost([LoadStretch(10, 2.0)] * 30, instances=size, waiting_s=100) for size in (1, 4))
     assert many < few
 
 
 def test_a_replay_scales_out_and_in_after_the_durations() -> None:
     # Busy share 1 for 20 s: two instances from the third batch on; then work for a fifth of them, 30 s until one again.
     bounds = Thresholds(upper=0.9, lower=0.3, upper_for_s=20, lower_for_s=30)
-    loads = [Load(10, 1.0)] * 3 + [Load(10, 0.2)] * 4
+    loads = [LoadStretch(10, 1.0)] * 3 + [LoadStretch(10, 0.2)] * 4
     assert cost(loads, bounds) == 10 * (1 + 1 + 2 + 2 + 2 + 2 + 1)
 
 
 def test_an_instance_that_starts_is_paid_for_and_does_not_help_yet() -> None:
     bounds = Thresholds(upper=0.9, lower=0.1, upper_for_s=10, lower_for_s=1e9)
-    loads = [Load(10, 1.5)] * 6
+    loads = [LoadStretch(10, 1.5)] * 6
     paid = 10 * (1 + 2 * 5)
     assert cost(loads, bounds, max_instances=2, latency_bound_s=1e9) == paid
     assert cost(loads, bounds, max_instances=2, latency_bound_s=1e9, startup_s=30) == paid
@@ -73,14 +80,14 @@ def test_an_instance_that_starts_is_paid_for_and_does_not_help_yet() -> None:
 
 def test_nothing_is_removed_while_a_queue_keeps_instances_busy() -> None:
     bounds = Thresholds(upper=10, lower=0.5, upper_for_s=1e9, lower_for_s=10)
-    loads = [Load(10, 0.2)] * 3
+    loads = [LoadStretch(10, 0.2)] * 3
     assert cost(loads, bounds, instances=2, latency_bound_s=1e9) == 10 * (2 + 1 + 1)
     assert cost(loads, bounds, instances=2, waiting_s=100, latency_bound_s=1e9) == 10 * (2 + 2 + 2)
 
 
 def test_nothing_is_done_in_the_grace_period() -> None:
     bounds = Thresholds(upper=0.9, lower=0.1, upper_for_s=10, lower_for_s=1e9)
-    loads = [Load(10, 4.0)] * 4
+    loads = [LoadStretch(10, 4.0)] * 4
     assert cost(loads, bounds, latency_bound_s=1e9) == 10 * (1 + 2 + 3 + 4)
     assert cost(loads, bounds, latency_bound_s=1e9, grace_period_s=20) == 10 * (1 + 2 + 2 + 2)
 
@@ -91,7 +98,7 @@ def test_the_recorded_load_is_arrivals_over_what_an_instance_gets_through() -> N
         sample = Sample("job", at_s, input_rate_per_s=rate, processed_rate_per_s=processed, backlog=200)
         window.observe(Observation(at_s, {"job": sample}, {"job": Instances(3, 3, 2)}))
     # It begins with the size that there was, and with 200 records for instances of 25/s.
-    assert recorded(window, "job", 0) == Recorded([Load(10, 100 / 40), Load(10, 120 / 40)], 3, 8.0)
+    assert recorded(window, "job", 0) == Recorded([LoadStretch(10, 100 / 40), LoadStretch(10, 120 / 40)], 3, 8.0)
 
 
 def test_a_load_whose_work_is_not_known_is_not_replayed() -> None:

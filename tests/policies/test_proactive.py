@@ -12,7 +12,7 @@ from headgate.core.errors import UnknownNameError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Event, Sample, Startup
 from headgate.journal.memory import MemoryJournal
-from headgate.policies.capacity.explored import Mode
+from headgate.policies.capacity.explored import ControlMode
 from headgate.policies.proactive import Proactive
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
@@ -184,7 +184,7 @@ def test_the_fewest_instances_that_hold_are_found_by_hand(learned: Run) -> None:
     seen = history([reading(at_s, 50.0, 3.3) for at_s in range(0, 60, 5)], planned=4)
     made = restored(learned)
     target = propose(made, seen)
-    assert made.mode("job") is Mode.OPTIMAL_CONTROL
+    assert made.mode("job") is ControlMode.OPTIMAL_CONTROL
     assert (target.instances, target.code) == (4, "as-planned")
     assert target.numbers["predicted_pressure"] == pytest.approx(3.3 / 4, abs=0.05)
 

@@ -13,7 +13,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Sample, Target, Verdict
 from headgate.core.window import History
 from headgate.policies.frame.base import AnyPolicy
-from headgate.policies.q_values.table import Action, QTable, State
+from headgate.policies.q_values.table import Action, QState, QTable
 from headgate.runtime.simulate import simulate
 from headgate.workloads.steps import Steps
 from tests.core.building import JOB, observation, policy
@@ -93,7 +93,7 @@ def test_an_experience_is_learned_by_equation_4_4(update: str) -> None:
     run = Run(learner(update=update))
     run.tick(25), run.tick(25), run.tick(25)
     worth = 0.3 * 25 / 30 + 0.7 * (25 / 30 + 0.9 * 25 / 30)
-    assert table(run.policy).values(State(2, True))[Action.OUT] == pytest.approx(worth)
+    assert table(run.policy).values(QState(2, True))[Action.OUT] == pytest.approx(worth)
 
 
 def test_sarsa_learns_from_the_chosen_action_and_q_from_the_best() -> None:
@@ -110,7 +110,7 @@ def test_sarsa_learns_from_the_chosen_action_and_q_from_the_best() -> None:
         run.window.record(Decision(60.0, "q-learning", {"job": Verdict("job", 4, 3, 3, "test", "test")}))
         target = run.tick(22)
         assert "scale out ruled out by what the last action brought" in target.reason
-        learned[update] = table(run.policy).values(State(2, True))[Action.IN]
+        learned[update] = table(run.policy).values(QState(2, True))[Action.IN]
     # The mean latency fell to 25 s: a scale-in gets 0 in region 1.
     assert learned["sarsa"] == pytest.approx(0.7 * (0 + 0.9 * 1.0))
     assert learned["q"] == pytest.approx(0.7 * (0 + 0.9 * 5.0))
@@ -173,7 +173,7 @@ def test_a_scale_out_that_a_guard_stopped_is_learned_as_no_action() -> None:
     assert run.tick(25, stopped=True).code == "scale-out"
     after = run.tick(25)
     assert after.numbers["last_action"] == "no action"
-    assert table(run.policy).visits(State(2, True)) == (0, 1, 0)
+    assert table(run.policy).visits(QState(2, True)) == (0, 1, 0)
 
 
 def test_it_decides_once_per_interval() -> None:
@@ -201,7 +201,7 @@ def test_without_a_latency_it_holds_and_does_not_learn_across_the_gap() -> None:
     run.tick(25), run.tick(25)
     assert run.tick(None).code == "no-data"
     run.tick(25)
-    assert table(run.policy).visits(State(2, True)) == (0, 0, 0)
+    assert table(run.policy).visits(QState(2, True)) == (0, 0, 0)
 
 
 def explored(chosen: AnyPolicy, ticks: int = 60) -> list[tuple[str, Any]]:
@@ -259,7 +259,7 @@ def test_a_table_that_was_trained_on_another_clock_can_be_used() -> None:
     fresh = Run(learner())
     fresh.policy.restore(trained.policy.snapshot())
     assert [fresh.tick(25).code for _ in range(2)] == ["between-decisions", "scale-out"]
-    assert table(fresh.policy).visits(State(2, True)) == table(trained.policy).visits(State(2, True))
+    assert table(fresh.policy).visits(QState(2, True)) == table(trained.policy).visits(QState(2, True))
 
 
 def test_an_objective_without_a_latency_needs_a_target() -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from headgate.core.types import Sample
 from headgate.core.window import History
-from headgate.policies.q_values.table import Action, Grid, QTable, State
+from headgate.policies.q_values.table import Action, Grid, QState, QTable
 from headgate.policies.value_iteration import Experiences, solve
 from tests.core.building import JOB, observation, policy
 
-A, B, C = (State(bucket, True) for bucket in range(3))
+A, B, C = (QState(bucket, True) for bucket in range(3))
 GRID = Grid(target_s=30, granularity_s=10, max_s=20)
 
 
@@ -85,5 +85,5 @@ def test_it_collects_then_solves_then_learns_on() -> None:
     assert reasons[1].startswith("collecting experience for 9m more")
     assert reasons[10].startswith("solved in ")
     assert chosen.snapshot()["experiences"]["job"] != []
-    visits = QTable.from_json(chosen.snapshot()["agents"]["job"]["table"]).visits(State(2, True))
+    visits = QTable.from_json(chosen.snapshot()["agents"]["job"]["table"]).visits(QState(2, True))
     assert sum(visits) == 10, "learned by eq. 4.4 since it was solved"

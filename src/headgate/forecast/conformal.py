@@ -56,7 +56,7 @@ class Conformal(ForecasterBase[ConformalSettings]):
         self._inner = make_forecaster(settings.forecaster, settings.settings)
         horizon = settings.horizon
         # Forecasts of the steps to come: row r was made r + 1 steps before the next value, and says it in column r.
-        self._said: list[Forecast | None] = []
+        self._forecasts: list[Forecast | None] = []
         self._moved: FloatArray = np.tile(_LEVELS[:, None], horizon)
         self._scores: FloatArray = np.full((settings.memory, horizon), np.nan)
         self._counts = np.zeros(horizon, dtype=np.int64)
@@ -64,17 +64,17 @@ class Conformal(ForecasterBase[ConformalSettings]):
 
     def _observe(self, value: float) -> None:
         self._least, self._most = min(self._least, value), max(self._most, value)
-        for ahead, said in enumerate(self._said):
-            if said is not None:
-                self._score(ahead, said, value)
+        for ahead, forecast in enumerate(self._forecasts):
+            if forecast is not None:
+                self._score(ahead, forecast, value)
         self._inner.observe(value)
-        self._said = [self._calibrated(self.settings.horizon), *self._said[: self.settings.horizon - 1]]
+        self._forecasts = [self._calibrated(self.settings.horizon), *self._forecasts[: self.settings.horizon - 1]]
 
-    def _score(self, ahead: int, said: Forecast, value: float) -> None:
-        deviation = _scale(said)[ahead]
-        self._scores[self._counts[ahead] % self.settings.memory, ahead] = (value - said.mean[ahead]) / deviation
+    def _score(self, ahead: int, forecast: Forecast, value: float) -> None:
+        deviation = _scale(forecast)[ahead]
+        self._scores[self._counts[ahead] % self.settings.memory, ahead] = (value - forecast.mean[ahead]) / deviation
         self._counts[ahead] += 1
-        quantiles = said.quantiles[:, ahead]
+        quantiles = forecast.quantiles[:, ahead]
         # A value on the quantile itself belongs inside, on either side.
         below = np.where(_LOWER, value < quantiles, value <= quantiles)
         self._moved[:, ahead] += self.settings.gain * (_LEVELS - below)
@@ -121,7 +121,7 @@ class Conformal(ForecasterBase[ConformalSettings]):
     def _state(self) -> dict[str, JSON]:
         return {
             "inner": dict(self._inner.snapshot()),
-            "said": [None if said is None else _saved(said) for said in self._said],
+            "said": [None if forecast is None else _saved(forecast) for forecast in self._forecasts],
             "moved": self._moved.tolist(),
             "scores": [[None if np.isnan(score) else score for score in row] for row in self._scores.tolist()],
             "counts": self._counts.tolist(),
@@ -130,9 +130,9 @@ class Conformal(ForecasterBase[ConformalSettings]):
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         self._inner.restore(state["inner"])
-        self._said = [
-            None if said is None else Forecast(*(np.array(part, dtype=np.float64) for part in said))
-            for said in state["said"]
+        self._forecasts = [
+            None if forecast is None else Forecast(*(np.array(part, dtype=np.float64) for part in forecast))
+            for forecast in state["said"]
         ]
         self._moved = np.array(state["moved"], dtype=np.float64)
         self._scores = np.array(state["scores"], dtype=np.float64)

@@ -42,19 +42,21 @@ class Ensemble(ForecasterBase[EnsembleSettings]):
         super().__init__(settings)
         self._members = [make_forecaster(name) for name in settings.members]
         # What each member said of the steps to come, oldest first; nan where it said nothing.
-        self._said: deque[list[float]] = deque(maxlen=settings.horizon)
+        self._predictions: deque[list[float]] = deque(maxlen=settings.horizon)
         self._errors: FloatArray = np.full(len(self._members), np.nan)
 
     def _observe(self, value: float) -> None:
-        if len(self._said) == self.settings.horizon:
-            squares = (np.array(self._said[0]) - value) ** 2
+        if len(self._predictions) == self.settings.horizon:
+            squares = (np.array(self._predictions[0]) - value) ** 2
             share = 1 / self.settings.memory
             followed = np.where(np.isnan(self._errors), squares, self._errors + share * (squares - self._errors))
             self._errors = np.where(np.isnan(squares), self._errors, followed)
         for member in self._members:
             member.observe(value)
         forecasts = [member.forecast(self.settings.horizon) for member in self._members]
-        self._said.append([float("nan") if one is None else float(one.mean[-1]) for one in forecasts])
+        self._predictions.append(
+            [float("nan") if forecast is None else float(forecast.mean[-1]) for forecast in forecasts]
+        )
 
     def _forecast(self, steps: int) -> Forecast | None:
         forecasts = [member.forecast(steps) for member in self._members]
@@ -84,13 +86,13 @@ class Ensemble(ForecasterBase[EnsembleSettings]):
     def _state(self) -> dict[str, JSON]:
         return {
             "members": [dict(member.snapshot()) for member in self._members],
-            "said": [[None if np.isnan(value) else value for value in row] for row in self._said],
+            "said": [[None if np.isnan(value) else value for value in row] for row in self._predictions],
             "errors": [None if np.isnan(value) else float(value) for value in self._errors],
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         for member, saved in zip(self._members, state["members"], strict=True):
             member.restore(saved)
-        said = [[float("nan") if value is None else float(value) for value in row] for row in state["said"]]
-        self._said = deque(said, maxlen=self.settings.horizon)
+        predicted = [[float("nan") if value is None else float(value) for value in row] for row in state["said"]]
+        self._predictions = deque(predicted, maxlen=self.settings.horizon)
         self._errors = np.array([float("nan") if value is None else float(value) for value in state["errors"]])

@@ -78,9 +78,9 @@ class Fourier(ForecasterBase[FourierSettings]):
         if self._count < max(self.settings.period, 2 * len(self._weights)):
             return None
         ahead = np.arange(1.0, steps + 1.0)
-        kept = self.settings.persistence
-        mean = self._features(self._count - 1 + ahead) @ self._weights + self._rest * kept**ahead
-        variance = self._variance * (1 - kept ** (2 * ahead)) / (1 - kept * kept)
+        persistence = self.settings.persistence
+        mean = self._features(self._count - 1 + ahead) @ self._weights + self._rest * persistence**ahead
+        variance = self._variance * (1 - persistence ** (2 * ahead)) / (1 - persistence * persistence)
         return Forecast.normal(mean, np.sqrt(variance))
 
     def _state(self) -> dict[str, JSON]:

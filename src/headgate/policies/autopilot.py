@@ -1,7 +1,7 @@
 """autopilot: needs only an objective and bounds, and keeps the requested share of records on time at the least cost.
 
-An ``OperatorModel`` (``pilot/operator_model.py``) learns the load, batch times, downtimes and the price of a late record
-of each operator. For every decision ``look_ahead`` builds scenarios from it, ``cheapest_size`` simulates the sizes in
+An ``OperatorModel`` (``pilot/operator_model.py``) learns the load, batch times, downtimes and price of a late record of
+each operator. For every decision ``look_ahead`` builds scenarios from it, ``cheapest_size`` simulates the sizes in
 them, and this file turns the result into a target: it scales out at once, and in only as the ``ScaleInWindow`` allows.
 """
 

@@ -103,7 +103,7 @@ class CommitteeSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MemberTarget:
     """What one member wants for one operator."""
 
     member: str
@@ -159,19 +159,19 @@ class Committee(PolicyBase[CommitteeSettings]):
             if instances is None:
                 continue
             wishes = [
-                Wish(name, wanted[operator], self._weights[name])
+                MemberTarget(name, wanted[operator], self._weights[name])
                 for name, wanted in proposals.items()
                 if operator in wanted
             ]
             targets[operator] = self._combined(instances, wishes)
         return Proposal(targets)
 
-    def _combined(self, instances: Instances, wishes: Sequence[Wish]) -> Target:
+    def _combined(self, instances: Instances, wishes: Sequence[MemberTarget]) -> Target:
         numbers: dict[str, Number] = {wish.member: wish.target.instances for wish in wishes}
         voters = [wish for wish in wishes if wish.target.code != ABSTAINS]
         if not voters:
             return hold(instances, ABSTAINS, "no member of the committee has data to go by: holding", numbers)
-        told = ", ".join(
+        reason = ", ".join(
             f"{wish.member} wants {wish.target.instances} ({wish.target.code})"
             if wish in voters
             else f"{wish.member} abstains"
@@ -183,7 +183,7 @@ class Committee(PolicyBase[CommitteeSettings]):
             if size == instances.planned
             else f"agreed-on-{'out' if size > instances.planned else 'in'}"
         )
-        return Target(size, code, f"{told}: {how}", numbers)
+        return Target(size, code, f"{reason}: {how}", numbers)
 
     def _state(self) -> dict[str, JSON]:
         return {"members": {name: dict(member.snapshot()) for name, member in self._members.items()}}
@@ -205,18 +205,18 @@ class Committee(PolicyBase[CommitteeSettings]):
         ]
 
 
-def _largest(planned: int, voters: Sequence[Wish]) -> tuple[int, str]:
+def _largest(planned: int, voters: Sequence[MemberTarget]) -> tuple[int, str]:
     size = max(wish.target.instances for wish in voters)
     return size, f"the largest is {size}"
 
 
-def _median(planned: int, voters: Sequence[Wish]) -> tuple[int, str]:
+def _median(planned: int, voters: Sequence[MemberTarget]) -> tuple[int, str]:
     sizes = sorted(wish.target.instances for wish in voters)
     size = sizes[len(sizes) // 2]
     return size, f"the median is {size}"
 
 
-def _majority(planned: int, voters: Sequence[Wish]) -> tuple[int, str]:
+def _majority(planned: int, voters: Sequence[MemberTarget]) -> tuple[int, str]:
     """The median of those that want the same direction, if they are more than half."""
     for direction, word in ((1, "grow"), (-1, "shrink")):
         agreeing = [wish for wish in voters if (wish.target.instances - planned) * direction > 0]
@@ -226,7 +226,7 @@ def _majority(planned: int, voters: Sequence[Wish]) -> tuple[int, str]:
     return planned, f"no majority of {len(voters)} to change the size, so {planned}"
 
 
-def _weighted(planned: int, voters: Sequence[Wish]) -> tuple[int, str]:
+def _weighted(planned: int, voters: Sequence[MemberTarget]) -> tuple[int, str]:
     total = sum(wish.weight for wish in voters)
     if total == 0:
         return planned, f"those that count abstain, so {planned}"
@@ -236,7 +236,7 @@ def _weighted(planned: int, voters: Sequence[Wish]) -> tuple[int, str]:
     return size, f"the weighted mean is {mean:.2f}, so {size}"
 
 
-_COMBINED: Mapping[Combination, Callable[[int, Sequence[Wish]], tuple[int, str]]] = {
+_COMBINED: Mapping[Combination, Callable[[int, Sequence[MemberTarget]], tuple[int, str]]] = {
     Combination.LARGEST: _largest,
     Combination.MEDIAN: _median,
     Combination.MAJORITY: _majority,

@@ -89,8 +89,8 @@ class DrainTime(OperatorPolicy[DrainTimeSettings]):
         numbers: dict[str, Number] = {"throughput_per_s": throughput, "growth_per_s": growth, "backlog": backlog}
         numbers["busy_share"] = busy
         if throughput is None or growth is None or backlog is None:
-            told = "what gets done, or what waits, is not known at this size yet: holding"
-            return hold(instances, "no-data", told, numbers)
+            reason = "what gets done, or what waits, is not known at this size yet: holding"
+            return hold(instances, "no-data", reason, numbers)
         if throughput <= 0 < backlog:
             return hold(instances, "stalled", f"{plain(backlog)} records wait and none gets done: holding", numbers)
         drain_s = backlog / throughput if backlog else 0.0
@@ -102,15 +102,15 @@ class DrainTime(OperatorPolicy[DrainTimeSettings]):
         waits = f"{format_duration(round(drain_s, 1))} of backlog"
         if busy is None or sample.utilization is None:
             return hold(instances, "steady", f"{waits}; how busy instances are is not known", numbers)
-        told = f"{_share(busy)} busy, with {waits}"
+        reason = f"{_share(busy)} busy, with {waits}"
         if busy >= settings.in_below_busy or grows or drain_s >= settings.in_below_drain_s:
-            return hold(instances, "steady", told, numbers)
+            return hold(instances, "steady", reason, numbers)
         wanted = max(1, math.ceil(round(instances.ready * busy / settings.in_below_busy, 9)))
         numbers |= {"needed": wanted}
-        told = f"{told}; {wanted} would be no more than {_share(settings.in_below_busy)} busy"
+        reason = f"{reason}; {wanted} would be no more than {_share(settings.in_below_busy)} busy"
         if wanted >= instances.planned:
-            return hold(instances, "steady", told, numbers)
-        return Target(wanted, "idle", told, numbers)
+            return hold(instances, "steady", reason, numbers)
+        return Target(wanted, "idle", reason, numbers)
 
     def _grow(
         self,
@@ -124,14 +124,14 @@ class DrainTime(OperatorPolicy[DrainTimeSettings]):
         keeps_up = 1 + more_per_s / throughput_per_s if more_per_s else 1.0
         wanted = math.ceil(round(instances.ready * (keeps_up + drain_s / self.settings.catch_up_s), 9))
         numbers |= {"needed": wanted}
-        told = f"{plain(throughput_per_s)} records/s get done"
-        told = told if busy is None else f"{_share(busy)} busy while {told}"
+        reason = f"{plain(throughput_per_s)} records/s get done"
+        reason = reason if busy is None else f"{_share(busy)} busy while {reason}"
         more = f"to keep up with {plain(more_per_s)}/s more and " if more_per_s else ""
         waits, within = format_duration(round(drain_s, 1)), format_duration(self.settings.catch_up_s)
-        told = f"{told}; {more}to work off {waits} of backlog within {within} takes {wanted}"
+        reason = f"{reason}; {more}to work off {waits} of backlog within {within} takes {wanted}"
         if wanted > instances.planned:
-            return Target(wanted, "drains-too-slowly", told, numbers)
-        return hold(instances, "growing", f"{told}, and {instances.planned} are planned", numbers)
+            return Target(wanted, "drains-too-slowly", reason, numbers)
+        return hold(instances, "growing", f"{reason}, and {instances.planned} are planned", numbers)
 
 
 def _share(share: float) -> str:

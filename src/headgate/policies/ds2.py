@@ -44,7 +44,7 @@ class Ds2Settings(Settings):
 
 
 @dataclass(slots=True)
-class _Found:
+class _FoundSizes:
     """The sizes found for one operator lately."""
 
     lately: Recommendations = field(default_factory=Recommendations)
@@ -91,7 +91,7 @@ class Ds2(PolicyBase[Ds2Settings]):
         super().__init__(settings, context)
         self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.policy_interval_s)
         self._decided_s: Instant | None = None
-        self._found: dict[str, _Found] = {}
+        self._found: dict[str, _FoundSizes] = {}
 
     def decide(self, now: Instant, window: Window) -> Proposal:
         known = {name: instances for name in window.operators if (instances := window.instances(name)) is not None}
@@ -100,8 +100,8 @@ class Ds2(PolicyBase[Ds2Settings]):
         next_s = decided_s + self.settings.policy_interval_s
         if now < next_s:
             every, left = format_duration(self.settings.policy_interval_s), format_duration(next_s - now)
-            told = f"decides every {every}, next in {left}"
-            return Proposal({name: hold(instances, "between-decisions", told) for name, instances in known.items()})
+            reason = f"decides every {every}, next in {left}"
+            return Proposal({name: hold(instances, "between-decisions", reason) for name, instances in known.items()})
         self._decided_s = now
         flows = {name: self._flow(now, window, name, instances) for name, instances in known.items()}
         offered = {name: flows[name].arrived_per_s for name in window.topology.sources if name in flows}
@@ -148,45 +148,49 @@ class Ds2(PolicyBase[Ds2Settings]):
         true = flow.true_per_s
         numbers: dict[str, Number] = {"rate_per_s": rate, "true_rate_per_s": true}
         if rate is None or flow.arrived_per_s is None:
-            told = "what arrives, here or at an operator before, is not known: holding"
-            return hold(instances, "no-data", told, numbers)
+            reason = "what arrives, here or at an operator before, is not known: holding"
+            return hold(instances, "no-data", reason, numbers)
         if true is None and rate > 0:
-            told = "no instance was seen busy since the last decision, so its true rate is not known: holding"
-            return hold(instances, "no-data", told, numbers)
+            reason = "no instance was seen busy since the last decision, so its true rate is not known: holding"
+            return hold(instances, "no-data", reason, numbers)
         exact = rate / true if true else 0.0
         needed = max(1, math.ceil(round(exact * (1 + self.settings.scaling_factor), 9)))
-        told = f"{plain(rate)} records/s over {plain(true)}/s of an instance that is busy need {needed}" if true else ""
+        reason = (
+            f"{plain(rate)} records/s over {plain(true)}/s of an instance that is busy need {needed}" if true else ""
+        )
         if needed <= instances.planned and shortfall > 1:
             needed = math.ceil(round(needed * shortfall, 9))
-            told = f"{told}; sources get {plain(1 / shortfall)} of what arrives done, so {needed}"
-        told = told or "nothing arrives"
-        found = self._found.setdefault(operator, _Found())
+            reason = f"{reason}; sources get {plain(1 / shortfall)} of what arrives done, so {needed}"
+        reason = reason or "nothing arrives"
+        found = self._found.setdefault(operator, _FoundSizes())
         taken = found.activated(now, self.settings.activation_s, needed)
         within_s = self.settings.scale_in_window_s
-        kept = min(instances.planned, found.lately.largest(now, within_s, taken, instances.planned))
+        largest = min(instances.planned, found.lately.largest(now, within_s, taken, instances.planned))
         numbers |= {"needed": needed, "taken": taken}
         if taken > instances.planned:
-            return Target(taken, "falls-behind", told, numbers)
+            return Target(taken, "falls-behind", reason, numbers)
         if taken == instances.planned:
-            return hold(instances, "keeps-up", told, numbers)
-        if kept > taken:
-            told = f"{told}; {kept} were needed within the last {format_duration(within_s)}"
-        if kept == instances.planned:
-            return hold(instances, "needed-lately", told, numbers)
-        return Target(kept, "fewer-keep-up", told, numbers)
+            return hold(instances, "keeps-up", reason, numbers)
+        if largest > taken:
+            reason = f"{reason}; {largest} were needed within the last {format_duration(within_s)}"
+        if largest == instances.planned:
+            return hold(instances, "needed-lately", reason, numbers)
+        return Target(largest, "fewer-keep-up", reason, numbers)
 
     def _state(self) -> dict[str, JSON]:
         return {
             "decided_s": self._decided_s,
             "found": {
-                name: [found.lately.to_json(), [list(one) for one in found.active]]
+                name: [found.lately.to_json(), [list(entry) for entry in found.active]]
                 for name, found in self._found.items()
             },
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         found = {
-            str(name): _Found(Recommendations.from_json(lately), [(float(at_s), int(size)) for at_s, size in active])
+            str(name): _FoundSizes(
+                Recommendations.from_json(lately), [(float(at_s), int(size)) for at_s, size in active]
+            )
             for name, (lately, active) in state["found"].items()
         }
         self._decided_s = None if state["decided_s"] is None else float(state["decided_s"])

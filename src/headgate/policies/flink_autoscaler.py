@@ -84,7 +84,7 @@ class _Vertex:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _VertexTarget:
     """What the metrics say about one operator: the size it should have, and whether it is busy within its limits."""
 
     target: Target
@@ -138,7 +138,7 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
         rates, catch_up = self._wanted_rates(window, flows)
         is_catching_up = any(self._is_catching_up(flows.get(name, Flow())) for name in window.topology.sources)
         found = {
-            name: _Found(target)
+            name: _VertexTarget(target)
             if (target := waiting[name]) is not None
             else self._size(now, name, instances, flows[name], (rates[name], catch_up[name]), is_catching_up)
             for name, instances in known.items()
@@ -162,8 +162,8 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
         first = window.first_sample(operator, stable_s) or newest
         full_s = first.at_s + settings.metrics_window_s
         if now < full_s:
-            told = f"rates are averaged over {format_duration(settings.metrics_window_s)}"
-            return hold(instances, "collecting", f"{told}, which are full in {format_duration(full_s - now)}")
+            reason = f"rates are averaged over {format_duration(settings.metrics_window_s)}"
+            return hold(instances, "collecting", f"{reason}, which are full in {format_duration(full_s - now)}")
         return None
 
     def _flow(self, now: Instant, window: Window, operator: str, instances: Instances) -> Flow:
@@ -203,7 +203,7 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
         flow: Flow,
         rates: tuple[float | None, float | None],
         is_catching_up: bool,
-    ) -> _Found:
+    ) -> _VertexTarget:
         rate, catch_up = rates
         numbers: dict[str, Number] = {
             "rate_per_s": rate,
@@ -211,8 +211,8 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
             "true_rate_per_s": flow.true_per_s,
         }
         if rate is None or catch_up is None or (flow.true_per_s is None and rate + catch_up > 0):
-            told = "what has to be taken in, or how fast instances are, is not known: holding"
-            return _Found(hold(instances, "no-data", told, numbers))
+            reason = "what has to be taken in, or how fast instances are, is not known: holding"
+            return _VertexTarget(hold(instances, "no-data", reason, numbers))
         settings = self.settings
         true = flow.true_per_s or math.inf
         needed = self._capacity(rate, catch_up, settings.utilization_target, with_restart=True)
@@ -221,18 +221,20 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
         most = instances.planned * (1 + settings.scale_out_max_share)
         wanted = max(1, math.ceil(round(min(most, max(fewest, exact)), 9)))
         numbers |= {"capacity_per_s": needed, "needed": wanted}
-        told = self._told(rate, catch_up, needed, flow.true_per_s)
+        reason = self._reason(rate, catch_up, needed, flow.true_per_s)
         vertex, total = self._vertices[operator], true * max(1, instances.ready)
         if wanted >= instances.planned:
             vertex.delay.clear()
         if wanted == instances.planned:
-            return _Found(hold(instances, "as-planned", told, numbers))
+            return _VertexTarget(hold(instances, "as-planned", reason, numbers))
         is_outside = self._is_outside(total, rate, catch_up, is_catching_up=is_catching_up)
         if wanted > instances.planned:
-            if (blocked := self._blocked(operator, instances, total, told, numbers)) is not None:
-                return _Found(blocked)
-            return _Found(Target(wanted, "needs-more", told, numbers), is_outside, total)
-        return self._delayed(now, operator, instances, Target(wanted, "needs-fewer", told, numbers), is_outside, total)
+            if (blocked := self._blocked(operator, instances, total, reason, numbers)) is not None:
+                return _VertexTarget(blocked)
+            return _VertexTarget(Target(wanted, "needs-more", reason, numbers), is_outside, total)
+        return self._delayed(
+            now, operator, instances, Target(wanted, "needs-fewer", reason, numbers), is_outside, total
+        )
 
     def _capacity(self, rate: float, catch_up: float, utilization: float, *, with_restart: bool) -> float:
         """Records per second that an operator must be able to get through to be so busy."""
@@ -259,7 +261,7 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
         return history.scalability(settings.scalability_least_observations, settings.scalability_least)
 
     def _blocked(
-        self, operator: str, instances: Instances, true_per_s: float, told: str, numbers: dict[str, Number]
+        self, operator: str, instances: Instances, true_per_s: float, reason: str, numbers: dict[str, Number]
     ) -> Target | None:
         """A hold, where the last growth was to this size and has brought too little."""
         last = self._vertices[operator].history.newest
@@ -270,26 +272,26 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
             return None
         brought = f"going from {last.before} to {last.after} brought {plain(100 * effect)}% of what was expected"
         return hold(
-            instances, "ineffective", f"{told}; but {brought}: growing no further", {**numbers, "effect": effect}
+            instances, "ineffective", f"{reason}; but {brought}: growing no further", {**numbers, "effect": effect}
         )
 
     def _delayed(
         self, now: Instant, operator: str, instances: Instances, fewer: Target, is_outside: bool, true_per_s: float
-    ) -> _Found:
+    ) -> _VertexTarget:
         """What is left of a smaller size after the wait that each has."""
         delay, interval_s = self._vertices[operator].delay, self.settings.scale_in_interval_s
         largest = delay.allowed(now, interval_s, fewer.instances)
         if largest is None:
             waited, interval = format_duration(delay.waited_s(now)), format_duration(interval_s)
-            told = f"{fewer.reason}; fewer have been enough for {waited} of {interval}"
-            return _Found(hold(instances, "waiting", told, fewer.numbers))
+            reason = f"{fewer.reason}; fewer have been enough for {waited} of {interval}"
+            return _VertexTarget(hold(instances, "waiting", reason, fewer.numbers))
         if largest > fewer.instances:
-            told = f"{fewer.reason}; {largest} were needed within the last {format_duration(interval_s)}"
-            fewer = Target(largest, fewer.code, told, fewer.numbers)
+            reason = f"{fewer.reason}; {largest} were needed within the last {format_duration(interval_s)}"
+            fewer = Target(largest, fewer.code, reason, fewer.numbers)
         # An idle job has no rate to remember: anything is fast enough for nothing.
-        return _Found(fewer, is_outside, true_per_s if math.isfinite(true_per_s) else None)
+        return _VertexTarget(fewer, is_outside, true_per_s if math.isfinite(true_per_s) else None)
 
-    def _told(self, rate: float, catch_up: float, needed: float, true: float | None) -> str:
+    def _reason(self, rate: float, catch_up: float, needed: float, true: float | None) -> str:
         restart = needed - catch_up - rate / self.settings.utilization_target
         if true is None:
             return "nothing arrives and nothing waits"
@@ -300,23 +302,23 @@ class FlinkAutoscaler(PolicyBase[FlinkAutoscalerSettings]):
         )
 
     def _together(
-        self, now: Instant, window: Window, known: Mapping[str, Instances], found: Mapping[str, _Found]
+        self, now: Instant, window: Window, known: Mapping[str, Instances], found: Mapping[str, _VertexTarget]
     ) -> dict[str, Target]:
         """All changes of operators that are rescaled together, if one of them is called for; else none."""
         targets: dict[str, Target] = {}
-        for name, one in found.items():
+        for name, vertex in found.items():
             planned = known[name].planned
             group = [found[other] for other in window.topology.rescaled_with(name) if other in found]
-            if one.target.instances == planned:
-                targets[name] = one.target
+            if vertex.target.instances == planned:
+                targets[name] = vertex.target
                 continue
             if not any(other.is_outside for other in group):
-                told = f"{one.target.reason}; it is busy within the limits, so that can wait"
-                targets[name] = hold(known[name], "within-limits", told, one.target.numbers)
+                reason = f"{vertex.target.reason}; it is busy within the limits, so that can wait"
+                targets[name] = hold(known[name], "within-limits", reason, vertex.target.numbers)
                 continue
-            targets[name] = one.target
-            if one.true_per_s is not None:
-                self._vertices[name].history.propose(now, one.true_per_s)
+            targets[name] = vertex.target
+            if vertex.true_per_s is not None:
+                self._vertices[name].history.propose(now, vertex.true_per_s)
         return targets
 
     # ---------------------------------------------------------------------------------------------------- saved state

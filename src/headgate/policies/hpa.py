@@ -71,9 +71,9 @@ class Hpa(OperatorPolicy[HpaSettings]):
         ratio = value / target
         recommended = self._recommendation(instances, ratio)
         numbers |= {"ratio": ratio, "recommended": recommended}
-        told = f"{metric} {plain(value)} is {plain(ratio)} of the target {plain(target)}"
+        reason = f"{metric} {plain(value)} is {plain(ratio)} of the target {plain(target)}"
         return self._behaviour.apply(
-            now, window, operator, instances, Target(recommended, "recommended", told, numbers)
+            now, window, operator, instances, Target(recommended, "recommended", reason, numbers)
         )
 
     def _recommendation(self, instances: Instances, ratio: float) -> int:

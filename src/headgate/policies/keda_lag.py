@@ -76,25 +76,25 @@ class KedaLag(OperatorPolicy[KedaLagSettings]):
         lowest, _ = self.objective.bounds_of(operator, self.topology)
         idle_s, cooldown_s = now - self._active_s[operator], self.settings.cooldown_period_s
         if lowest < 1 and not is_active and idle_s >= cooldown_s:
-            told = f"no more than {plain(self.settings.activation_lag_threshold)} records have waited for"
-            return Target(0, "idle", f"{told} {format_duration(idle_s)}: no instance is needed", numbers)
+            reason = f"no more than {plain(self.settings.activation_lag_threshold)} records have waited for"
+            return Target(0, "idle", f"{reason} {format_duration(idle_s)}: no instance is needed", numbers)
         ratio = backlog / (threshold * instances.planned)
         # Without the rounding a backlog of exactly three lots might ask for four.
         wanted = max(1, math.ceil(round(backlog / threshold, 9)))
         recommended = instances.planned if self._behaviour.tolerates(ratio) else wanted
         numbers |= {"ratio": ratio, "recommended": recommended}
         each = plain(backlog / instances.planned)
-        told = f"{plain(backlog)} records wait, {each} per instance, where {plain(threshold)} may"
+        reason = f"{plain(backlog)} records wait, {each} per instance, where {plain(threshold)} may"
         return self._behaviour.apply(
-            now, window, operator, instances, Target(recommended, "recommended", told, numbers)
+            now, window, operator, instances, Target(recommended, "recommended", reason, numbers)
         )
 
     def _wake(self, instances: Instances, backlog: float, numbers: dict[str, Number], *, is_active: bool) -> Target:
-        told = f"{plain(backlog)} records wait"
+        reason = f"{plain(backlog)} records wait"
         if is_active:
-            return Target(1, "activated", f"{told} and there is no instance: one to begin with", numbers)
+            return Target(1, "activated", f"{reason} and there is no instance: one to begin with", numbers)
         least = plain(self.settings.activation_lag_threshold)
-        return hold(instances, "idle", f"{told}, and a job without instances gets one from {least} on", numbers)
+        return hold(instances, "idle", f"{reason}, and a job without instances gets one from {least} on", numbers)
 
     def _state(self) -> dict[str, JSON]:
         return {"recommended": self._behaviour.to_json(), "active_s": dict(self._active_s)}

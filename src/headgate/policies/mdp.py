@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.policies.frame.base import Context, register
 from headgate.policies.frame.settings import Seconds
 from headgate.policies.planning.central import ExactPlanner, require_few_configurations
-from headgate.policies.planning.model import Application, Planner, RateGrid
+from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid
 from headgate.policies.planning.slotted import SlottedPolicy, SlottedSettings
 
 
@@ -48,7 +48,7 @@ class Mdp(SlottedPolicy[MdpSettings]):
         bounds = context.objective
         require_few_configurations(len(context.topology.operators), bounds.min_instances, bounds.max_instances)
 
-    def _make_planner(self, application: Application, grids: tuple[RateGrid, ...]) -> Planner:
+    def _make_planner(self, application: ApplicationModel, grids: tuple[RateGrid, ...]) -> Planner:
         (grid,) = grids
         return ExactPlanner(
             application,

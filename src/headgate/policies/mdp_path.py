@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from headgate.policies.frame.base import register
-from headgate.policies.planning.model import Application, Planner, RateGrid
+from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid
 from headgate.policies.planning.path import PathPlanner
 from headgate.policies.planning.slotted import LearningRate, SlottedPolicy, SlottedSettings, Sweeps
 
@@ -51,7 +51,7 @@ class MdpPath(SlottedPolicy[MdpPathSettings]):
     )
     Settings = MdpPathSettings
 
-    def _make_planner(self, application: Application, grids: tuple[RateGrid, ...]) -> Planner:
+    def _make_planner(self, application: ApplicationModel, grids: tuple[RateGrid, ...]) -> Planner:
         (grid,) = grids
         settings = self.settings
         return PathPlanner(

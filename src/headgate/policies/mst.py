@@ -50,14 +50,14 @@ class Techniques:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class ExpectedLoad:
     """A load in records/s that is to be carried, and the deviation of what is expected of it."""
 
     expected_per_s: float
     deviation_per_s: float = 0.0
 
 
-def highest_load(forecast: Forecast, lead_steps: int) -> Load:
+def highest_load(forecast: Forecast, lead_steps: int) -> ExpectedLoad:
     """The step of the block with the highest load by eq. 14, mean plus two deviations.
 
     The first step of the block is ``lead_steps`` after the newest value.
@@ -68,7 +68,7 @@ def highest_load(forecast: Forecast, lead_steps: int) -> Load:
     """
     mean, deviation = forecast.mean[lead_steps - 1 :], forecast.deviation[lead_steps - 1 :]
     highest = int(np.argmax(mean + 2 * deviation))
-    return Load(float(mean[highest]), float(deviation[highest]))
+    return ExpectedLoad(float(mean[highest]), float(deviation[highest]))
 
 
 class MstSizer:
@@ -128,7 +128,7 @@ class MstSizer:
         self._block.clear()
         self._estimates.clear()
 
-    def size(self, load: Load) -> int | None:
+    def size(self, load: ExpectedLoad) -> int | None:
         """The least size whose throughput exceeds the load with the asked probability, or that carries most of all."""
         if self._model is None:
             return None
@@ -248,7 +248,7 @@ class Mst(BlockPolicy[MstSettings]):
     def block_size(self, operator: str, rate_per_s: float) -> tuple[int | None, dict[str, Number]]:
         sizer = self._sizer(operator)
         sizer.end_block()
-        load = self._expected(operator) or Load(rate_per_s)
+        load = self._expected(operator) or ExpectedLoad(rate_per_s)
         numbers: dict[str, Number] = {
             "rate_per_s": rate_per_s,
             "load_per_s": load.expected_per_s,
@@ -259,7 +259,7 @@ class Mst(BlockPolicy[MstSettings]):
             numbers |= {"mst_model": int(sizer.model.kind), "mst_deviation_per_s": sizer.model.deviation}
         return sizer.size(load), numbers
 
-    def _expected(self, operator: str) -> Load | None:
+    def _expected(self, operator: str) -> ExpectedLoad | None:
         if not self.techniques.forecasting:
             return None
         first = max(1, self.settings.startup_steps)
@@ -284,7 +284,7 @@ class Mst(BlockPolicy[MstSettings]):
         return {
             **super()._state(),
             "sizers": {name: sizer.snapshot() for name, sizer in self._sizers.items()},
-            "forecasters": {name: dict(one.snapshot()) for name, one in self._forecasters.items()},
+            "forecasters": {name: dict(forecaster.snapshot()) for name, forecaster in self._forecasters.items()},
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:

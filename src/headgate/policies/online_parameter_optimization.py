@@ -39,7 +39,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadStretch:
     """A stretch of time in which the job was given enough work for ``demand`` instances."""
 
     seconds: float
@@ -50,7 +50,7 @@ class Load:
 class Recorded:
     """A stretch of the past to be lived through again."""
 
-    loads: Sequence[Load]
+    loads: Sequence[LoadStretch]
     instances: int
     """What the job had when it began."""
     waiting_s: float = 0.0
@@ -58,7 +58,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ReplayTerms:
     """What a replay is judged by, and what it has to reckon with."""
 
     min_instances: int
@@ -79,7 +79,7 @@ def recorded(window: Window, operator: str, since_s: float) -> Recorded | None:
 
     ``None`` as long as they do not tell what that is.
     """
-    loads: list[Load] = []
+    loads: list[LoadStretch] = []
     began: tuple[int, float] | None = None
     before_s: float | None = None
     capacity_per_s: float | None = None
@@ -90,14 +90,14 @@ def recorded(window: Window, operator: str, since_s: float) -> Recorded | None:
         if sample.processed_rate_per_s and instances.ready:
             capacity_per_s = float(sample.processed_rate_per_s) / instances.ready
         if before_s is not None and capacity_per_s and sample.input_rate_per_s is not None:
-            loads.append(Load(float(sample.at_s - before_s), float(sample.input_rate_per_s) / capacity_per_s))
+            loads.append(LoadStretch(float(sample.at_s - before_s), float(sample.input_rate_per_s) / capacity_per_s))
         if began is None and capacity_per_s:
             began = instances.planned, float(sample.backlog or 0.0) / capacity_per_s
         before_s = sample.at_s
     return None if began is None or not loads else Recorded(loads, *began)
 
 
-def replay_cost(past: Recorded, thresholds: Thresholds, terms: Terms) -> float:
+def replay_cost(past: Recorded, thresholds: Thresholds, terms: ReplayTerms) -> float:
     """Seconds of instances that were paid for, plus the price of the time over the latency bound.
 
     A second costs the more the further it is over the bound: else, where all is late anyway, the fewest instances would
@@ -188,7 +188,7 @@ class OnlineParameterOptimizationSettings(Settings):
 
 
 @dataclass(slots=True)
-class Tuned:
+class TunedOperator:
     """What is known of one operator."""
 
     thresholds: Thresholds
@@ -222,7 +222,7 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
         super().__init__(settings, context)
         self._context = context
         self.lookback_s = max(DEFAULT_RETENTION_S, settings.history_s, 2 * settings.longest_s)
-        self._tuned: dict[str, Tuned] = {}
+        self._tuned: dict[str, TunedOperator] = {}
         self._detectors: dict[str, Any] = {}
         self._new_detector()  # A missing package is told before the job is touched.
 
@@ -245,12 +245,12 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
         found = f"bounds found {format_duration(now - tuned.optimised_s)} ago, when the load had changed"
         return replace(target, reason=f"{target.reason}; {found}", numbers=numbers)
 
-    def _tuned_for(self, operator: str) -> Tuned:
+    def _tuned_for(self, operator: str) -> TunedOperator:
         if operator not in self._tuned:
             given = self.settings
             first = Thresholds(given.upper, given.lower, given.upper_for_s, given.lower_for_s)
             seed = [self.seed, self.topology.operators.index(operator)]
-            self._tuned[operator] = Tuned(first, np.random.default_rng(seed))
+            self._tuned[operator] = TunedOperator(first, np.random.default_rng(seed))
         return self._tuned[operator]
 
     def _threshold(self, bounds: Thresholds) -> Threshold:
@@ -269,7 +269,7 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
         adwin: Any = ADWIN  # Its methods carry no types.
         return adwin(delta=self.settings.delta, clock=1)
 
-    def _changed(self, operator: str, tuned: Tuned, rate_per_s: float) -> bool:
+    def _changed(self, operator: str, tuned: TunedOperator, rate_per_s: float) -> bool:
         """Show a load to the adaptive window; whether it reports a change."""
         if operator not in self._detectors or len(tuned.watched) >= MOST_WATCHED:
             tuned.watched = tuned.watched[-MOST_WATCHED // 2 :]
@@ -301,11 +301,11 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
             tuned.thresholds = self._at(point)
         tuned.optimised_s, tuned.optimised = now, tuned.optimised + 1
 
-    def _terms(self, window: Window, operator: str, sample: Sample) -> Terms:
+    def _terms(self, window: Window, operator: str, sample: Sample) -> ReplayTerms:
         slo = self.objective.slo_of(operator)
         lowest, highest = self.objective.bounds_of(operator, self.topology)
         trigger_interval_s = float(sample.trigger_interval_s or 0.0)
-        return Terms(
+        return ReplayTerms(
             max(1, lowest),
             max(1, highest),
             trigger_interval_s,
@@ -346,7 +346,7 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
         self._detectors = {}
 
 
-def _saved(tuned: Tuned) -> dict[str, JSON]:
+def _saved(tuned: TunedOperator) -> dict[str, JSON]:
     bounds = tuned.thresholds
     return {
         "thresholds": [bounds.upper, bounds.lower, bounds.upper_for_s, bounds.lower_for_s],
@@ -358,10 +358,10 @@ def _saved(tuned: Tuned) -> dict[str, JSON]:
     }
 
 
-def _restored(saved: Mapping[str, Any]) -> Tuned:
+def _restored(saved: Mapping[str, Any]) -> TunedOperator:
     random = np.random.default_rng()
     random.bit_generator.state = saved["random"]
-    return Tuned(
+    return TunedOperator(
         Thresholds(*(float(value) for value in saved["thresholds"])),
         random,
         [float(value) for value in saved["watched"]],

@@ -16,11 +16,11 @@ from headgate.core.units import format_duration, plain
 from headgate.core.window import Window
 from headgate.forecast.base import AnyForecaster, EvenGrid, FloatArray, make_forecaster
 from headgate.policies.capacity.change_detection import ChangeDetector
-from headgate.policies.capacity.explored import Explored, Mode
+from headgate.policies.capacity.explored import ControlMode, Explored
 from headgate.policies.capacity.performance import PerformanceModel, Point, fit_performance
 from headgate.policies.capacity.stability import check_stability
 from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import is_queueing, is_steady, startup_s, told_by, work_pressure
+from headgate.policies.frame.readings import is_queueing, is_steady, objective_status, startup_s, work_pressure
 from headgate.policies.frame.settings import Seconds
 from headgate.policies.reactive import Reactive, ReactiveSettings
 
@@ -104,9 +104,9 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         self._margins = NormalDist().inv_cdf(settings.certainty)
         make_forecaster(settings.forecaster)  # A name that does not exist is told at once.
 
-    def mode(self, operator: str) -> Mode:
+    def mode(self, operator: str) -> ControlMode:
         known = self._operators.get(operator)
-        return Mode.EXPLORATION if known is None else known.mode
+        return ControlMode.EXPLORATION if known is None else known.mode
 
     def model(self, operator: str) -> PerformanceModel | None:
         """The performance model in use, in optimal control."""
@@ -179,10 +179,10 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         elif rate is None or instances.ready < 1:
             missing = "the present load is not known"
         else:
-            model, kept = fit_performance(list(known.points), capacity.rate_per_s)
+            model, points = fit_performance(list(known.points), capacity.rate_per_s)
             stability = check_stability(
                 model,
-                kept,
+                points,
                 rate,
                 instances.ready,
                 threshold=settings.stability_threshold,
@@ -197,7 +197,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
                 "spread_at_readings": stability.at_readings,
                 "spread_up_to_capacity": stability.up_to_capacity,
             }
-            told = (
+            text = (
                 f"a model of degree {model.polynomial.degree} from {model.readings} readings spreads by "
                 f"{plain(stability.at_readings)} at them and by {plain(stability.up_to_capacity)} up to what "
                 f"{instances.ready} can carry, where {plain(settings.stability_threshold)} is allowed"
@@ -205,9 +205,9 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
             if stability.is_stable:
                 known.model, known.detector = model, self._detector(model)
                 known.points.clear()
-                self._tell(now, "mode-switched", f"{operator}: exploration → optimal control; {told}", numbers)
+                self._tell(now, "mode-switched", f"{operator}: exploration → optimal control; {text}", numbers)
             else:
-                self._tell(now, "stability-check", f"{operator}: exploration goes on; {told}", numbers)
+                self._tell(now, "stability-check", f"{operator}: exploration goes on; {text}", numbers)
             return
         self._tell(now, "stability-check", f"{operator}: exploration goes on; {missing}", {})
 
@@ -246,20 +246,20 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
             "rate_per_s": point.rate_per_s,
             "instances": point.instances,
         }
-        told = (
+        text = (
             f"{kind} change: at {plain(point.rate_per_s)} records/s and {point.instances} instances "
             f"{plain(100 * point.pressure)}% of the bound are used up, {plain(100 * predicted)}% were predicted"
         )
-        self._tell(now, "mode-switched", f"{operator}: optimal control → exploration; {told}", numbers)
+        self._tell(now, "mode-switched", f"{operator}: optimal control → exploration; {text}", numbers)
 
     def _control(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         """The fewest instances that hold for the load now and to come (Alg. 6)."""
         known, settings, rate = self._operators[operator], self.settings, sample.input_rate_per_s
         assert known.model is not None
-        told, numbers = told_by(self.objective.slo, sample)
+        text, numbers = objective_status(self.objective.slo, sample)
         violated = self.objective.slo.violated_by(sample)
         if rate is None or violated is None:
-            return hold(instances, "no-data", f"{told}, or the rate of arrivals is not: holding", numbers)
+            return hold(instances, "no-data", f"{text}, or the rate of arrivals is not: holding", numbers)
         horizon_s = max(settings.horizon_s, startup_s(window, operator, 0.0) + settings.forecast_step_s)
         ahead = known.loads_ahead(now, horizon_s, settings.certainty)
         loads = np.append(ahead, rate)
@@ -304,8 +304,8 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         pressure, rate = work_pressure(self.objective.slo, sample), sample.input_rate_per_s
         if pressure is None or rate is None or instances.ready < 1:
             return True
-        foretold = float(model.predict([rate], instances.ready)[0])
-        return foretold >= 1 or pressure - foretold > _SCATTER * model.error
+        predicted = float(model.predict([rate], instances.ready)[0])
+        return predicted >= 1 or pressure - predicted > _SCATTER * model.error
 
     def _queued_per_s(self, sample: Sample) -> float:
         """What has to be got through on top to work off a queue in time; what its batch would hold anyway is none."""

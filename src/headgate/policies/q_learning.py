@@ -19,14 +19,14 @@ from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, GuardSettings, OperatorPolicy, StateTable, hold, register
 from headgate.policies.frame.settings import PositiveSeconds, Settings, Share
-from headgate.policies.q_values.agent import Agent, Experience, Reward, region_table, reward_of
+from headgate.policies.q_values.agent import Experience, QAgent, Reward, region_table, reward_of
 from headgate.policies.q_values.table import (
     Action,
     Grid,
     Initialiser,
+    QState,
     QTable,
     Region,
-    State,
     best_action,
     feasible_actions,
 )
@@ -90,10 +90,10 @@ class QLearningSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedState:
     """The state that an agent is in, and the means that make it."""
 
-    state: State
+    state: QState
     region: Region
     latency_s: float
     rate_per_s: float | None
@@ -136,7 +136,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         super().__init__(settings, context)
         self.grid = self._grid()
         self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.window_size_s + settings.decision_interval_s)
-        self._agents: dict[str, Agent] = {}
+        self._agents: dict[str, QAgent] = {}
 
     def _grid(self) -> Grid:
         target_s = self.settings.target_latency_s
@@ -154,27 +154,27 @@ class QLearning(OperatorPolicy[QLearningSettings]):
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         agent = self._agent(operator)
         # State that was saved on another clock may lie ahead of this one.
-        agent.looked_s = now if agent.looked_s is None else min(agent.looked_s, now)
-        next_s = agent.looked_s + self.settings.decision_interval_s
+        agent.checked_s = now if agent.checked_s is None else min(agent.checked_s, now)
+        next_s = agent.checked_s + self.settings.decision_interval_s
         if now < next_s:
             every = format_duration(self.settings.decision_interval_s)
-            told = f"decides every {every}, next in {format_duration(next_s - now)}"
-            return hold(instances, "between-decisions", told)
+            reason = f"decides every {every}, next in {format_duration(next_s - now)}"
+            return hold(instances, "between-decisions", reason)
         seen = self._see(now, window, operator, sample)
         if seen is None:
             agent.last = None
             return hold(instances, "no-data", "the latency of the job is not known: holding")
-        agent.looked_s = now
+        agent.checked_s = now
         return self._act(now, window, operator, instances, agent, seen)
 
-    def _agent(self, operator: str) -> Agent:
+    def _agent(self, operator: str) -> QAgent:
         if operator not in self._agents:
             random = np.random.default_rng([self.seed, self.topology.operators.index(operator)])
             table = QTable(self.grid, self.settings.initialization_mode, random)
-            self._agents[operator] = Agent(table, random, self.settings.epsilon)
+            self._agents[operator] = QAgent(table, random, self.settings.epsilon)
         return self._agents[operator]
 
-    def _see(self, now: Instant, window: Window, operator: str, newest: Sample) -> Seen | None:
+    def _see(self, now: Instant, window: Window, operator: str, newest: Sample) -> ObservedState | None:
         width_s = self.settings.window_size_s
         readings = window.samples(operator, now - 2 * width_s)
         recent = [reading for reading in readings if reading.at_s >= now - width_s]
@@ -190,10 +190,10 @@ class QLearning(OperatorPolicy[QLearningSettings]):
             agent.rising = bool(level > before) if level != before else agent.rising
         region = Region.of(latency_s / self.grid.target_s, rising=agent.rising)
         state = agent.table.state(latency_s, rising=agent.rising)
-        return Seen(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)
+        return ObservedState(state, region, latency_s, rate_per_s if newest.input_rate_per_s is not None else None)
 
     def _act(
-        self, now: Instant, window: Window, operator: str, instances: Instances, agent: Agent, seen: Seen
+        self, now: Instant, window: Window, operator: str, instances: Instances, agent: QAgent, seen: ObservedState
     ) -> Target:
         last = self._last(now, agent)
         done = None if last is None else _carried_out(window, operator, last)
@@ -213,11 +213,11 @@ class QLearning(OperatorPolicy[QLearningSettings]):
                 ),
             }
         agent.last = Experience(now, seen.state, seen.latency_s, action)
-        told = _told(seen, values, action, barred, explored=explored)
+        reason = _reason(seen, values, action, barred, explored=explored)
         code = "exploring" if explored else ("scale-out", "no-action", "scale-in")[action]
-        return Target(instances.planned + action.direction, code, told, numbers)
+        return Target(instances.planned + action.direction, code, reason, numbers)
 
-    def _barred(self, window: Window, operator: str, instances: Instances, seen: Seen) -> dict[Action, str]:
+    def _barred(self, window: Window, operator: str, instances: Instances, seen: ObservedState) -> dict[Action, str]:
         """Actions that are not to be had, and why.
 
         One that could change nothing would be credited as no action, so that its own value is never learned: an agent
@@ -237,7 +237,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
             barred[Action.IN] = "as long as the load is not known"
         return barred
 
-    def _last(self, now: Instant, agent: Agent) -> Experience | None:
+    def _last(self, now: Instant, agent: QAgent) -> Experience | None:
         """The last experience, if what came of it can be seen now: not after a pause, or on another clock."""
         last = agent.last
         if last is None or not 0 < now - last.at_s <= 2 * self.settings.decision_interval_s:
@@ -260,7 +260,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
     def _exploration(self, operator: str) -> Exploration:
         return self.settings.policy
 
-    def _reward(self, last: Experience, done: Action, seen: Seen) -> float:
+    def _reward(self, last: Experience, done: Action, seen: ObservedState) -> float:
         return reward_of(
             self.settings.reward,
             done,
@@ -270,7 +270,14 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         )
 
     def _learn(
-        self, operator: str, last: Experience, done: Action, seen: Seen, *, chosen_value: float, best_value: float
+        self,
+        operator: str,
+        last: Experience,
+        done: Action,
+        seen: ObservedState,
+        *,
+        chosen_value: float,
+        best_value: float,
     ) -> float:
         """Take one experience into the table, with the values of what is done next and of the best; its reward."""
         settings = self.settings
@@ -286,7 +293,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         return reward
 
     def _numbers(
-        self, operator: str, seen: Seen, values: tuple[float, float, float], action: Action
+        self, operator: str, seen: ObservedState, values: tuple[float, float, float], action: Action
     ) -> dict[str, Number]:
         from_s, _ = self.grid.bounds_s(seen.state.bucket)
         return {
@@ -307,7 +314,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         return {"agents": {name: agent.to_json() for name, agent in self._agents.items()}}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        agents = {str(name): Agent.from_json(saved) for name, saved in state["agents"].items()}
+        agents = {str(name): QAgent.from_json(saved) for name, saved in state["agents"].items()}
         for agent in agents.values():
             if agent.table.grid != self.grid:
                 raise StateError(f"saved tables are for {agent.table.grid}; {self.grid} is needed.")
@@ -338,13 +345,18 @@ def _carried_out(window: Window, operator: str, last: Experience) -> Action:
     return Action.of(sum(changes)) if changes else last.action
 
 
-def _told(
-    seen: Seen, values: tuple[float, float, float], action: Action, barred: Mapping[Action, str], *, explored: bool
+def _reason(
+    seen: ObservedState,
+    values: tuple[float, float, float],
+    action: Action,
+    barred: Mapping[Action, str],
+    *,
+    explored: bool,
 ) -> str:
     load = "rising" if seen.state.rising else "falling"
-    told = f"latency {plain(seen.latency_s)} s and a {load} load (region {seen.region.value})"
+    reason = f"latency {plain(seen.latency_s)} s and a {load} load (region {seen.region.value})"
     others = ", ".join(f"{other} {plain(values[other])}" for other in Action if other is not action)
     worth = f"{action} is worth {plain(values[action])}, {others}"
-    told = f"{told}: {action} by chance; {worth}" if explored else f"{told}: {worth}"
+    reason = f"{reason}: {action} by chance; {worth}" if explored else f"{reason}: {worth}"
     ruled_out = "; ".join(f"{other} ruled out {barred[other]}" for other in Action if other in barred)
-    return f"{told}; {ruled_out}" if ruled_out else told
+    return f"{reason}; {ruled_out}" if ruled_out else reason

@@ -121,7 +121,7 @@ class Quantile(BlockPolicy[QuantileSettings]):
         return {
             **super()._state(),
             "sizers": {name: sizer.snapshot() for name, sizer in self._sizers.items()},
-            "outlooks": {name: [one.snapshot() for one in both] for name, both in self._outlooks.items()},
+            "outlooks": {name: [outlook.snapshot() for outlook in both] for name, both in self._outlooks.items()},
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:

@@ -15,11 +15,11 @@ from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.capacity.mst import estimated_throughput
 from headgate.policies.frame.base import Context, OperatorPolicy, hold, register
-from headgate.policies.frame.readings import is_queueing, readings_over, told_by, work_pressure
+from headgate.policies.frame.readings import is_queueing, objective_status, readings_over, work_pressure
 from headgate.policies.frame.settings import Seconds, Settings
 
 
-class Source(IntEnum):
+class CapacitySource(IntEnum):
     """What a capacity was learned from; the better source has the higher number."""
 
     OFFERED = 0
@@ -40,9 +40,9 @@ class Capacity:
 
     rate_per_s: float
     count: int
-    source: Source
+    source: CapacitySource
 
-    def joined(self, rate_per_s: float, source: Source, memory: int) -> Capacity:
+    def joined(self, rate_per_s: float, source: CapacitySource, memory: int) -> Capacity:
         """This mean with one more reading; a better source replaces it, a worse one is ignored."""
         if source != self.source:
             return Capacity(rate_per_s, 1, source) if source > self.source else self
@@ -113,30 +113,32 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         violated = self.objective.slo.violated_by(sample)
-        told, numbers = told_by(self.objective.slo, sample)
+        text, numbers = objective_status(self.objective.slo, sample)
         numbers["rate_per_s"] = sample.input_rate_per_s
         if violated is None:
-            return hold(instances, "no-data", f"{told}: holding", numbers)
+            return hold(instances, "no-data", f"{text}: holding", numbers)
         settled_s = window.settled_since_s(operator)
         is_of_this_size = settled_s is None or sample.measured_s > settled_s
         if is_of_this_size:
             self._learn(operator, instances, sample, violated=violated)
         if violated:
             # Otherwise each reading would ask for one more while those that were asked for are on their way.
-            is_telling = is_of_this_size and not sample.warming and instances.pending <= 0
-            return self._grow(operator, instances, sample, told, numbers, is_telling=is_telling)
+            is_conclusive = is_of_this_size and not sample.warming and instances.pending <= 0
+            return self._grow(operator, instances, sample, text, numbers, is_conclusive=is_conclusive)
         if not is_of_this_size:
             reason = "no reading yet of the size that the job has now"
             return hold(instances, "no-reading-since-change", reason, numbers)
         self._doubt(window, operator, instances)
-        return self._keep_or_shrink(window, operator, instances, sample, told, numbers)
+        return self._keep_or_shrink(window, operator, instances, sample, text, numbers)
 
     def _learn(self, operator: str, instances: Instances, sample: Sample, *, violated: bool) -> None:
         """Take one reading into the capacity (Alg. 1, which does so at violations only)."""
         # The loop may look more often than there are readings, and one must not count twice.
         if sample.warming or instances.ready < 1 or self._learned_s.get(operator) == sample.measured_s:
             return
-        carried, source = _carried_at_violation(sample) if violated else (estimated_throughput(sample), Source.BUSYNESS)
+        carried, source = (
+            _carried_at_violation(sample) if violated else (estimated_throughput(sample), CapacitySource.BUSYNESS)
+        )
         if not carried:
             return
         self._learned_s[operator] = sample.measured_s
@@ -151,7 +153,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         Otherwise a single stall of a job with little load would teach a tiny capacity, and keep it large for ever.
         """
         learned = self._learned.get(operator)
-        if learned is None or learned.source is not Source.PROCESSED or instances.ready < 1:
+        if learned is None or learned.source is not CapacitySource.PROCESSED or instances.ready < 1:
             return
         readings = readings_over(window, operator, self.settings.idle_for_s)
         shown = [estimated_throughput(reading) for reading in readings if not self._violates(reading)]
@@ -160,7 +162,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
             return
         least_per_s = min(known) / instances.ready
         if self.settings.headroom * least_per_s > learned.rate_per_s:
-            self._learned[operator] = Capacity(least_per_s, 1, Source.BUSYNESS)
+            self._learned[operator] = Capacity(least_per_s, 1, CapacitySource.BUSYNESS)
 
     def _violates(self, reading: Sample) -> bool:
         return self.objective.slo.violated_by(reading) is not False
@@ -170,19 +172,19 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         operator: str,
         instances: Instances,
         sample: Sample,
-        told: str,
+        text: str,
         numbers: dict[str, Number],
         *,
-        is_telling: bool,
+        is_conclusive: bool,
     ) -> Target:
         """What the load needs; if the reading tells of the planned size, at least one more."""
         one_more = instances.planned + 1
         learned, rate = self._learned.get(operator), sample.input_rate_per_s
         if learned is None or rate is None:
-            if not is_telling:
-                return hold(instances, "arriving", f"{told}; what the planned size makes of it is to be seen", numbers)
-            told = f"{told}; what the load needs is not known, so one more"
-            return Target(one_more, "slo-violated", told, numbers)
+            if not is_conclusive:
+                return hold(instances, "arriving", f"{text}; what the planned size makes of it is to be seen", numbers)
+            text = f"{text}; what the load needs is not known, so one more"
+            return Target(one_more, "slo-violated", text, numbers)
         load = f"{plain(rate)} records/s"
         drain_within_s = self.settings.drain_within_s
         if drain_within_s and sample.backlog:
@@ -191,34 +193,34 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
             numbers["backlog"] = sample.backlog
         needed = _needed(rate, learned.rate_per_s)
         numbers |= {"capacity_per_s": learned.rate_per_s, "needed": needed}
-        told = f"{told}; {load} need {instances_in_words(needed)} of {plain(learned.rate_per_s)}/s"
+        text = f"{text}; {load} need {instances_in_words(needed)} of {plain(learned.rate_per_s)}/s"
         if needed < one_more:
-            if not is_telling:
-                told = f"{told}, and {instances.planned} are planned: what they make of it is to be seen"
-                return hold(instances, "arriving", told, numbers)
-            told = f"{told}, but {instances.planned} are planned already: one more"
-        return Target(max(needed, one_more), "slo-violated", told, numbers)
+            if not is_conclusive:
+                text = f"{text}, and {instances.planned} are planned: what they make of it is to be seen"
+                return hold(instances, "arriving", text, numbers)
+            text = f"{text}, but {instances.planned} are planned already: one more"
+        return Target(max(needed, one_more), "slo-violated", text, numbers)
 
     def _keep_or_shrink(
-        self, window: Window, operator: str, instances: Instances, sample: Sample, told: str, numbers: dict[str, Number]
+        self, window: Window, operator: str, instances: Instances, sample: Sample, text: str, numbers: dict[str, Number]
     ) -> Target:
         idle_for = format_duration(self.settings.idle_for_s)
         learned, rate = self._learned.get(operator), sample.input_rate_per_s
         if rate is None or (learned is None and rate > 0):
             what = "the rate of arrivals" if rate is None else "what an instance can carry"
-            return hold(instances, "steady", f"{told}; {what} is not known", numbers)
+            return hold(instances, "steady", f"{text}; {what} is not known", numbers)
         capacity = learned.rate_per_s if learned else None
         needed = _needed(rate, self.settings.headroom * capacity) if capacity else 1
         numbers |= {"capacity_per_s": capacity, "needed": needed}
         each = f" of {plain(capacity)}/s" if capacity else ""
-        told = f"{told}; {plain(rate)} records/s need {instances_in_words(needed)}{each} with headroom"
+        text = f"{text}; {plain(rate)} records/s need {instances_in_words(needed)}{each} with headroom"
         if not self._is_idle(operator, instances, sample):
-            return hold(instances, "steady", told, numbers)
+            return hold(instances, "steady", text, numbers)
         readings = readings_over(window, operator, self.settings.idle_for_s)
         if readings and all(self._is_idle(operator, instances, reading) for reading in readings):
-            told = f"{told}, and fewer than {instances.planned} were enough for {idle_for}"
-            return Target(instances.planned - 1, "idle", told, numbers)
-        return hold(instances, "waiting", f"{told}; removing one once that held for {idle_for}", numbers)
+            text = f"{text}, and fewer than {instances.planned} were enough for {idle_for}"
+            return Target(instances.planned - 1, "idle", text, numbers)
+        return hold(instances, "waiting", f"{text}; removing one once that held for {idle_for}", numbers)
 
     def _is_idle(self, operator: str, instances: Instances, reading: Sample) -> bool:
         """Whether one instance fewer would have been enough when a reading was made."""
@@ -234,27 +236,30 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
 
     def _state(self) -> dict[str, JSON]:
         return {
-            "learned": {name: [one.rate_per_s, one.count, int(one.source)] for name, one in self._learned.items()},
+            "learned": {
+                name: [capacity.rate_per_s, capacity.count, int(capacity.source)]
+                for name, capacity in self._learned.items()
+            },
             "learned_s": dict(self._learned_s),
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         learned = {
-            str(name): Capacity(float(rate_per_s), int(count), Source(source))
+            str(name): Capacity(float(rate_per_s), int(count), CapacitySource(source))
             for name, (rate_per_s, count, source) in state["learned"].items()
         }
         self._learned_s = {str(name): float(at_s) for name, at_s in state["learned_s"].items()}
         self._learned = learned
 
 
-def _carried_at_violation(sample: Sample) -> tuple[float | None, Source]:
+def _carried_at_violation(sample: Sample) -> tuple[float | None, CapacitySource]:
     """Records per second that all instances together carried, when that was too much for the objective."""
     offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
     if processed is None:
-        return offered, Source.OFFERED
+        return offered, CapacitySource.OFFERED
     # Without a queue the instances still kept up: less than they got through was too much for the objective.
     carried = processed if offered is None or is_queueing(sample) else min(offered, processed)
-    return carried, Source.PROCESSED
+    return carried, CapacitySource.PROCESSED
 
 
 def _needed(rate_per_s: float, capacity_per_s: float) -> int:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from headgate.policies.frame.base import Context, register
 from headgate.policies.planning.central import CentralPlanner, require_few_configurations
-from headgate.policies.planning.model import Application, Planner, RateGrid
+from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid
 from headgate.policies.planning.slotted import LearningRate, SlottedPolicy, SlottedSettings, Sweeps
 
 
@@ -53,7 +53,7 @@ class RlCentralized(SlottedPolicy[RlCentralizedSettings]):
         bounds = context.objective
         require_few_configurations(len(context.topology.operators), bounds.min_instances, bounds.max_instances)
 
-    def _make_planner(self, application: Application, grids: tuple[RateGrid, ...]) -> Planner:
+    def _make_planner(self, application: ApplicationModel, grids: tuple[RateGrid, ...]) -> Planner:
         (grid,) = grids
         return CentralPlanner(
             application,

@@ -11,7 +11,7 @@ from headgate.core.types import Number
 from headgate.policies.frame.base import register
 from headgate.policies.frame.settings import Seconds
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
-from headgate.policies.planning.model import Application, Planner, RateGrid
+from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid
 from headgate.policies.planning.slotted import (
     LearningRate,
     SlotReading,
@@ -67,7 +67,7 @@ class RlDecentralized(SlottedPolicy[RlDecentralizedSettings]):
     summary = "Lets one learning agent per operator plan its size; finds their target and lets them act together."
     Settings = RlDecentralizedSettings
 
-    def _make_planner(self, application: Application, grids: tuple[RateGrid, ...]) -> Planner:
+    def _make_planner(self, application: ApplicationModel, grids: tuple[RateGrid, ...]) -> Planner:
         settings = self.settings
         return AgentsPlanner(
             application,
@@ -81,7 +81,7 @@ class RlDecentralized(SlottedPolicy[RlDecentralizedSettings]):
             memory_slots=max(1.0, settings.compare_over_s / settings.slot_s),
         )
 
-    def _make_grids(self, application: Application) -> tuple[RateGrid, ...]:
+    def _make_grids(self, application: ApplicationModel) -> tuple[RateGrid, ...]:
         return tuple(
             RateGrid.up_to(application.max_instances * speed, quantum_of(self.settings, speed))
             for speed in application.service_rates_per_s
@@ -105,7 +105,7 @@ class RlDecentralized(SlottedPolicy[RlDecentralizedSettings]):
     def _needed(self) -> tuple[str, ...]:
         return self.topology.operators
 
-    def _told(self, operator: str) -> Mapping[str, Number]:
+    def _reason(self, operator: str) -> Mapping[str, Number]:
         planner = self._planner
         target = planner.target if isinstance(planner, AgentsPlanner) else None
-        return {**super()._told(operator), "target_utilization": target}
+        return {**super()._reason(operator), "target_utilization": target}

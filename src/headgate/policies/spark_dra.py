@@ -40,7 +40,7 @@ class SparkDraSettings(Settings):
 
 
 @dataclass(slots=True)
-class Pending:
+class WaitingWork:
     """Work that waits: since when, and the request that is due next."""
 
     next_request_s: Instant
@@ -78,7 +78,7 @@ class SparkDra(OperatorPolicy[SparkDraSettings]):
     def __init__(self, settings: SparkDraSettings, context: Context) -> None:
         super().__init__(settings, context)
         self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.executor_idle_timeout_s)
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, WaitingWork] = {}
         self._idle_since_s: dict[str, Instant] = {}
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
@@ -106,7 +106,7 @@ class SparkDra(OperatorPolicy[SparkDraSettings]):
     def _request(self, now: Instant, operator: str, instances: Instances, numbers: dict[str, Number]) -> Target:
         settings = self.settings
         first_s = now + settings.scheduler_backlog_timeout_s
-        pending = self._pending.setdefault(operator, Pending(first_s))
+        pending = self._pending.setdefault(operator, WaitingWork(first_s))
         # State that was saved on another clock may lie ahead of this one.
         pending.next_request_s = min(
             pending.next_request_s, now + max(first_s - now, settings.sustained_scheduler_backlog_timeout_s)
@@ -123,11 +123,11 @@ class SparkDra(OperatorPolicy[SparkDraSettings]):
             return hold(instances, "enough", f"work waits, but {needed} instances are all it can use", numbers)
         if not more:
             left = format_duration(pending.next_request_s - now)
-            told = f"work waits for instances: {pending.request} more will be requested in {left}"
-            return hold(instances, "waiting", told, {**numbers, "next_request": pending.request})
+            reason = f"work waits for instances: {pending.request} more will be requested in {left}"
+            return hold(instances, "waiting", reason, {**numbers, "next_request": pending.request})
         target = min(needed, instances.planned + more)
-        told = f"work waits for instances: {more} more are requested, next {pending.request}"
-        return Target(target, "backlog", told, {**numbers, "requested": more, "next_request": pending.request})
+        reason = f"work waits for instances: {more} more are requested, next {pending.request}"
+        return Target(target, "backlog", reason, {**numbers, "requested": more, "next_request": pending.request})
 
     def _release(
         self, now: Instant, operator: str, instances: Instances, sample: Sample, numbers: dict[str, Number]
@@ -146,8 +146,8 @@ class SparkDra(OperatorPolicy[SparkDraSettings]):
         idle_for_s, timeout_s = now - since_s, self.settings.executor_idle_timeout_s
         numbers = {**numbers, "idle_for_s": idle_for_s}
         if idle_for_s < timeout_s:
-            told = f"{why}: idle instances are removed after {format_duration(timeout_s)}"
-            return hold(instances, "idle-soon", told, numbers)
+            reason = f"{why}: idle instances are removed after {format_duration(timeout_s)}"
+            return hold(instances, "idle-soon", reason, numbers)
         return Target(left, "idle", f"{why} for {format_duration(idle_for_s)}: idle instances are removed", numbers)
 
     def _state(self) -> dict[str, JSON]:
@@ -157,7 +157,9 @@ class SparkDra(OperatorPolicy[SparkDraSettings]):
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        pending = {str(name): Pending(float(at_s), int(request)) for name, (at_s, request) in state["pending"].items()}
+        pending = {
+            str(name): WaitingWork(float(at_s), int(request)) for name, (at_s, request) in state["pending"].items()
+        }
         self._idle_since_s = {str(name): float(at_s) for name, at_s in state["idle_since_s"].items()}
         self._pending = pending
 

@@ -70,18 +70,18 @@ class SparkStreamingDra(OperatorPolicy[SparkStreamingDraSettings]):
     def __init__(self, settings: SparkStreamingDraSettings, context: Context) -> None:
         super().__init__(settings, context)
         self.lookback_s = max(DEFAULT_RETENTION_S, 2 * settings.interval_s)
-        self._looked_s: dict[str, Instant] = {}
+        self._checked_s: dict[str, Instant] = {}
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         # State that was saved on another clock may lie ahead of this one.
-        looked_s = min(self._looked_s.setdefault(operator, now), now)
-        self._looked_s[operator] = looked_s
+        checked_s = min(self._checked_s.setdefault(operator, now), now)
+        self._checked_s[operator] = checked_s
         interval_s = self.settings.interval_s
-        if now - looked_s < interval_s:
-            next_in = format_duration(looked_s + interval_s - now)
+        if now - checked_s < interval_s:
+            next_in = format_duration(checked_s + interval_s - now)
             return hold(instances, "between-looks", f"looks every {format_duration(interval_s)}, next in {next_in}")
-        self._looked_s[operator] = now
-        shares = [busy_share(reading) for reading in window.samples(operator, looked_s) if reading.at_s > looked_s]
+        self._checked_s[operator] = now
+        shares = [busy_share(reading) for reading in window.samples(operator, checked_s) if reading.at_s > checked_s]
         known = [share for share in shares if share is not None]
         if not known:
             return hold(instances, "no-data", "neither processing time nor utilization is known: holding")
@@ -90,21 +90,21 @@ class SparkStreamingDra(OperatorPolicy[SparkStreamingDraSettings]):
     def _by_ratio(self, instances: Instances, ratio: float, *, partial: bool) -> Target:
         up, down = self.settings.up_ratio, self.settings.down_ratio
         numbers: dict[str, Number] = {"ratio": ratio, "up_ratio": up, "down_ratio": down}
-        told = f"batches took {plain(ratio)} of their interval"
+        reason = f"batches took {plain(ratio)} of their interval"
         if ratio >= up:
             # Halves go up, as in Java; Python's round would go to the even one.
             more = max(math.floor(ratio + 0.5), 1)
-            told = f"{told}, from {plain(up)} on it grows by {more}"
-            return Target(instances.planned + more, "ratio-high", told, {**numbers, "add": more})
+            reason = f"{reason}, from {plain(up)} on it grows by {more}"
+            return Target(instances.planned + more, "ratio-high", reason, {**numbers, "add": more})
         if ratio <= down:
             if partial:
-                told = f"{told}, but some readings are missing: no scale-in"
-                return hold(instances, "partial-data", told, numbers)
-            return Target(instances.planned - 1, "ratio-low", f"{told}, up to {plain(down)} one is removed", numbers)
-        return hold(instances, "steady", f"{told}, between {plain(down)} and {plain(up)}", numbers)
+                reason = f"{reason}, but some readings are missing: no scale-in"
+                return hold(instances, "partial-data", reason, numbers)
+            return Target(instances.planned - 1, "ratio-low", f"{reason}, up to {plain(down)} one is removed", numbers)
+        return hold(instances, "steady", f"{reason}, between {plain(down)} and {plain(up)}", numbers)
 
     def _state(self) -> dict[str, JSON]:
-        return {"looked_s": dict(self._looked_s)}
+        return {"looked_s": dict(self._checked_s)}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        self._looked_s = {str(operator): float(at_s) for operator, at_s in state["looked_s"].items()}
+        self._checked_s = {str(operator): float(at_s) for operator, at_s in state["looked_s"].items()}

@@ -109,28 +109,28 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
             return hold(instances, "no-data", f"the newest reading has no {bounds.metric}: holding", numbers)
         change = window.last_change(operator)
         if change is not None and now - change.at_s < bounds.grace_period_s:
-            told = f"the size changed {format_duration(now - change.at_s)} ago"
-            told = f"{told}: doing nothing for a grace period of {format_duration(bounds.grace_period_s)}"
-            return hold(instances, "grace-period", told, numbers)
-        told = f"{bounds.metric} {plain(value)}"
+            reason = f"the size changed {format_duration(now - change.at_s)} ago"
+            reason = f"{reason}: doing nothing for a grace period of {format_duration(bounds.grace_period_s)}"
+            return hold(instances, "grace-period", reason, numbers)
+        reason = f"{bounds.metric} {plain(value)}"
         above, below = bounds.out_above, bounds.in_below
         if value > above:
             long = format_duration(bounds.upper_for_s)
             readings = readings_over(window, operator, bounds.upper_for_s, settled=False)
             if self._all(readings, lambda v: v is None or v > above):
-                told = f"{told} has been above {plain(above)} for {long}"
+                reason = f"{reason} has been above {plain(above)} for {long}"
                 code = "above-upper" if value > bounds.upper else "near-upper"
-                return Target(instances.planned + bounds.add, code, told, numbers)
-            return hold(instances, "waiting", f"{told} is above {plain(above)}, not yet for {long}", numbers)
+                return Target(instances.planned + bounds.add, code, reason, numbers)
+            return hold(instances, "waiting", f"{reason} is above {plain(above)}, not yet for {long}", numbers)
         if value < below:
             long = format_duration(bounds.lower_for_s)
             readings = readings_over(window, operator, bounds.lower_for_s)
             if self._all(readings, lambda v: v is not None and v < below):
-                told = f"{told} has been below {plain(below)} for {long}"
+                reason = f"{reason} has been below {plain(below)} for {long}"
                 code = "below-lower" if value < bounds.lower else "near-lower"
-                return Target(instances.planned - bounds.remove, code, told, numbers)
-            return hold(instances, "waiting", f"{told} is below {plain(below)}, not yet for {long}", numbers)
-        return hold(instances, "steady", f"{told} lies between {plain(below)} and {plain(above)}", numbers)
+                return Target(instances.planned - bounds.remove, code, reason, numbers)
+            return hold(instances, "waiting", f"{reason} is below {plain(below)}, not yet for {long}", numbers)
+        return hold(instances, "steady", f"{reason} lies between {plain(below)} and {plain(above)}", numbers)
 
     def _all(self, readings: Sequence[Sample], beyond: Callable[[float | None], bool]) -> bool:
         return bool(readings) and all(beyond(reading_of(reading, self.settings.metric)) for reading in readings)

@@ -98,23 +98,25 @@ class TriggerRatio(OperatorPolicy[TriggerRatioSettings]):
         mean, low, high = occupation.mean, self.settings.threshold_low, self.settings.threshold_high
         numbers: dict[str, Number] = {"ratio": mean, "threshold_low": low, "threshold_high": high}
         if occupation.seen_s == -math.inf or self._allowed_s(sample.trigger_interval_s) is None:
-            told = "the job tells of no batch with a trigger interval; batch_duration_s may say what it would be"
-            return hold(instances, "no-data", f"{told}: holding", numbers)
-        told = f"batches take {plain(mean)} of the time they may take"
+            reason = "the job tells of no batch with a trigger interval; batch_duration_s may say what it would be"
+            return hold(instances, "no-data", f"{reason}: holding", numbers)
+        reason = f"batches take {plain(mean)} of the time they may take"
         if low <= mean <= high:
-            return hold(instances, "steady", f"{told}, which lies within {plain(low)} to {plain(high)}", numbers)
-        told = f"{told}, which lies outside {plain(low)} to {plain(high)}"
+            return hold(instances, "steady", f"{reason}, which lies within {plain(low)} to {plain(high)}", numbers)
+        reason = f"{reason}, which lies outside {plain(low)} to {plain(high)}"
         if instances.pending:
             come = f"{instances.ready} of {instances.planned} planned instances are ready"
-            return hold(instances, "rescaling", f"{told}, but {come}", numbers)
+            return hold(instances, "rescaling", f"{reason}, but {come}", numbers)
         # Products such as 0.7 · 10 are not exact in binary.
         wanted = max(1, math.ceil(round(instances.ready * mean, 9)))
         numbers |= {"needed": wanted}
         if wanted == instances.planned:
-            return hold(instances, "steady", f"{told}; still {wanted} are needed", numbers)
+            return hold(instances, "steady", f"{reason}; still {wanted} are needed", numbers)
         if wanted < instances.planned and sample.processing_time_s is None:
-            return hold(instances, "partial-data", f"{told}, but the newest reading lacks a time: no scale-in", numbers)
-        return Target(wanted, "ratio-high" if mean > high else "ratio-low", told, numbers)
+            return hold(
+                instances, "partial-data", f"{reason}, but the newest reading lacks a time: no scale-in", numbers
+            )
+        return Target(wanted, "ratio-high" if mean > high else "ratio-low", reason, numbers)
 
     def _allowed_s(self, trigger_interval_s: float | None) -> float | None:
         return self.settings.batch_duration_s or trigger_interval_s or None
@@ -136,8 +138,12 @@ class TriggerRatio(OperatorPolicy[TriggerRatioSettings]):
     def _state(self) -> dict[str, JSON]:
         return {
             "occupations": {
-                name: [one.total, one.weight, None if one.seen_s == -math.inf else one.seen_s]
-                for name, one in self._occupations.items()
+                name: [
+                    occupation.total,
+                    occupation.weight,
+                    None if occupation.seen_s == -math.inf else occupation.seen_s,
+                ]
+                for name, occupation in self._occupations.items()
             }
         }
 

@@ -13,23 +13,23 @@ from headgate.core.units import format_duration
 from headgate.core.window import Window
 from headgate.policies.frame.base import Context, register
 from headgate.policies.frame.settings import PositiveSeconds
-from headgate.policies.q_learning import Exploration, QLearning, QLearningSettings, Seen
+from headgate.policies.q_learning import Exploration, ObservedState, QLearning, QLearningSettings
 from headgate.policies.q_values.agent import Experience
-from headgate.policies.q_values.table import Action, Initialiser, QTable, State
+from headgate.policies.q_values.table import Action, Initialiser, QState, QTable
 
-Pair = tuple[State, Action]
+Pair = tuple[QState, Action]
 
 
 @dataclass(slots=True)
 class Experiences:
     """Counts of what followed what (azimi eq. 4.7)."""
 
-    transitions: dict[Pair, dict[State, int]] = field(default_factory=dict)
+    transitions: dict[Pair, dict[QState, int]] = field(default_factory=dict)
     """P: how often an action in a state led to another state."""
     rewards: dict[Pair, float] = field(default_factory=dict)
     """R: the sum of the rewards of an action in a state."""
 
-    def add(self, state: State, action: Action, reward: float, after: State) -> None:
+    def add(self, state: QState, action: Action, reward: float, after: QState) -> None:
         followers = self.transitions.setdefault((state, action), {})
         followers[after] = followers.get(after, 0) + 1
         self.rewards[state, action] = self.rewards.get((state, action), 0.0) + reward
@@ -51,9 +51,9 @@ class Experiences:
     def from_json(cls, rows: Iterable[JSON]) -> Experiences:
         made = cls()
         for bucket, rising, action, reward, followers in rows:
-            pair = State(int(bucket), bool(rising)), Action(action)
+            pair = QState(int(bucket), bool(rising)), Action(action)
             made.rewards[pair] = float(reward)
-            made.transitions[pair] = {State(int(b), bool(r)): int(count) for b, r, count in followers}
+            made.transitions[pair] = {QState(int(b), bool(r)): int(count) for b, r, count in followers}
         return made
 
 
@@ -129,17 +129,17 @@ class ValueIteration(QLearning):
         self._experiences: dict[str, Experiences] = {}
         self._collected_s: dict[str, float] = {}
         """How long experiences were collected for each operator."""
-        self._looked_s: dict[str, Instant] = {}
+        self._checked_s: dict[str, Instant] = {}
         self._solved: dict[str, int] = {}
         """Sweeps that it took for each operator that is done."""
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         if operator not in self._solved:
             # Added up, so that a restart does not begin again; a pause does not count.
-            passed_s = now - self._looked_s.get(operator, now)
+            passed_s = now - self._checked_s.get(operator, now)
             if 0 <= passed_s <= 2 * self.settings.decision_interval_s:
                 self._collected_s[operator] = self._collected_s.get(operator, 0.0) + passed_s
-            self._looked_s[operator] = now
+            self._checked_s[operator] = now
             if self._collected_s.get(operator, 0.0) >= self._collecting.value_iteration_initialization_time_s:
                 self._solve(operator)
         target = super().size(now, window, operator, instances, sample)
@@ -164,7 +164,14 @@ class ValueIteration(QLearning):
         return self.settings.policy if operator in self._solved else Exploration.DECREASING
 
     def _learn(
-        self, operator: str, last: Experience, done: Action, seen: Seen, *, chosen_value: float, best_value: float
+        self,
+        operator: str,
+        last: Experience,
+        done: Action,
+        seen: ObservedState,
+        *,
+        chosen_value: float,
+        best_value: float,
     ) -> float:
         if operator in self._solved:
             return super()._learn(operator, last, done, seen, chosen_value=chosen_value, best_value=best_value)
@@ -177,15 +184,15 @@ class ValueIteration(QLearning):
             **super()._state(),
             "experiences": {name: seen.to_json() for name, seen in self._experiences.items()},
             "collected_s": dict(self._collected_s),
-            "observed_s": dict(self._looked_s),
+            "observed_s": dict(self._checked_s),
             "solved": dict(self._solved),
         }
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
         experiences = {str(name): Experiences.from_json(rows) for name, rows in state["experiences"].items()}
         collected_s = {str(name): float(spent_s) for name, spent_s in state["collected_s"].items()}
-        looked_s = {str(name): float(at_s) for name, at_s in state["observed_s"].items()}
+        checked_s = {str(name): float(at_s) for name, at_s in state["observed_s"].items()}
         solved = {str(name): int(sweeps) for name, sweeps in state["solved"].items()}
         super()._restore_state(state)
         self._experiences, self._collected_s = experiences, collected_s
-        self._looked_s, self._solved = looked_s, solved
+        self._checked_s, self._solved = checked_s, solved

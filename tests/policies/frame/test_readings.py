@@ -10,7 +10,14 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Sample
 from headgate.core.units import plain
 from headgate.core.window import History
-from headgate.policies.frame.readings import busy_share, is_steady, reading_of, readings_over, told_by, work_pressure
+from headgate.policies.frame.readings import (
+    busy_share,
+    is_steady,
+    objective_status,
+    reading_of,
+    readings_over,
+    work_pressure,
+)
 from tests.core.building import JOB, decision, history, observation
 
 
@@ -95,14 +102,14 @@ def test_a_reading_rarer_than_the_period_still_tells_of_it() -> None:
     ],
 )
 def test_a_reading_is_told_against_the_objective(objective: str, sample: Sample, told: str) -> None:
-    words, numbers = told_by(parse_objective(objective).slo, sample)
+    words, numbers = objective_status(parse_objective(objective).slo, sample)
     assert words == told
     assert all(number is None or abs(float(number)) < float("inf") for number in numbers.values())
 
 
 def test_what_is_told_of_the_latency_is_what_it_was_judged_by() -> None:
     sample = Sample("job", 10, latency_s=2, batches=(Batch(0, 9, 10, oldest_s=-4),))
-    words, numbers = told_by(parse_objective("latency < 10s").slo, sample)
+    words, numbers = objective_status(parse_objective("latency < 10s").slo, sample)
     assert words == "latency 13 s is over the 10s bound"
     assert numbers["latency_s"] == 13
 

@@ -23,7 +23,7 @@ INTERVAL_S = 5.0
 
 
 @dataclass(frozen=True)
-class Came:
+class ChainResult:
     """What came of a run."""
 
     late_share: float
@@ -36,7 +36,7 @@ class Came:
         return sum(self.instances.values())
 
 
-def run_chain(*, equally: bool, hours: float = 1.0, load: str = LOAD) -> Came:
+def run_chain(*, equally: bool, hours: float = 1.0, load: str = LOAD) -> ChainResult:
     """autopilot with one objective for all, or with the bound divided equally among three that know nothing of it."""
     own = dict.fromkeys(CHAIN.operators, BOUND_S / 3) if equally else {}
     slos = {name: LatencySlo(one, 95.0) for name, one in own.items()}
@@ -62,4 +62,4 @@ def run_chain(*, equally: bool, hours: float = 1.0, load: str = LOAD) -> Came:
         name: float(((rows[:, 1] - rows[:, 0]) * rows[:, 3]).sum()) / (ticks * INTERVAL_S)
         for name, rows in sizes.items()
     }
-    return Came(network.late("sum") / network.done("sum"), paid, policy)
+    return ChainResult(network.late("sum") / network.done("sum"), paid, policy)

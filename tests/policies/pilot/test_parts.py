@@ -16,10 +16,10 @@ from headgate.policies.pilot.late_price import AIM, LatePrice
 from headgate.policies.pilot.load import BIN_S, LoadHistory
 from headgate.policies.pilot.load_scenarios import HORIZON_BINS, ScenarioForecaster
 from headgate.policies.pilot.operator_model import OperatorModel
-from headgate.policies.pilot.rollout import BatchTimes, JobState, PossibleFutures, Rollout
+from headgate.policies.pilot.rollout import BatchTimeParameters, JobState, PossibleFutures, Rollout
 from headgate.policies.pilot.scale_in_window import ScaleInWindow
 
-SERVICE = BatchTimes(fixed_s=0.5, each_s=0.02, gamma=1.0, warm_factor=1.5)
+SERVICE = BatchTimeParameters(fixed_s=0.5, each_s=0.02, gamma=1.0, warm_factor=1.5)
 
 
 def loaded(rates_per_s: list[float], every_s: float = 10.0) -> tuple[LoadHistory, ScenarioForecaster]:
@@ -295,14 +295,14 @@ def test_a_size_that_keeps_up_makes_nothing_late_and_one_that_does_not_makes_all
 def test_late_records_are_counted_exactly() -> None:
     """One batch of 1,000 that waits takes 0.5 + 20 s on one instance: those older than 10 s at its end are late."""
     now = stand(waiting=1000.0, ready=1, planned=1)
-    rolled = Rollout(now, BatchTimes(0.5, 0.02, 1.0, 1.0), future(0.0), 5.0).roll(np.array([1.0]))
+    rolled = Rollout(now, BatchTimeParameters(0.5, 0.02, 1.0, 1.0), future(0.0), 5.0).roll(np.array([1.0]))
     assert float(rolled.late[0, 0]) == pytest.approx(1000.0, rel=0.01)
 
 
 def test_a_minute_ahead_is_told_also_where_sizes_are_compared_by_less() -> None:
     """Where instances start within seconds, what comes in the rest of the minute is done, too, and does not wait."""
     now = stand(trigger_s=1.0, next_trigger_s=0.5)
-    rollout = Rollout(now, BatchTimes(0.1, 0.02, 1.0, 1.0), future(100.0, 5.0), 35.0)
+    rollout = Rollout(now, BatchTimeParameters(0.1, 0.02, 1.0, 1.0), future(100.0, 5.0), 35.0)
     predicted = rollout.predicted(4.0)
     assert 0 < float(predicted.latency_s[0, 0]) < 2.5
     assert 0 < float(predicted.backlog[0, 0]) < 250
@@ -441,7 +441,7 @@ def test_loops_and_arrays_roll_batches_forward_alike(seed: int, trigger_s: float
         next_trigger_s=random.uniform(0.1, 2),
         bound_s=10.0,
     )
-    batch_time = BatchTimes(0.4, 0.02, random.choice([1.0, 0.8, 0.0]), 1.4)
+    batch_time = BatchTimeParameters(0.4, 0.02, random.choice([1.0, 0.8, 0.0]), 1.4)
     courses = PossibleFutures(
         random.uniform(0, 6000, (7, 30)), random.uniform(0.8, 1.6, (7, 8)), random.uniform(20, 90, 7)
     )

@@ -15,7 +15,7 @@ from headgate.policies.pilot.late_price import LatePrice
 from headgate.policies.pilot.lookahead import round_trip_cost_s
 from headgate.policies.pilot.operator_model import OperatorModel
 from headgate.policies.pilot.rescale_downtime import CHANGES, RescaleDowntime
-from headgate.policies.pilot.rollout import BatchTimes, JobState, PossibleFutures, Rollout
+from headgate.policies.pilot.rollout import BatchTimeParameters, JobState, PossibleFutures, Rollout
 from headgate.policies.pilot.scale_in_window import LONGEST_PAYBACK_S, ScaleInWindow
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
@@ -141,9 +141,9 @@ def rolled(downtime_s: float, rate_per_s: float = 120.0, **changes: object) -> R
         "next_trigger_s": 1.0,
         "bound_s": 10.0,
     }
-    now = JobState(**{**known, "standstill_s": downtime_s, **changes})  # type: ignore[arg-type]
+    now = JobState(**{**known, "downtime_s": downtime_s, **changes})  # type: ignore[arg-type]
     future = PossibleFutures(np.full((1, 30), 10.0 * rate_per_s), np.ones((1, 8)), np.array([30.0]))
-    return Rollout(now, BatchTimes(0.1, 0.02, 1.0, 1.0), future, 120.0)
+    return Rollout(now, BatchTimeParameters(0.1, 0.02, 1.0, 1.0), future, 120.0)
 
 
 def test_a_change_makes_late_what_waits_too_long_while_the_job_stands_still() -> None:

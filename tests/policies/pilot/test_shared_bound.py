@@ -16,32 +16,32 @@ from headgate.core.window import History
 from headgate.policies.autopilot import Autopilot
 from headgate.policies.frame.base import Context, make_policy
 from headgate.policies.pilot.shared_bound import Curve, SharedBound, cost_of, divide_parts, slack
-from tests.policies.pilot.chains import BOUND_S, CHAIN, Came, run_chain
+from tests.policies.pilot.chains import BOUND_S, CHAIN, ChainResult, run_chain
 
 
 @cache
-def arrived_total(*, equally: bool) -> Came:
+def chain_run(*, equally: bool) -> ChainResult:
     return run_chain(equally=equally)
 
 
 def test_a_chain_of_different_costs_keeps_its_objective_more_cheaply_than_with_equal_parts() -> None:
-    together, equally = arrived_total(equally=False), arrived_total(equally=True)
+    together, equally = chain_run(equally=False), chain_run(equally=True)
     assert together.late_share <= 0.05
     assert equally.late_share <= 0.05
     assert together.cost < 0.97 * equally.cost
-    # The dear one is given time, and needs fewer instances for it.
+    # The expensive one is given time, and needs fewer instances for it.
     assert together.instances["enrich"] < 0.95 * equally.instances["enrich"]
 
 
 def test_what_was_divided_goes_on_after_a_restart() -> None:
-    policy = arrived_total(equally=False).policy
+    policy = chain_run(equally=False).policy
     again = make_policy("autopilot", Context(policy.objective, CHAIN))
     again.restore(policy.snapshot())
     assert again.snapshot() == policy.snapshot()
 
 
 def test_a_division_that_does_not_fit_is_refused() -> None:
-    policy = arrived_total(equally=False).policy
+    policy = chain_run(equally=False).policy
     state = dict(policy.snapshot())
     state["shared"] = {**state["shared"], "given": dict.fromkeys(CHAIN.operators, 9)}
     with pytest.raises(StateError, match="damaged"):
@@ -85,7 +85,7 @@ def test_dearer_instances_weigh_more() -> None:
     assert shared._weights == {"a": 1.5, "b": 0.5}
 
 
-CHAIN = Topology.of(("a", "b"), ("b", "c"))
+LINE = Topology.of(("a", "b"), ("b", "c"))
 FORK = Topology.of(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"))
 
 
@@ -95,7 +95,7 @@ def falling(random: np.random.Generator, parts: int) -> Curve:
     return {place + 1: float(cost) for place, cost in enumerate(steps)}
 
 
-@pytest.mark.parametrize("topology", [CHAIN, FORK], ids=["chain", "fork and join"])
+@pytest.mark.parametrize("topology", [LINE, FORK], ids=["chain", "fork and join"])
 @pytest.mark.parametrize("seed", range(10))
 def test_no_path_gets_more_than_the_bound_and_nothing_is_left_over(topology: Topology, seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def test_no_path_gets_more_than_the_bound_and_nothing_is_left_over(topology: Top
     assert all(left == 0 for left in slack(topology, given, 12).values())
 
 
-@pytest.mark.parametrize("topology", [CHAIN, FORK], ids=["chain", "fork and join"])
+@pytest.mark.parametrize("topology", [LINE, FORK], ids=["chain", "fork and join"])
 def test_the_division_costs_hardly_more_than_the_best_there_is(topology: Topology) -> None:
     ratios = []
     for seed in range(20):
@@ -121,7 +121,7 @@ def test_the_division_costs_hardly_more_than_the_best_there_is(topology: Topolog
 
 def test_the_operator_that_saves_nothing_gets_the_least() -> None:
     flat, steep = dict.fromkeys(range(1, 13), 10.0), {parts: 240.0 / parts for parts in range(1, 13)}
-    given = divide_parts(CHAIN, {"a": flat, "b": steep, "c": flat}, 12)
+    given = divide_parts(LINE, {"a": flat, "b": steep, "c": flat}, 12)
     assert given == {"a": 1, "b": 10, "c": 1}
 
 

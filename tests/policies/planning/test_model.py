@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headgate.core.errors import InputError
 from headgate.core.topology import Topology
 from headgate.policies.planning.model import (
-    Application,
+    ApplicationModel,
     Weights,
     application_cost,
     longest_path_s,
@@ -113,7 +113,7 @@ def test_violations_of_a_list_of_configurations_are_those_of_all() -> None:
 
 
 def test_an_operator_sees_its_share_of_the_rate() -> None:
-    half = Application(RUSSO.topology, (4.0, 4.0, 2.0), 10.0, 5, shares=(1.0, 1.0, 0.5))
+    half = ApplicationModel(RUSSO.topology, (4.0, 4.0, 2.0), 10.0, 5, shares=(1.0, 1.0, 0.5))
     busy = half.utilizations(np.array([8.0]))
     assert busy[:, 1, 0].tolist() == [1.0, 1.0, 1.0]
     assert half.largest_rate_per_s == 20.0
@@ -127,4 +127,4 @@ def test_without_a_bound_only_falling_behind_is_a_violation() -> None:
 @pytest.mark.parametrize(("speeds", "shares"), [((1.0,), ()), ((1.0, 1.0, 0.0), ()), ((1.0, 1.0, 1.0), (1.0, 1.0))])
 def test_speeds_and_shares_that_do_not_fit_are_refused(speeds: tuple[float, ...], shares: tuple[float, ...]) -> None:
     with pytest.raises(InputError):
-        Application(RUSSO.topology, speeds, 1.0, 5, shares=shares)
+        ApplicationModel(RUSSO.topology, speeds, 1.0, 5, shares=shares)

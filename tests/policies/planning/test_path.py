@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headgate.core.topology import Topology
 from headgate.policies.planning.central import ExactPlanner
-from headgate.policies.planning.model import Application, RateGrid, SlotOutcome
+from headgate.policies.planning.model import ApplicationModel, RateGrid, SlotOutcome
 from headgate.policies.planning.path import PathPlanner, nested_chain
 from headgate.research.russo.slotted_network import SlottedNetwork
 from tests.policies.planning.pipelines import RUSSO, RUSSO_RATES_PER_S, pipeline
@@ -41,7 +41,7 @@ def test_a_chain_grows_by_one_instance_from_the_smallest_to_the_largest(
 def test_the_first_instance_goes_to_the_slowest_operator() -> None:
     assert nested_chain(RUSSO)[1].tolist() == [1, 1, 2]
     # An operator that sees half of the rate is in no hurry.
-    halved = Application(RUSSO.topology, RUSSO.service_rates_per_s, 1.95, 5, shares=(1.0, 1.0, 0.5))
+    halved = ApplicationModel(RUSSO.topology, RUSSO.service_rates_per_s, 1.95, 5, shares=(1.0, 1.0, 0.5))
     assert nested_chain(halved)[1].tolist() == [1, 2, 1]
 
 
@@ -52,7 +52,7 @@ def test_the_first_instance_goes_to_the_slowest_operator() -> None:
         pipeline(*RUSSO_RATES_PER_S, bound_s=2.6),
         # The chain as it is laid first is not the best one here.
         pipeline(2.24, 2.93, 4.83, bound_s=1.71),
-        Application(
+        ApplicationModel(
             Topology.of(("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")),
             (3.7, 2.0, 3.3, 2.7),
             1.9,
@@ -62,7 +62,7 @@ def test_the_first_instance_goes_to_the_slowest_operator() -> None:
     ],
     ids=["three", "four", "swapped", "diamond"],
 )
-def test_a_path_costs_what_the_exact_plan_costs(application: Application) -> None:
+def test_a_path_costs_what_the_exact_plan_costs(application: ApplicationModel) -> None:
     network = SlottedNetwork(application, GRID)
     exact, path = ExactPlanner(application, GRID), PathPlanner(application, GRID, sweeps=0)
     start = (2,) * len(application.operators)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
-from headgate.policies.planning.model import Application, Floats, RateGrid, Sizes, application_cost
+from headgate.policies.planning.model import ApplicationModel, Floats, RateGrid, Sizes, application_cost
 from headgate.policies.planning.solver import best_move, box_minimum, interval_minimum, spans_of
 from tests.policies.planning.pipelines import pipeline
 
@@ -20,7 +20,7 @@ HISTORY = (2.5 + 2.9 * np.sin(np.arange(400) / 9)).round().astype(int)
 DISCOUNT = 0.9
 
 
-def reach(sizes: Sizes, application: Application) -> list[Sizes]:
+def reach(sizes: Sizes, application: ApplicationModel) -> list[Sizes]:
     """Every configuration that one action leads to."""
     steps = product((0, -1, 1), repeat=len(sizes))
     moved = (tuple(size + step for size, step in zip(sizes, change, strict=True)) for change in steps)
@@ -28,7 +28,7 @@ def reach(sizes: Sizes, application: Application) -> list[Sizes]:
     return [one for one in moved if all(lowest <= size <= highest for size in one)]
 
 
-def bellman(application: Application, matrix: Floats, sweeps: int) -> dict[tuple[int, Sizes], float]:
+def bellman(application: ApplicationModel, matrix: Floats, sweeps: int) -> dict[tuple[int, Sizes], float]:
     """Eq. 4, one state and one action after the other."""
     violated = application.violations(GRID.rates_per_s)
     sizes = range(application.min_instances, application.max_instances + 1)
@@ -60,7 +60,7 @@ def bellman(application: Application, matrix: Floats, sweeps: int) -> dict[tuple
     [pipeline(2.0, bound_s=2.0, largest=4), pipeline(3.0, 2.0, bound_s=2.5, largest=3, smallest=1)],
     ids=["one operator", "two operators"],
 )
-def test_a_plan_is_that_of_the_plain_bellman_loop(application: Application) -> None:
+def test_a_plan_is_that_of_the_plain_bellman_loop(application: ApplicationModel) -> None:
     planner = ExactPlanner(application, GRID, discount=DISCOUNT)
     planner.study(HISTORY.tolist())
     value = bellman(application, planner.transitions.matrix, sweeps=200)

@@ -14,9 +14,9 @@ from headgate.policies.q_values.table import (
     Action,
     Grid,
     Initialiser,
+    QState,
     QTable,
     Region,
-    State,
     best_action,
     feasible_actions,
     first_values,
@@ -56,10 +56,10 @@ def test_optimized_first_values_of_each_region(share: float, rising: bool, value
 
 def test_the_optimized_table_takes_the_middle_of_each_bucket_for_its_latency() -> None:
     table = QTable(GRID, Initialiser.OPTIMIZED)
-    assert table.values(State(2, True)) == pytest.approx((25 / 30, 5 / 30, 0))
-    assert table.values(State(3, True)) == pytest.approx((35 / 30, 5 / 30, -1))
-    assert table.values(State(3, False)) == (0, 1, -1)
-    assert table.values(State(0, False)) == pytest.approx((0, 5 / 30, 25 / 30))
+    assert table.values(QState(2, True)) == pytest.approx((25 / 30, 5 / 30, 0))
+    assert table.values(QState(3, True)) == pytest.approx((35 / 30, 5 / 30, -1))
+    assert table.values(QState(3, False)) == (0, 1, -1)
+    assert table.values(QState(0, False)) == pytest.approx((0, 5 / 30, 25 / 30))
 
 
 def test_the_other_initialisers() -> None:
@@ -87,10 +87,10 @@ def test_a_third_of_the_target_divides_it_in_three() -> None:
 def test_equation_4_4_by_hand() -> None:
     # (1 - 0.7) · 0.5 + 0.7 · (0.25 + 0.9 · 2) = 0.15 + 0.7 · 2.05
     table = QTable(GRID)
-    table.put(State(2, True), Action.OUT, 0.5)
-    table.learn(State(2, True), Action.OUT, reward=0.25, next_value=2, learning_factor=0.7, discount_factor=0.9)
-    assert table.values(State(2, True)) == pytest.approx((1.585, 0, 0))
-    assert table.visits(State(2, True)) == (1, 0, 0)
+    table.put(QState(2, True), Action.OUT, 0.5)
+    table.learn(QState(2, True), Action.OUT, reward=0.25, next_value=2, learning_factor=0.7, discount_factor=0.9)
+    assert table.values(QState(2, True)) == pytest.approx((1.585, 0, 0))
+    assert table.visits(QState(2, True)) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -160,13 +160,13 @@ def _number(at_s: Instant, length_s: float) -> int:
 
 
 def _target(instances: Instances, size: int, begun: bool, numbers: Mapping[str, Number]) -> Target:
-    told = f"{plain(float(numbers.get('load_per_s') or 0))} records/s need {size} instance{'' if size == 1 else 's'}"
+    reason = f"{plain(float(numbers.get('load_per_s') or 0))} records/s need {size} instance{'' if size == 1 else 's'}"
     if size > instances.planned:
         return Target(
-            size, "block-needs-more", f"{told} in this block" if begun else f"{told} in the next block", numbers
+            size, "block-needs-more", f"{reason} in this block" if begun else f"{reason} in the next block", numbers
         )
     if size == instances.planned:
-        return hold(instances, "steady", told, numbers)
+        return hold(instances, "steady", reason, numbers)
     if begun:
-        return Target(size, "block-needs-fewer", f"{told} in this block", numbers)
-    return hold(instances, "waiting", f"{told} in the next block; the rest stays until it begins", numbers)
+        return Target(size, "block-needs-fewer", f"{reason} in this block", numbers)
+    return hold(instances, "waiting", f"{reason} in the next block; the rest stays until it begins", numbers)

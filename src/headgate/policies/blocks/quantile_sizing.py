@@ -55,7 +55,7 @@ _WIDE: FloatArray = _UNKNOWN * np.linspace(-2.5, 2.5, POINTS)
 
 
 @dataclass(frozen=True)
-class Outlook:
+class EqualLoads:
     """Equally probable loads of the steps of a block, in ascending order."""
 
     level: float
@@ -110,15 +110,15 @@ class BlockOutlook:
             self._errors[self._count % _MEMORY] = np.clip(np.log(steps / level), -_FURTHEST, _FURTHEST) / scale
             self._count += 1
 
-    def now(self) -> Outlook | None:
+    def now(self) -> EqualLoads | None:
         """As of the newest value; none before there is one."""
         if not self._origins:
             return None
         level, scale = self._origins[-1]
         if self._count < _LEAST:
-            return Outlook(level, _WIDE)
+            return EqualLoads(level, _WIDE)
         errors = scale * quantiles_of(np.sort(self._errors[: min(self._count, _MEMORY)], axis=None), _SHARES)
-        return Outlook(level, np.clip(errors, -_FURTHEST, _FURTHEST))
+        return EqualLoads(level, np.clip(errors, -_FURTHEST, _FURTHEST))
 
     def _level(self) -> float:
         values = np.array(self._values)[-_TREND_STEPS:]
@@ -148,7 +148,7 @@ class BlockOutlook:
         self._origins.extend((float(level), float(scale)) for level, scale in origins)
         self._errors[: len(errors)] = np.array(errors, dtype=np.float64).reshape(-1, self._block)
         self._count, self._restless, self._steps = int(count), float(restless), int(steps)
-        self._means.extend(tuple(float(mean) for mean in one) for one in means)
+        self._means.extend(tuple(float(mean) for mean in row) for row in means)
         self._span_errors = np.array(span_errors, dtype=np.float64)
 
 
@@ -226,7 +226,7 @@ class QuantileSizer:
         self._read.clear()
         self._steps = self._missed = 0
 
-    def size(self, outlook: Outlook) -> int | None:
+    def size(self, outlook: EqualLoads) -> int | None:
         if self._curve is None:
             return None
         expected, spread = self._curve.expected, self._curve.spread

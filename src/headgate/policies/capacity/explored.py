@@ -21,7 +21,7 @@ _LONGEST_AHEAD = 4
 """A forecast from readings that are late reaches further, but at most so many times the horizon."""
 
 
-class Mode(StrEnum):
+class ControlMode(StrEnum):
     EXPLORATION = "exploration"
     OPTIMAL_CONTROL = "optimal-control"
 
@@ -47,8 +47,8 @@ class Explored:
     detector: ChangeDetector | None = None
 
     @property
-    def mode(self) -> Mode:
-        return Mode.EXPLORATION if self.model is None else Mode.OPTIMAL_CONTROL
+    def mode(self) -> ControlMode:
+        return ControlMode.EXPLORATION if self.model is None else ControlMode.OPTIMAL_CONTROL
 
     def loads_ahead(self, now: Instant, horizon_s: float, certainty: float) -> FloatArray:
         """The loads from now on to a horizon; none as long as too little is known to predict any."""

@@ -21,7 +21,7 @@ from headgate.forecast.base import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class MonotoneCurve:
     """Straight lines between knots that never fall; level beyond them."""
 
     at: tuple[float, ...]
@@ -40,7 +40,7 @@ class Curve:
         return value
 
     @classmethod
-    def monotone(cls, at: FloatArray, values: FloatArray, weights: FloatArray) -> Curve:
+    def monotone(cls, at: FloatArray, values: FloatArray, weights: FloatArray) -> MonotoneCurve:
         """The never-falling curve nearest to some values, by weighted least squares.
 
         >>> Curve.monotone(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.5, 0.3]), np.ones(3)).values
@@ -49,10 +49,10 @@ class Curve:
         from scipy.optimize import isotonic_regression
 
         fitted = isotonic_regression(values, weights=weights).x
-        return cls(tuple(float(one) for one in at), tuple(float(one) for one in fitted))
+        return cls(tuple(float(value) for value in at), tuple(float(value) for value in fitted))
 
     @classmethod
-    def through(cls, at: FloatArray, values: FloatArray, knots: int) -> Curve:
+    def through(cls, at: FloatArray, values: FloatArray, knots: int) -> MonotoneCurve:
         """The never-falling curve through scattered points, averaged into at most so many knots of equal count."""
         order = np.argsort(at, kind="stable")
         parts = [part for part in np.array_split(order, min(knots, len(order))) if len(part)]
@@ -66,8 +66,8 @@ class Curve:
         return {"at": list(self.at), "values": list(self.values)}
 
     @classmethod
-    def from_json(cls, state: Mapping[str, JSON]) -> Curve:
-        return cls(tuple(float(one) for one in state["at"]), tuple(float(one) for one in state["values"]))
+    def from_json(cls, state: Mapping[str, JSON]) -> MonotoneCurve:
+        return cls(tuple(float(value) for value in state["at"]), tuple(float(value) for value in state["values"]))
 
 
 _NEIGHBOURS = 9
@@ -89,13 +89,13 @@ def typical(points: Sequence[tuple[float, int, float]]) -> list[bool]:
     1
     """
     values = np.array(points, dtype=float).reshape(-1, 3)
-    kept = np.ones(len(values), dtype=bool)
+    typical_points = np.ones(len(values), dtype=bool)
     for size in np.unique(values[:, 1]):
         members = np.flatnonzero(values[:, 1] == size)
         if len(members) >= _NEIGHBOURS:
             order = members[np.argsort(values[members, 0], kind="stable")]
-            kept[order] = _like_neighbours(values[order, 2])
-    return [bool(one) for one in kept]
+            typical_points[order] = _like_neighbours(values[order, 2])
+    return [bool(value) for value in typical_points]
 
 
 def _like_neighbours(pressures: FloatArray) -> NDArray[np.bool_]:
@@ -166,9 +166,9 @@ class PerformanceModel:
     """
 
     polynomial: Polynomial
-    curves: Mapping[int, Curve]
+    curves: Mapping[int, MonotoneCurve]
     """Pressure over records per second, for each size that was seen."""
-    shared: Curve
+    shared: MonotoneCurve
     """Pressure over records per second and instance, from all sizes together."""
     capacity_per_s: float
     """Records per second that one instance carries."""
@@ -226,8 +226,8 @@ class PerformanceModel:
         )
         return cls(
             polynomial,
-            {int(size): Curve.from_json(curve) for size, curve in state["curves"].items()},
-            Curve.from_json(state["shared"]),
+            {int(size): MonotoneCurve.from_json(curve) for size, curve in state["curves"].items()},
+            MonotoneCurve.from_json(state["shared"]),
             float(state["capacity_per_s"]),
             float(state["error"]),
             int(state["readings"]),
@@ -252,19 +252,19 @@ def fit_performance(
     if len(points) < _FOLDS:
         raise InputError(f"{len(points)} readings are too few for a performance model; it needs at least {_FOLDS}.")
     capped = [Point(point.rate_per_s, point.instances, min(point.pressure, CEILING)) for point in points]
-    kept = [point for point, is_typical in zip(capped, typical(capped), strict=True) if is_typical]
-    rates, sizes, pressures = as_arrays(kept)
+    typical_points = [point for point, is_typical in zip(capped, typical(capped), strict=True) if is_typical]
+    rates, sizes, pressures = as_arrays(typical_points)
     polynomial, error = _choose(rates, sizes, pressures, max_degree)
     model = PerformanceModel(
         polynomial,
         {int(size): _curve(polynomial, rates[sizes == size], int(size)) for size in np.unique(sizes)},
-        Curve.through(rates / sizes, pressures, _KNOTS),
+        MonotoneCurve.through(rates / sizes, pressures, _KNOTS),
         capacity_per_s,
         error,
-        len(kept),
-        len(points) - len(kept),
+        len(typical_points),
+        len(points) - len(typical_points),
     )
-    return model, kept
+    return model, typical_points
 
 
 def as_arrays(points: Sequence[Point]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -322,13 +322,13 @@ def _solved(gram: FloatArray, moments: FloatArray, count: int) -> FloatArray:
     return np.asarray(solution, dtype=np.float64)
 
 
-def _curve(polynomial: Polynomial, rates: FloatArray, size: int) -> Curve:
+def _curve(polynomial: Polynomial, rates: FloatArray, size: int) -> MonotoneCurve:
     knots = np.linspace(rates.min(), rates.max(), _KNOTS) if np.ptp(rates) > 0 else rates[:1]
     pressures = np.clip(polynomial(knots, np.full(len(knots), float(size))), 0.0, CEILING)
     nearest = np.abs(rates[:, None] - knots[None, :]).argmin(axis=1)
     # Where there are hardly any readings, the neighbours and monotonicity say what the polynomial cannot know.
     weights = np.bincount(nearest, minlength=len(knots)).astype(np.float64) + 1e-3
-    return Curve.monotone(knots, pressures, weights)
+    return MonotoneCurve.monotone(knots, pressures, weights)
 
 
 def _range(values: FloatArray) -> tuple[float, float]:

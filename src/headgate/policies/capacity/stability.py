@@ -34,7 +34,7 @@ class Stability:
 
 def check_stability(
     model: PerformanceModel,
-    kept: Sequence[Point],
+    points: Sequence[Point],
     rate_per_s: float,
     instances: int,
     *,
@@ -46,12 +46,12 @@ def check_stability(
 
     ``rate_per_s`` and ``instances`` are the present load and size; ``threshold`` is in pressure.
     """
-    rates, sizes, pressures = as_arrays(kept)
+    rates, sizes, pressures = as_arrays(points)
     highest = max(rate_per_s, instances * model.capacity_per_s)
     ahead = np.linspace(rate_per_s, highest, _PHASE_2_POINTS)
     design = model.polynomial.design(rates, sizes)
-    further = model.polynomial.design(ahead, np.full(len(ahead), float(instances)))
-    spread = prediction_spread(design, pressures, np.vstack((design, further)), resamples=resamples, seed=seed)
+    ahead_design = model.polynomial.design(ahead, np.full(len(ahead), float(instances)))
+    spread = prediction_spread(design, pressures, np.vstack((design, ahead_design)), resamples=resamples, seed=seed)
     return Stability(float(spread[: len(rates)].max()), float(spread[len(rates) :].max()), threshold)
 
 

@@ -130,7 +130,7 @@ def _waiting(sample: Sample) -> float:
     return sample.backlog or 0.0
 
 
-def told_by(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
+def objective_status(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
     """How a reading stands to the objective: in words, and as numbers."""
     match slo:
         case LatencySlo(bound_s=bound_s):
@@ -138,18 +138,18 @@ def told_by(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
             if latency_s is None:
                 return "the latency is not known", {"latency_s": None, "bound_s": bound_s}
             side = "over" if slo.violated_by(sample) else "within"
-            told = f"latency {plain(latency_s)} s is {side} the {format_duration(bound_s)} bound"
-            return told, {"latency_s": latency_s, "bound_s": bound_s}
+            text = f"latency {plain(latency_s)} s is {side} the {format_duration(bound_s)} bound"
+            return text, {"latency_s": latency_s, "bound_s": bound_s}
         case SlowShareSlo(share=share):
             pressure = slo.pressure(sample)
             if pressure is None:
                 return "the share of slow records is not known", {"slow_share": None, "slow_share_bound": share}
             side = "over" if slo.violated_by(sample) else "within"
             if not math.isfinite(pressure):
-                told = f"{plain(sample.backlog or 0)} records wait although none arrive"
-                return told, {"slow_share": None, "slow_share_bound": share, "backlog": sample.backlog}
-            told = f"{plain(100 * pressure * share)}% slow records are {side} the {plain(100 * share)}% bound"
-            return told, {"slow_share": pressure * share, "slow_share_bound": share}
+                text = f"{plain(sample.backlog or 0)} records wait although none arrive"
+                return text, {"slow_share": None, "slow_share_bound": share, "backlog": sample.backlog}
+            text = f"{plain(100 * pressure * share)}% slow records are {side} the {plain(100 * share)}% bound"
+            return text, {"slow_share": pressure * share, "slow_share_bound": share}
         case ThroughputSlo():
             processed = sample.processed_rate_per_s
             numbers: dict[str, Number] = {"processed_rate_per_s": processed, "backlog": sample.backlog}

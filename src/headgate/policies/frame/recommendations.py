@@ -24,11 +24,11 @@ from headgate.policies.frame.settings import Seconds, Settings, Share
 class Recommendations:
     """Recommended sizes by time, of which only those are kept that may still be the largest."""
 
-    def __init__(self, kept: Iterable[tuple[Instant, int]] = ()) -> None:
-        self._kept = list(kept)
+    def __init__(self, recent: Iterable[tuple[Instant, int]] = ()) -> None:
+        self._recent = list(recent)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._recent)
 
     def largest(self, now: Instant, within_s: float, newest: int, found: int) -> int:
         """Take in the newest, and tell the largest of the last ``within_s``; with 0 seconds, that is the newest.
@@ -37,15 +37,15 @@ class Recommendations:
         first quiet reading would undo it.
         """
         # State that was saved on another clock may lie ahead of this one.
-        kept = [(at_s, count) for at_s, count in self._kept if now - within_s < at_s <= now]
-        if not kept and within_s:
-            kept = [(now, found)]
+        recent = [(at_s, count) for at_s, count in self._recent if now - within_s < at_s <= now]
+        if not recent and within_s:
+            recent = [(now, found)]
         # One that is not larger than the newest will leave the window before it.
-        self._kept = [(at_s, count) for at_s, count in kept if count > newest] + [(now, newest)]
-        return self._kept[0][1]
+        self._recent = [(at_s, count) for at_s, count in recent if count > newest] + [(now, newest)]
+        return self._recent[0][1]
 
     def to_json(self) -> JSON:
-        return [[at_s, count] for at_s, count in self._kept]
+        return [[at_s, count] for at_s, count in self._recent]
 
     @classmethod
     def from_json(cls, saved: JSON) -> Recommendations:
@@ -88,29 +88,29 @@ class Behaviour:
             return hold(instances, "steady", f"{recommended.reason}: keeping {planned} instances", recommended.numbers)
         stabilised = min(planned, largest)
         numbers: dict[str, Number] = {**recommended.numbers, "stabilised": stabilised}
-        told = f"{recommended.reason}: {wanted} instances would do"
+        reason = f"{recommended.reason}: {wanted} instances would do"
         needed = f"{stabilised} were needed within the last {format_duration(self._settings.scale_in_window_s)}"
         if stabilised == planned:
-            return hold(instances, "stabilising", f"{told}, but {needed}", numbers)
-        return Target(stabilised, "below-target", told if stabilised == wanted else f"{told}, {needed}", numbers)
+            return hold(instances, "stabilising", f"{reason}, but {needed}", numbers)
+        return Target(stabilised, "below-target", reason if stabilised == wanted else f"{reason}, {needed}", numbers)
 
     def _grown(self, now: Instant, window: Window, operator: str, instances: Instances, wanted: Target) -> Target:
         settings = self._settings
         period = takewhile(lambda decision: decision.at_s > now - settings.out_period_s, reversed(window.decisions))
         before = instances.planned - sum(d.verdicts[operator].change for d in period if operator in d.verdicts)
         limit = max(before + settings.out_instances, math.ceil(round(before * (1 + settings.out_share), 9)))
-        told = f"{wanted.reason}: {instances.ready} ready instances make it {wanted.instances}"
+        reason = f"{wanted.reason}: {instances.ready} ready instances make it {wanted.instances}"
         if wanted.instances <= limit:
-            return Target(wanted.instances, "above-target", told, wanted.numbers)
+            return Target(wanted.instances, "above-target", reason, wanted.numbers)
         limit = max(limit, instances.planned)
-        told = f"{told}, limited to {limit} within {format_duration(settings.out_period_s)}"
-        return Target(limit, "rate-limited", told, {**wanted.numbers, "limit": limit})
+        reason = f"{reason}, limited to {limit} within {format_duration(settings.out_period_s)}"
+        return Target(limit, "rate-limited", reason, {**wanted.numbers, "limit": limit})
 
     def to_json(self) -> dict[str, JSON]:
         return {name: lately.to_json() for name, lately in self._lately.items()}
 
     def restore(self, saved: Mapping[str, JSON]) -> None:
-        self._lately = {str(name): Recommendations.from_json(kept) for name, kept in saved.items()}
+        self._lately = {str(name): Recommendations.from_json(recent) for name, recent in saved.items()}
 
 
 class ScaleInDelay:

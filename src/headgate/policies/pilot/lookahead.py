@@ -31,7 +31,7 @@ from headgate.policies.pilot.load_scenarios import (
     updated_forecast_errors,
 )
 from headgate.policies.pilot.operator_model import OperatorModel
-from headgate.policies.pilot.rollout import BatchTimes, JobState, PossibleFutures, Rollout, RolloutResult
+from headgate.policies.pilot.rollout import BatchTimeParameters, JobState, PossibleFutures, Rollout, RolloutResult
 
 WINDOW_S = 30.0
 """Instances are paid for at least this long. Twice as long would pay for rises that can still be met later."""
@@ -197,7 +197,7 @@ def look_ahead(
     rate = max(1e-9, float(scenarios.forecast[0]) / BIN_S)
     fixed_s, each_s = model.coefficients
     batch_time = model.batch_time
-    batch_times = BatchTimes(fixed_s, each_s, batch_time.gamma, batch_time.warm_factor, batch_time.divided)
+    batch_times = BatchTimeParameters(fixed_s, each_s, batch_time.gamma, batch_time.warm_factor, batch_time.divided)
     count = len(scenarios.counts)
     future = PossibleFutures(scenarios.counts, _spread(batch_time.ratios(), count), _in_turn(startups_s, count))
     now = _now(model, window, operator, instances, sample, bound_s, usual_s)
@@ -284,7 +284,7 @@ def compile_loops() -> None:
         return
     now = JobState(np.ones(2), 1.0, 0.0, 0.0, 1, 1, 1.0, 1.0, 1.0, 1.0)
     future = PossibleFutures(np.ones((1, 2)), np.ones((1, 1)), np.ones(1))
-    Rollout(now, BatchTimes(1.0, 1.0, 1.0, 1.0), future, 1.0).roll(np.ones(1))
+    Rollout(now, BatchTimeParameters(1.0, 1.0, 1.0, 1.0), future, 1.0).roll(np.ones(1))
     combined_forecast(base_forecasts(np.ones(2)), np.ones(FORECASTS))
     updated_forecast_errors(np.ones(FORECASTS), np.ones(FORECASTS), 1.0, 0.5)
     seasonal_forecast(np.ones(2), 1, 6, 1.0)

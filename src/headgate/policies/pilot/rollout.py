@@ -56,7 +56,7 @@ class JobState:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchTimes:
+class BatchTimeParameters:
     """x."""
 
     fixed_s: float
@@ -97,7 +97,9 @@ class RolloutResult:
 class Rollout:
     """Simulates sizes from one present state; inputs common to all sizes are computed once."""
 
-    def __init__(self, now: JobState, batch_times: BatchTimes, future: PossibleFutures, until_s: float) -> None:
+    def __init__(
+        self, now: JobState, batch_times: BatchTimeParameters, future: PossibleFutures, until_s: float
+    ) -> None:
         self._now, self._batch_times, self._until_s = now, batch_times, until_s
         self._future, self._startups_s, self._ratios = future, future.startups_s, future.ratios
         scenarios, bins = future.counts.shape

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from headgate.core.types import JSON
 from headgate.policies.planning.model import (
-    Application,
+    ApplicationModel,
     Bools,
     Floats,
     Levels,
@@ -42,7 +42,7 @@ class AgentsPlanner:
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that distinguishes the document's agents from ours
         self,
-        application: Application,
+        application: ApplicationModel,
         grids: Sequence[RateGrid],
         *,
         targets: Sequence[float] = CANDIDATES,
@@ -207,7 +207,7 @@ class AgentsPlanner:
         self.shadows, self._slots = shadows, slots
 
 
-def _tables(application: Application, rates_per_s: Sequence[Floats]) -> tuple[Floats, Floats]:
+def _tables(application: ApplicationModel, rates_per_s: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Response time and utilisation of each operator at its own rates: ``[operator, size, level]``."""
     times_s, busy = [], []
     for index, rates in enumerate(rates_per_s):

@@ -9,7 +9,7 @@ import numpy as np
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 from headgate.policies.planning.model import (
-    Application,
+    ApplicationModel,
     Floats,
     Levels,
     RateGrid,
@@ -46,7 +46,7 @@ class CentralPlanner:
 
     def __init__(
         self,
-        application: Application,
+        application: ApplicationModel,
         grid: RateGrid,
         *,
         known: bool = True,
@@ -129,7 +129,7 @@ class ExactPlanner(CentralPlanner):
     """Plans by full value iteration: for a known history of levels, and again every so many slots."""
 
     def __init__(
-        self, application: Application, grid: RateGrid, *, replan_every: int = 0, discount: float = 0.99
+        self, application: ApplicationModel, grid: RateGrid, *, replan_every: int = 0, discount: float = 0.99
     ) -> None:
         super().__init__(application, grid, discount=discount)
         self._replan_every = replan_every
@@ -168,7 +168,7 @@ class ExactPlanner(CentralPlanner):
         self._slots, self._planned_visits = slots, visits
 
 
-def _resources(application: Application) -> Floats:
+def _resources(application: ApplicationModel) -> Floats:
     """The cost of the instances of every configuration, with an axis of one for the rate."""
     count = len(application.operators)
     used: Floats = np.zeros((1,) * (count + 1))

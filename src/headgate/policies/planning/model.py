@@ -30,8 +30,8 @@ class Weights:
     def __post_init__(self) -> None:
         parts = (self.resources, self.reconfiguration, self.violation)
         if min(parts) < 0 or not math.isclose(sum(parts), 1.0, abs_tol=1e-9):
-            told = ", ".join(f"{part:g}" for part in parts)
-            raise InputError(f"weights {told} are not allowed; none may be negative and together they must be 1.")
+            reason = ", ".join(f"{part:g}" for part in parts)
+            raise InputError(f"weights {reason} are not allowed; none may be negative and together they must be 1.")
 
 
 def application_cost(
@@ -93,7 +93,7 @@ def longest_path_s(topology: Topology, times_s: Mapping[str, Floats | float]) ->
 
 
 @dataclass(frozen=True)
-class Application:
+class ApplicationModel:
     """Operators with their speed, the share of the application's rate that each sees, and what is asked of them.
 
     ``service_rates_per_s`` is what one instance of each operator serves; ``shares`` is an operator's input rate over

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from headgate.core.types import JSON
 from headgate.policies.planning.model import (
-    Application,
+    ApplicationModel,
     Bools,
     Floats,
     Levels,
@@ -35,7 +35,7 @@ _GAIN = 1e-6
 """A swap must save more than this per slot."""
 
 
-def nested_chain(application: Application) -> NDArray[np.int64]:
+def nested_chain(application: ApplicationModel) -> NDArray[np.int64]:
     """Configurations from the smallest to the largest, each with one instance more: ``[place, operator]``.
 
     The instance goes where it lets the highest rate be carried within the bound; if several do, or none does alone, to
@@ -70,7 +70,7 @@ class PathPlanner:
 
     def __init__(
         self,
-        application: Application,
+        application: ApplicationModel,
         grid: RateGrid,
         *,
         known: bool = True,

@@ -23,7 +23,7 @@ from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, PolicyBase, hold
 from headgate.policies.frame.settings import Seconds, Settings, Share
 from headgate.policies.planning.model import (
-    Application,
+    ApplicationModel,
     Levels,
     Planner,
     RateGrid,
@@ -127,18 +127,18 @@ class SlottedPolicy(PolicyBase[S]):
         """Records were waiting when the slot began, so that what is late in it may be late because of earlier slots."""
         self._speeds: dict[str, _Measured] = {}
         self._shares: dict[str, _Measured] = {}
-        self._application: Application | None = None
+        self._application: ApplicationModel | None = None
         self._grids: tuple[RateGrid, ...] = ()
         self._planner: Planner | None = None
 
     @abstractmethod
-    def _make_planner(self, application: Application, grids: tuple[RateGrid, ...]) -> Planner:
+    def _make_planner(self, application: ApplicationModel, grids: tuple[RateGrid, ...]) -> Planner:
         """The planner of this policy; the grids are those that :meth:`_make_grids` gave."""
 
     def _prepare(self, planner: Planner, grids: tuple[RateGrid, ...], *, is_first: bool) -> None:
         """Called with a planner that is the first, or that took over what was learned because a speed has moved."""
 
-    def _make_grids(self, application: Application) -> tuple[RateGrid, ...]:
+    def _make_grids(self, application: ApplicationModel) -> tuple[RateGrid, ...]:
         """How the rates are cut into levels: here that of the application alone."""
         slowest = min(s / share for s, share in zip(application.service_rates_per_s, application.shares, strict=True))
         return (RateGrid.up_to(application.largest_rate_per_s, quantum_of(self.settings, slowest)),)
@@ -159,14 +159,14 @@ class SlottedPolicy(PolicyBase[S]):
         due_s = self._due_s
         # A clock that was set back, or the state of a run with another clock, must not stop the decisions.
         if due_s is not None and now < due_s - _EARLY_S and due_s - now <= self.settings.slot_s:
-            told = f"sizes are planned once in {format_duration(self.settings.slot_s)}"
-            return Proposal({name: hold(size, "between-slots", told) for name, size in sizes.items()})
+            text = f"sizes are planned once in {format_duration(self.settings.slot_s)}"
+            return Proposal({name: hold(size, "between-slots", text) for name, size in sizes.items()})
         slot = self._read(now, window, sizes)
         if slot is None:
             # What comes later does not follow on from what was seen last.
             self._before = None
-            told = "no reading of this slot tells the rate of every source: holding"
-            return Proposal({name: hold(size, "no-data", told) for name, size in sizes.items()})
+            text = "no reading of this slot tells the rate of every source: holding"
+            return Proposal({name: hold(size, "no-data", text) for name, size in sizes.items()})
         self._due_s = now + self.settings.slot_s
         self._measure(window, slot, sizes)
         self._model()
@@ -186,8 +186,8 @@ class SlottedPolicy(PolicyBase[S]):
         self._behind = load_levels != levels
         visits = planner.visits(levels)
         if visits < self.settings.trusted_visits:
-            told = f"this load was seen {visits} of {self.settings.trusted_visits} times"
-            return self._start(now, window, f"{told} needed to trust the plan")
+            text = f"this load was seen {visits} of {self.settings.trusted_visits} times"
+            return self._start(now, window, f"{text} needed to trust the plan")
         chosen = planner.choose(load_levels, planned)
         targets = {
             name: self._target(name, slot, visits, planned[index], chosen[index])
@@ -199,16 +199,16 @@ class SlottedPolicy(PolicyBase[S]):
         self, targets: Mapping[str, Target], now: Instant, window: Window, sizes: Mapping[str, Instances]
     ) -> dict[str, Target]:
         """While records wait nothing is removed, and the threshold policy may add where the plan does not."""
-        kept = {}
+        held = {}
         for name, other in self._start(now, window, "records wait").targets.items():
             target, size = targets[name], sizes[name]
             if other.instances > max(size.planned, target.instances):
-                kept[name] = other
+                held[name] = other
             elif target.instances < size.planned:
-                kept[name] = hold(size, "records-wait", f"{target.reason}, but records wait", target.numbers)
+                held[name] = hold(size, "records-wait", f"{target.reason}, but records wait", target.numbers)
             else:
-                kept[name] = target
-        return kept
+                held[name] = target
+        return held
 
     def _load_levels(self, levels: Levels, rates: Sequence[float], draining: Sequence[float]) -> Levels:
         """The levels to plan for when records wait: what can be carried at most, if it were more.
@@ -239,15 +239,15 @@ class SlottedPolicy(PolicyBase[S]):
             "application_rate_per_s": slot.whole_per_s,
             "waiting": slot.waiting.get(name, 0.0),
             "visits": visits,
-            **self._told(name),
+            **self._reason(name),
         }
         code = "plan-out" if chosen > size else "plan-in" if chosen < size else "plan-stay"
         verb = "add" if chosen > size else "remove" if chosen < size else "keep"
         what = f"{verb} one" if chosen != size else f"keep {size}"
-        told = f"at {plain(slot.whole_per_s)} records/s the cheapest plan is to {what}"
-        return Target(chosen, code, told, numbers)
+        text = f"at {plain(slot.whole_per_s)} records/s the cheapest plan is to {what}"
+        return Target(chosen, code, text, numbers)
 
-    def _told(self, operator: str) -> Mapping[str, Number]:
+    def _reason(self, operator: str) -> Mapping[str, Number]:
         """Further numbers behind a target."""
         application = self._application
         if application is None:
@@ -327,9 +327,9 @@ class SlottedPolicy(PolicyBase[S]):
         self._prepare(planner, grids, is_first=self._planner is None)
         self._application, self._grids, self._planner = application, grids, planner
 
-    def _make_application(self, service_rates_per_s: tuple[float, ...], shares: tuple[float, ...]) -> Application:
+    def _make_application(self, service_rates_per_s: tuple[float, ...], shares: tuple[float, ...]) -> ApplicationModel:
         slo = self.objective.slo
-        return Application(
+        return ApplicationModel(
             self.topology,
             service_rates_per_s,
             slo.bound_s if isinstance(slo, LatencySlo) else math.inf,
@@ -382,7 +382,7 @@ class SlottedPolicy(PolicyBase[S]):
         speeds, shares = (_restored(state[key]) for key in ("speeds", "shares"))
         due_s = None if state["due_s"] is None else float(state["due_s"])
         before = None if state["before"] is None else tuple(int(level) for level in state["before"])
-        application: Application | None = None
+        application: ApplicationModel | None = None
         grids: tuple[RateGrid, ...] = ()
         planner: Planner | None = None
         if (model := state["model"]) is not None:

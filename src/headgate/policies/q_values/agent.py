@@ -11,7 +11,7 @@ import numpy as np
 from headgate.core.types import JSON, Instant
 from headgate.core.units import plain
 from headgate.policies.frame.base import StateTable
-from headgate.policies.q_values.table import Action, QTable, Region, State, best_action
+from headgate.policies.q_values.table import Action, QState, QTable, Region, best_action
 
 
 class Reward(StrEnum):
@@ -68,20 +68,20 @@ class Experience:
     """What an agent saw and chose at its last decision."""
 
     at_s: Instant
-    state: State
+    state: QState
     latency_s: float
     action: Action
 
 
 @dataclass(slots=True)
-class Agent:
+class QAgent:
     """What is learned of one operator."""
 
     table: QTable
     random: np.random.Generator
     epsilon: float
     rising: bool = True
-    looked_s: Instant | None = None
+    checked_s: Instant | None = None
     last: Experience | None = None
 
     def to_json(self) -> dict[str, JSON]:
@@ -91,23 +91,23 @@ class Agent:
             "random": self.random.bit_generator.state,
             "epsilon": self.epsilon,
             "rising": self.rising,
-            "looked_s": self.looked_s,
+            "looked_s": self.checked_s,
             "last": None
             if last is None
             else [last.at_s, last.state.bucket, last.state.rising, last.latency_s, last.action.value],
         }
 
     @classmethod
-    def from_json(cls, saved: Mapping[str, JSON]) -> Agent:
+    def from_json(cls, saved: Mapping[str, JSON]) -> QAgent:
         random = np.random.default_rng()
         random.bit_generator.state = saved["random"]
         last = None
         if saved["last"] is not None:
             at_s, bucket, rising, latency_s, action = saved["last"]
-            last = Experience(float(at_s), State(int(bucket), bool(rising)), float(latency_s), Action(action))
-        looked_s = None if saved["looked_s"] is None else float(saved["looked_s"])
+            last = Experience(float(at_s), QState(int(bucket), bool(rising)), float(latency_s), Action(action))
+        checked_s = None if saved["looked_s"] is None else float(saved["looked_s"])
         table = QTable.from_json(saved["table"])
-        return cls(table, random, float(saved["epsilon"]), bool(saved["rising"]), looked_s, last)
+        return cls(table, random, float(saved["epsilon"]), bool(saved["rising"]), checked_s, last)
 
 
 def region_table(operator: str, table: QTable, region: Region) -> StateTable:

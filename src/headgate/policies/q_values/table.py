@@ -94,7 +94,7 @@ def first_values(latency_share: float, *, rising: bool) -> tuple[float, float, f
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class QState:
     bucket: int
     """Of the mean latency; the last one holds everything from the greatest latency on."""
     rising: bool
@@ -150,30 +150,30 @@ class QTable:
                 for rising in (False, True):
                     self._values[bucket, int(rising)] = first_values(grid.latency_share(bucket), rising=rising)
 
-    def state(self, latency_s: float, *, rising: bool) -> State:
-        return State(self.grid.bucket(latency_s), rising)
+    def state(self, latency_s: float, *, rising: bool) -> QState:
+        return QState(self.grid.bucket(latency_s), rising)
 
-    def states(self) -> list[State]:
-        return [State(bucket, rising) for rising in (True, False) for bucket in range(self.grid.buckets)]
+    def states(self) -> list[QState]:
+        return [QState(bucket, rising) for rising in (True, False) for bucket in range(self.grid.buckets)]
 
-    def values(self, state: State) -> tuple[float, float, float]:
+    def values(self, state: QState) -> tuple[float, float, float]:
         """Of scale-out, no action and scale-in."""
         out, none, in_ = self._values[state.bucket, int(state.rising)]
         return float(out), float(none), float(in_)
 
-    def visits(self, state: State) -> tuple[int, int, int]:
+    def visits(self, state: QState) -> tuple[int, int, int]:
         """How often each action's value was learned from experience."""
         out, none, in_ = self._visits[state.bucket, int(state.rising)]
         return int(out), int(none), int(in_)
 
-    def put(self, state: State, action: Action, value: float, visits: int = 0) -> None:
+    def put(self, state: QState, action: Action, value: float, visits: int = 0) -> None:
         """Replace a value by one that was worked out otherwise."""
         self._values[state.bucket, int(state.rising), action] = value
         self._visits[state.bucket, int(state.rising), action] += visits
 
     def learn(
         self,
-        state: State,
+        state: QState,
         action: Action,
         *,
         reward: float,

@@ -51,7 +51,7 @@ class RescaleHistory:
     def follow(self, now: Instant, change: Change | None, *, most: int, for_s: float) -> bool:
         """Take in a proposal that was carried out, and forget old ones; whether a rescale is new."""
         # State that was saved on another clock may lie ahead of this one.
-        self._rescales = [one for one in self._rescales if now - for_s <= one.at_s <= now]
+        self._rescales = [rescale for rescale in self._rescales if now - for_s <= rescale.at_s <= now]
         if self._proposed is None or change is None or change.at_s != self._proposed[0]:
             return False
         verdict, (at_s, true_per_s) = change.verdict, self._proposed
@@ -69,17 +69,17 @@ class RescaleHistory:
         if len(self._rescales) < least_observations:
             return 1.0
         # Of several at the smallest size, the newest.
-        smallest = min(reversed(self._rescales), key=lambda one: one.before)
+        smallest = min(reversed(self._rescales), key=lambda rescale: rescale.before)
         baseline_per_s = smallest.true_per_s / smallest.before
-        squares = math.fsum(one.before * one.before for one in self._rescales)
-        products = math.fsum(one.before * one.true_per_s for one in self._rescales)
+        squares = math.fsum(rescale.before * rescale.before for rescale in self._rescales)
+        products = math.fsum(rescale.before * rescale.true_per_s for rescale in self._rescales)
         if not baseline_per_s > 0:
             return 1.0
         share = max(least, min(1.0, products / (squares * baseline_per_s)))
         return math.ceil(round(100 * share, 9)) / 100
 
     def to_json(self) -> JSON:
-        rescales = [[one.at_s, one.before, one.after, one.true_per_s] for one in self._rescales]
+        rescales = [[rescale.at_s, rescale.before, rescale.after, rescale.true_per_s] for rescale in self._rescales]
         return [rescales, None if self._proposed is None else list(self._proposed)]
 
     @classmethod

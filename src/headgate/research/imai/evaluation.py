@@ -11,8 +11,8 @@ import numpy as np
 from headgate.forecast.base import FloatArray
 from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Progress
-from headgate.policies.blocks.quantile_sizing import Outlook
-from headgate.policies.mst import Load, Techniques
+from headgate.policies.blocks.quantile_sizing import EqualLoads
+from headgate.policies.mst import ExpectedLoad, Techniques
 from headgate.research.imai.applications import APPLICATIONS, WEEK_MINUTES, Application, load_shape
 from headgate.research.imai.kernel import BLOCK, Measures, Sizer, Week, least_sizes, measure, run_week
 from headgate.research.imai.sizers import MstRun, QuantileRun, arma_loads, outlooks
@@ -99,11 +99,11 @@ class Bench:
         self.load: FloatArray = own.peak * load_shape(load or own.load)[:minutes]
 
     @cached_property
-    def _arma(self) -> dict[int, Load]:
+    def _arma(self) -> dict[int, ExpectedLoad]:
         return arma_loads(self.load)
 
     @cached_property
-    def _outlooks(self) -> dict[tuple[int, bool], Outlook]:
+    def _outlooks(self) -> dict[tuple[int, bool], EqualLoads]:
         return outlooks(self.load)
 
     def trial(self, seed: int, run: int) -> Trial:

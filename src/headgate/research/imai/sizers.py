@@ -6,18 +6,18 @@ import numpy as np
 
 from headgate.forecast.arma_fit import fit_arma, select_order
 from headgate.forecast.base import FloatArray, Forecast
-from headgate.policies.blocks.quantile_sizing import BlockOutlook, Outlook, QuantileSizer
+from headgate.policies.blocks.quantile_sizing import BlockOutlook, EqualLoads, QuantileSizer
 from headgate.policies.capacity.mst import Measured
-from headgate.policies.mst import Load, MstSizer, Techniques, highest_load
+from headgate.policies.mst import ExpectedLoad, MstSizer, Techniques, highest_load
 from headgate.policies.quantile import QuantileSettings
 from headgate.research.imai.kernel import BLOCK, STARTUP
 
 WINDOW = 100
 
 
-def arma_loads(load: FloatArray) -> dict[int, Load]:
+def arma_loads(load: FloatArray) -> dict[int, ExpectedLoad]:
     """The highest load of each block that ARMA expects, by the minute at which the block is decided."""
-    loads: dict[int, Load] = {}
+    loads: dict[int, ExpectedLoad] = {}
     if len(load) < WINDOW:
         return loads
     order = select_order(load[:WINDOW])
@@ -37,7 +37,7 @@ class MstRun:
         self,
         techniques: Techniques,
         load: FloatArray,
-        expected: dict[int, Load],
+        expected: dict[int, ExpectedLoad],
         highest: int,
         training: tuple[Measured, ...],
         validation: tuple[Measured, ...],
@@ -54,13 +54,13 @@ class MstRun:
 
     def decide(self, minute: int) -> int | None:
         self._sizer.end_block()
-        return self._sizer.size(self._expected.get(minute) or Load(float(self._load[minute])))
+        return self._sizer.size(self._expected.get(minute) or ExpectedLoad(float(self._load[minute])))
 
     def begin(self, minute: int, decided: int) -> int:
         return decided
 
 
-def outlooks(load: FloatArray) -> dict[tuple[int, bool], Outlook]:
+def outlooks(load: FloatArray) -> dict[tuple[int, bool], EqualLoads]:
     """The outlooks on each block, by the minute they are made and whether the block begins then."""
     ahead, starting = BlockOutlook(STARTUP, BLOCK), BlockOutlook(0, BLOCK)
     made = {}
@@ -81,7 +81,7 @@ class QuantileRun:
 
     def __init__(
         self,
-        expected: dict[tuple[int, bool], Outlook],
+        expected: dict[tuple[int, bool], EqualLoads],
         highest: int,
         training: tuple[Measured, ...],
         validation: tuple[Measured, ...],

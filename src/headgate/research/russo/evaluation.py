@@ -18,7 +18,7 @@ from headgate.lab.processes import in_processes
 from headgate.lab.scenario import Progress
 from headgate.policies.planning.agents import CANDIDATES, AgentsPlanner
 from headgate.policies.planning.central import CentralPlanner, ExactPlanner
-from headgate.policies.planning.model import Application, Planner, RateGrid, Transitions
+from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid, Transitions
 from headgate.policies.planning.path import PathPlanner
 from headgate.render.plots import Plot
 from headgate.research.russo.slotted_network import SlottedNetwork, Tally, levels_like
@@ -128,10 +128,10 @@ class World:
     load: TaxiLoad = GENERATED
 
     @cached_property
-    def application(self) -> Application:
+    def application(self) -> ApplicationModel:
         names = [f"operator-{index + 1}" for index in range(self.operators)]
         repeats = -(-self.operators // len(SERVICE_RATES_PER_S))
-        return Application(
+        return ApplicationModel(
             Topology(tuple(names), tuple(pairwise(names))),
             (SERVICE_RATES_PER_S * repeats)[: self.operators],
             BOUND_S * self.operators,

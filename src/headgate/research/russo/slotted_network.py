@@ -17,7 +17,15 @@ import numpy as np
 
 from headgate.core.topology import Topology
 from headgate.core.types import Instant, Sample
-from headgate.policies.planning.model import Application, Floats, Planner, RateGrid, Sizes, SlotOutcome, longest_path_s
+from headgate.policies.planning.model import (
+    ApplicationModel,
+    Floats,
+    Planner,
+    RateGrid,
+    Sizes,
+    SlotOutcome,
+    longest_path_s,
+)
 from headgate.simulation.contract import Warmed
 
 Progress = Callable[[float], None]
@@ -48,7 +56,7 @@ class Tally:
 class SlottedNetwork:
     """An application whose load is a sequence of levels; it tells how a slot goes at given sizes."""
 
-    def __init__(self, application: Application, grid: RateGrid) -> None:
+    def __init__(self, application: ApplicationModel, grid: RateGrid) -> None:
         self.application = application
         self.grid = grid
         rates_per_s = grid.rates_per_s
@@ -128,7 +136,7 @@ class SlottedKernel:
     """
 
     def __init__(
-        self, application: Application, rates_per_s: Sequence[float], *, slot_s: float = 60.0, ready: int = 1
+        self, application: ApplicationModel, rates_per_s: Sequence[float], *, slot_s: float = 60.0, ready: int = 1
     ) -> None:
         self._application = application
         self._rates_per_s = rates_per_s
