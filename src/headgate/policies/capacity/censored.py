@@ -28,7 +28,7 @@ _NEAR = 0.2
 _LEAST_NOISE = 0.01
 _USUAL_NOISE = 0.05
 """Where no size was measured twice."""
-_TELLING = -4.0
+_SIGNIFICANT = -4.0
 """Deviations below the expected throughput at which being unsaturated tells nothing any more."""
 
 
@@ -93,7 +93,7 @@ class CensoredCurve:
         if load <= 0:
             return
         distance = (math.log(load) - self._expected_log(size)) / self._noise
-        if distance < _TELLING:
+        if distance < _SIGNIFICANT:
             return
         # Beyond this the ratio below is its argument but for rounding.
         distance = min(distance, 8.0)

@@ -99,7 +99,7 @@ def is_steady(window: Window, operator: str, sample: Sample) -> bool:
     where more arrives than it gets through; otherwise it is an accident, and how long it is says nothing of the size.
     """
     settled_s = window.settled_since_s(operator)
-    if sample.warming or (settled_s is not None and _came_s(sample) <= settled_s):
+    if sample.warming or (settled_s is not None and _oldest_arrival_s(sample) <= settled_s):
         return False
     before = window.sample_at(operator, math.nextafter(sample.at_s, -math.inf))
     is_waiting = _waiting(sample) > _NO_WAIT * (sample.total_latency_s or 0.0)
@@ -114,7 +114,7 @@ def _is_overloaded(sample: Sample) -> bool:
     return offered is None or processed is None or bool(offered >= processed)
 
 
-def _came_s(sample: Sample) -> float:
+def _oldest_arrival_s(sample: Sample) -> float:
     """When the oldest record came in that a reading tells of: of the newest batch, or of those that wait."""
     waiting_s = sample.at_s - (sample.latency_s or 0.0)
     if sample.batch_ended_s is None:
