@@ -24,8 +24,8 @@ class ArmaSettings(Settings):
 class Arma(ForecasterBase[ArmaSettings]):
     """The most likely ARMA model of the newest values.
 
-    The order is chosen once, among all p, q ≤ 3, on the first ``window`` values; the parameters are fitted anew to the
-    newest ``window`` values whenever a forecast is asked for. Errors are taken to be normal.
+    The order is chosen once, among all p, q ≤ 3, on the first ``window`` values; the parameters are fitted to the
+    newest ``window`` values for every forecast. Errors are taken to be normal.
 
     The document's eq. 11 is no innovation variance (Σε̂²/n is meant), with the signs of its eq. 9 those of θ in eq. 12
     are positive, and the sum of eq. 13 ends at k − 1.

@@ -282,7 +282,7 @@ ORDERS = tuple((p, q) for p in range(4) for q in range(4) if (p, q) != (0, 0))
 """Every order the document tries."""
 
 _EDGE = 0.98
-"""Starting values are kept inside this partial autocorrelation: beyond, the likelihood is flat."""
+"""Starting values stay within this partial autocorrelation: beyond it the likelihood is flat."""
 _TOLERANCE = 1e-8
 """Relative gain per round below which a fit has converged; of 100 values, about 10⁻⁷ of log-likelihood."""
 _LONG_ORDER = 8

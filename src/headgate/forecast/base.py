@@ -1,7 +1,10 @@
-"""What all forecasters share, and the registry that finds them by name.
+"""The contract of forecasters, their base class, and the registry that finds them by name.
 
-A forecaster is one file in this package: a class that extends :class:`ForecasterBase`, carries ``name``, ``summary``
-and a ``Settings`` class, and is decorated with :func:`register`. The contract checks then run on it by themselves.
+A forecaster learns one value per step of an evenly spaced series (:class:`EvenGrid` makes one from readings) and
+forecasts the steps after the newest value. Apart from what it has learned it is pure: no clock, no I/O, no unseeded
+randomness. A forecaster is one file in this package: a class that extends :class:`ForecasterBase`, carries ``name``,
+``summary`` and a ``Settings`` class, and is decorated with :func:`register`. The contract checks of
+``headgate.testing`` then run on it automatically.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ SCORES: FloatArray = np.array([NormalDist().inv_cdf(level) for level in LEVELS])
 class Forecast:
     """The distribution of each of the next steps; position 0 is one step after the newest value.
 
-    Values are in the unit of the series and may be negative where a model says so.
+    Values are in the unit of the series and may be negative.
 
     >>> forecast = Forecast.normal(np.array([100.0, 110.0]), np.array([10.0, 20.0]))
     >>> [round(float(value), 1) for value in forecast.quantile(0.9)]
@@ -61,9 +64,9 @@ class Forecast:
         return len(self.mean)
 
     def quantile(self, level: float) -> FloatArray:
-        """The value per step that is not exceeded with this probability.
+        """Return the value per step that is not exceeded with this probability.
 
-        Between two levels, linear on the normal scale; beyond the outermost, on along the line through the last two.
+        Interpolated linearly on the normal scale, and extrapolated along the line through the two outermost levels.
         """
         if not 0 < level < 1:
             raise InputError(f"quantile level {level} is not allowed; it must lie between 0 and 1.")
@@ -75,7 +78,7 @@ class Forecast:
         return between
 
     def interval(self, coverage: float) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound per step that the value lies within with this probability, with equal tails."""
+        """Return the prediction interval per step with this coverage and equal tails."""
         return self.quantile((1 - coverage) / 2), self.quantile((1 + coverage) / 2)
 
 
@@ -90,11 +93,11 @@ class Forecaster(Protocol):
         ...
 
     def forecast(self, steps: int) -> Forecast | None:
-        """The next steps after the newest value, or ``None`` as long as too little is known; asking changes nothing."""
+        """Return the steps after the newest value, or ``None`` while too little is known; changes no state."""
         ...
 
     def snapshot(self) -> Mapping[str, JSON]:
-        """All that was learned: a forecaster restored from it goes on identically."""
+        """Return the learned state; a forecaster restored from it continues identically."""
         ...
 
     def restore(self, state: Mapping[str, JSON]) -> None: ...
@@ -180,20 +183,20 @@ def _discover() -> None:
 
 
 def forecaster_names() -> list[str]:
-    """Every registered forecaster, sorted."""
+    """Return the names of all registered forecasters, sorted."""
     _discover()
     return sorted(_REGISTRY)
 
 
 def brought_forecasters() -> dict[str, str]:
-    """The forecasters that other packages bring by entry points, with the package and its version; none is imported."""
+    """Return the forecasters from entry points of other packages, with package and version, without importing any."""
     _discover()
     own = {name for name, kind in _REGISTRY.items() if kind.__module__.startswith("headgate.")}
     return {name: package_of(entry) for name, entry in sorted(plugins(ENTRY_POINTS).items()) if name not in own}
 
 
 def forecaster_class(name: str) -> type[AnyForecaster]:
-    """By name; one that another package brings by an entry point is imported when it is asked for."""
+    """Return a forecaster by name; those of other packages are imported only when requested."""
     _discover()
     if name not in _REGISTRY and name in plugins(ENTRY_POINTS):
         register(load_plugin("forecaster", plugins(ENTRY_POINTS)[name], ForecasterBase))
@@ -203,7 +206,7 @@ def forecaster_class(name: str) -> type[AnyForecaster]:
 
 
 def make_forecaster(name: str, settings: Mapping[str, object] | None = None) -> AnyForecaster:
-    """A forecaster by name, with settings as plain values, or as text behind the name as workloads have it.
+    """Make a forecaster by name, with settings as plain values or as text after the name.
 
     >>> forecaster = make_forecaster("linear-trend", {"window": 20})
     >>> for value in range(20):
@@ -223,14 +226,14 @@ def make_forecaster(name: str, settings: Mapping[str, object] | None = None) -> 
 
 
 _LONGEST_GAP_STEPS = 10_000
-"""A longer silence is not filled: what came before says nothing about now."""
+"""Longer gaps are not filled: values before them say nothing about the present."""
 
 
 class EvenGrid:
-    """Averages readings over steps; step k is what was read after ``(k - 1) · step_s`` and until ``k · step_s``.
+    """Turns readings at any times into an evenly spaced series.
 
-    A reading describes the time until it was taken, so one taken exactly at the end of a step completes it. Steps
-    without a reading lie on the line between their neighbours.
+    Step k is the mean of the readings after ``(k - 1) · step_s`` and until ``k · step_s``. A reading describes the time
+    before it, so one taken exactly at the end of a step completes it. Steps without readings are interpolated.
 
     >>> grid = EvenGrid(step_s=10)
     >>> grid.add(10, 100.0), grid.add(14, 110.0), grid.add(20, 130.0), grid.add(41, 180.0), grid.add(50, 200.0)
@@ -253,7 +256,7 @@ class EvenGrid:
         return self._completed
 
     def add(self, at_s: Instant, value: float) -> list[float]:
-        """Take in a reading, newer than those before; gives the values of the steps that are complete now."""
+        """Add a reading, newer than all before, and return the values of the steps it completes."""
         step = math.ceil(round(at_s / self.step_s, 9))
         done = self._close() if self._open is not None and step > self._open else []
         if self._completed is None or step > self._completed:

@@ -1,4 +1,4 @@
-"""Hot loops are compiled where numba is installed and run as plain Python, with the same results, where it is not."""
+"""Compiles hot loops where numba is installed; elsewhere they run as plain Python with the same results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def has_compiler() -> bool:
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: compile a function of numbers and arrays; what was compiled once is kept on disk."""
+    """Decorator: compile a function of numbers and arrays; the result is cached on disk."""
     if not has_compiler():
         return function
     from numba import njit

@@ -151,7 +151,7 @@ class Committee(PolicyBase[CommitteeSettings]):
         self.lookback_s = max(member.lookback_s for member in self._members.values())
 
     def decide(self, now: Instant, window: Window) -> Proposal:
-        # Every member is asked, whatever the others say: those that learn have to see every window.
+        # Every member decides, whatever the others propose: members that learn have to see every window.
         proposals = {name: member.decide(now, window).targets for name, member in self._members.items()}
         targets = {}
         for operator in window.operators:

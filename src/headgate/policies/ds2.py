@@ -61,8 +61,8 @@ class Ds2(PolicyBase[Ds2Settings]):
     """Goes to the size at which every operator just keeps up with the sources, in one step.
 
     - The *true* rate of an operator is what its instances get through while they are busy.
-    - In one pass from the sources, the rate that an operator must take in is what those before it would give if they
-      kept up: what they must take in, times the records they give for each they get.
+    - In one pass from the sources, the input rate of an operator is the output rate of its upstream operators if they
+      keep up: their own input rate times the records they emit per record.
     - Each operator needs its rate over the true rate of one instance.
 
     Backlogs play no part: with ``scaling_factor`` 0 a job keeps up, and what waits goes on waiting.

@@ -22,7 +22,7 @@ from headgate.policies.frame.recommendations import Behaviour, BehaviourSettings
 
 class HpaSettings(BehaviourSettings):
     metric: str = "utilization"
-    """What is kept near the target: a metric of a sample, ``busy_share``, or one of your own."""
+    """The metric held near the target: one of a sample, ``busy_share``, or one of your own."""
     target: Annotated[float, Field(gt=0)] = 0.7
     """The value of the metric to aim for."""
 

@@ -64,7 +64,7 @@ def highest_load(forecast: Forecast, lead_steps: int) -> ExpectedLoad:
 
     >>> flat = Forecast.normal(np.array([10.0, 11.0, 12.0]), np.array([1.0, 2.0, 1.0]))
     >>> highest_load(flat, lead_steps=2)
-    Load(expected_per_s=11.0, deviation_per_s=2.0)
+    ExpectedLoad(expected_per_s=11.0, deviation_per_s=2.0)
     """
     mean, deviation = forecast.mean[lead_steps - 1 :], forecast.deviation[lead_steps - 1 :]
     highest = int(np.argmax(mean + 2 * deviation))
@@ -129,7 +129,7 @@ class MstSizer:
         self._estimates.clear()
 
     def size(self, load: ExpectedLoad) -> int | None:
-        """The least size whose throughput exceeds the load with the asked probability, or that carries most of all."""
+        """Return the least size whose throughput exceeds the load with the required probability, or the best size."""
         if self._model is None:
             return None
         needed = load.expected_per_s + self._score * math.hypot(
@@ -225,8 +225,8 @@ class Mst(BlockPolicy[MstSettings]):
     def __init__(self, settings: MstSettings, context: Context) -> None:
         super().__init__(settings, context)
         slo = self.objective.slo
-        asked = max(0.5, slo.probability) if isinstance(slo, ThroughputSlo) else _DEFAULT_PROBABILITY
-        self._probability = settings.probability or asked
+        required = max(0.5, slo.probability) if isinstance(slo, ThroughputSlo) else _DEFAULT_PROBABILITY
+        self._probability = settings.probability or required
         self._sizers: dict[str, MstSizer] = {}
         self._forecasters: dict[str, Arma] = {}
 

@@ -69,7 +69,7 @@ class ReplayTerms:
     violation_price: float
     """What a second at the bound costs, in seconds of an instance."""
     startup_s: float = 0.0
-    """How long an instance that is asked for is paid for before it helps."""
+    """How long a requested instance is paid for before it helps."""
     grace_period_s: float = 0.0
     """How long nothing is done after a change of size."""
 
@@ -103,8 +103,8 @@ def replay_cost(past: Recorded, thresholds: Thresholds, terms: ReplayTerms) -> f
     A second costs the more the further it is over the bound: else, where all is late anyway, the fewest instances would
     be best. Work that still waits in the end is late for as long as it would take to get through it.
 
-    >>> terms = Terms(1, 4, trigger_interval_s=10, latency_bound_s=30, violation_price=10)
-    >>> replay_cost(Recorded([Load(10, 1.0)] * 6, instances=2), Thresholds(0.9, 0.1, 20, 60), terms)
+    >>> terms = ReplayTerms(1, 4, trigger_interval_s=10, latency_bound_s=30, violation_price=10)
+    >>> replay_cost(Recorded([LoadStretch(10, 1.0)] * 6, instances=2), Thresholds(0.9, 0.1, 20, 60), terms)
     120.0
     """
     planned = ready = max(terms.min_instances, min(terms.max_instances, past.instances))
@@ -224,7 +224,7 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
         self.lookback_s = max(DEFAULT_RETENTION_S, settings.history_s, 2 * settings.longest_s)
         self._tuned: dict[str, TunedOperator] = {}
         self._detectors: dict[str, Any] = {}
-        self._new_detector()  # A missing package is told before the job is touched.
+        self._new_detector()  # A missing package is reported before the job is touched.
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         tuned = self._tuned_for(operator)

@@ -29,7 +29,7 @@ Pressure = Annotated[float, Field(gt=0)]
 Period = Annotated[Seconds, Field(gt=0)]
 
 _SCATTER = 3.0
-"""Errors of the model that a single reading may be off by without telling anything."""
+"""A single reading within this many errors of the model proves nothing."""
 
 
 class ProactiveSettings(ReactiveSettings):
@@ -67,7 +67,7 @@ class ProactiveSettings(ReactiveSettings):
 class Proactive(OperatorPolicy[ProactiveSettings]):
     """Explores as ``reactive`` does until it knows the job, then acts ahead of the load while what it knows holds.
 
-    - Exploration: every steady reading is kept. Now and then a performance model is fitted; when its predictions are
+    - Exploration: every steady reading is stored. Now and then a performance model is fitted; when its predictions are
       stable, at the readings and up to what the present size can carry, optimal control begins.
     - Optimal control: the fewest instances whose predicted pressure, with the model's error on top, stays within the
       objective for the present load and every predicted one, and that carry these loads with what has piled up. A
@@ -85,7 +85,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
     >>> from headgate.policies.frame.base import make_policy
     >>> policy = make_policy("proactive", Context(parse_objective("slow records < 10%"), Topology.single()))
     >>> policy.mode("job")
-    <Mode.EXPLORATION: 'exploration'>
+    <ControlMode.EXPLORATION: 'exploration'>
     """
 
     name = "proactive"
@@ -102,7 +102,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         self._operators: dict[str, Explored] = {}
         self._events: list[Event] = []
         self._margins = NormalDist().inv_cdf(settings.certainty)
-        make_forecaster(settings.forecaster)  # A name that does not exist is told at once.
+        make_forecaster(settings.forecaster)  # An unknown name is reported at once.
 
     def mode(self, operator: str) -> ControlMode:
         known = self._operators.get(operator)
@@ -224,9 +224,9 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
         known = self._operators[operator]
         predicted = float(model.predict([point.rate_per_s], point.instances)[0])
         if point.pressure <= predicted and not model.knows(point.rate_per_s, point.instances):
-            return  # Away from its readings the model gives a bound, which was kept.
+            return  # Away from its readings the model gives a bound, which was met.
         if predicted >= 1 and point.pressure >= 1:
-            return  # As foretold; by how much a bound is missed depends on how long the queue has grown.
+            return  # As predicted; by how much a bound is missed depends on how long the queue has grown.
         at_the_edge = point.rate_per_s >= self.settings.headroom * point.instances * model.capacity_per_s
         if queueing and at_the_edge:
             return  # There a queue may or may not build up: that is no news about the job.

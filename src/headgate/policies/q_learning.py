@@ -238,7 +238,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
         return barred
 
     def _last(self, now: Instant, agent: QAgent) -> Experience | None:
-        """The last experience, if what came of it can be seen now: not after a pause, or on another clock."""
+        """Return the last experience if its result can be observed now: not after a pause or on another clock."""
         last = agent.last
         if last is None or not 0 < now - last.at_s <= 2 * self.settings.decision_interval_s:
             return None

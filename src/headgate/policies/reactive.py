@@ -25,7 +25,7 @@ class CapacitySource(IntEnum):
     OFFERED = 0
     """The offered rate at a violation: far too much when the load has jumped."""
     BUSYNESS = 1
-    """How busy the instances were while the objective was kept."""
+    """How busy the instances were while the objective was met."""
     PROCESSED = 2
     """What the instances got through at a violation."""
 
@@ -34,7 +34,7 @@ class CapacitySource(IntEnum):
 class Capacity:
     """What one instance carries: a running mean over readings of one source.
 
-    >>> Capacity(80.0, 1, Source.PROCESSED).joined(100.0, Source.PROCESSED, memory=10).rate_per_s
+    >>> Capacity(80.0, 1, CapacitySource.PROCESSED).joined(100.0, CapacitySource.PROCESSED, memory=10).rate_per_s
     90.0
     """
 
@@ -70,7 +70,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
     - Violated: go to ``ceil(rate / capacity)``, at least one more than planned; while instances are still to come or
       warming up, only to what the load needs.
     - One instance is removed when ``ceil(rate / (headroom · capacity))`` would have been enough, and the objective
-      would have been kept with the same headroom, throughout ``idle_for_s``.
+      would have been met with the same headroom, throughout ``idle_for_s``.
 
     The document takes the offered rate per instance for the capacity, which after a jump of the load is far too much;
     what is meant is what an instance gets through, so the processed rate is taken where it is known. Its counter of
@@ -122,7 +122,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         if is_of_this_size:
             self._learn(operator, instances, sample, violated=violated)
         if violated:
-            # Otherwise each reading would ask for one more while those that were asked for are on their way.
+            # Otherwise each reading would request one more instance while requested ones are still starting.
             is_conclusive = is_of_this_size and not sample.warming and instances.pending <= 0
             return self._grow(operator, instances, sample, text, numbers, is_conclusive=is_conclusive)
         if not is_of_this_size:
@@ -257,7 +257,7 @@ def _carried_at_violation(sample: Sample) -> tuple[float | None, CapacitySource]
     offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
     if processed is None:
         return offered, CapacitySource.OFFERED
-    # Without a queue the instances still kept up: less than they got through was too much for the objective.
+    # Without a queue the instances kept pace, so a lower rate than they processed was too much for the objective.
     carried = processed if offered is None or is_queueing(sample) else min(offered, processed)
     return carried, CapacitySource.PROCESSED
 

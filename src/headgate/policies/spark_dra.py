@@ -1,6 +1,6 @@
 """spark-dra: what Spark's own dynamic allocation does, as a baseline (``ExecutorAllocationManager``).
 
-Spark looks at tasks, which a reading does not have, so its two questions are asked of what readings do have:
+Spark looks at tasks, which readings do not have, so its two questions are answered from what readings do have:
 
 - *Do tasks wait for a slot?* Yes when a batch had to wait (scheduling delay above 0) or when all slots were busy
   (utilization 1). Only where neither is known does a backlog count: records always wait for the next batch.

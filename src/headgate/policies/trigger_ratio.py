@@ -61,8 +61,8 @@ class _Occupation:
 class TriggerRatio(OperatorPolicy[TriggerRatioSettings]):
     """Smooths what batches took over what they may take, and goes to ``ceil(ready · ratio)`` outside of a band.
 
-    One change at a time: nothing is asked for while instances come or go. Batches without records say nothing, so a job
-    to which nothing comes keeps its size.
+    One change at a time: nothing is requested while instances come or go. Batches without records are ignored, so a job
+    without arrivals keeps its size.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
@@ -122,7 +122,7 @@ class TriggerRatio(OperatorPolicy[TriggerRatioSettings]):
         return self.settings.batch_duration_s or trigger_interval_s or None
 
     def _ratios(self, window: Window, operator: str, newest: Sample, seen_s: Instant) -> list[tuple[Instant, float]]:
-        """The ratio of each batch with records that ended since, with that moment; of the newest where none is told."""
+        """Return end and ratio of each batch with records that ended since; of the newest reading if there is none."""
         batches = [batch for batch in window.batches(operator, seen_s) if batch.records]
         if batches or newest.batch_ended_s is not None:
             return [

@@ -67,16 +67,16 @@ def solve(
 
     >>> from headgate.policies.q_values.table import Grid
     >>> table, seen = QTable(Grid(target_s=30, granularity_s=10, max_s=20)), Experiences()
-    >>> seen.add(State(0, True), Action.NONE, 1.0, State(0, True))
+    >>> seen.add(QState(0, True), Action.NONE, 1.0, QState(0, True))
     >>> sweeps, change = solve(table, seen, discount_factor=0.5, threshold=1e-6, most_sweeps=100)
-    >>> round(table.values(State(0, True))[Action.NONE], 5), change < 1e-6
+    >>> round(table.values(QState(0, True))[Action.NONE], 5), change < 1e-6
     (2.0, True)
     """
     best = {state: max(table.values(state)) for state in table.states()}
     change = 0.0
     for sweep in range(1, most_sweeps + 1):
         change = 0.0
-        for state in sorted({state for state, _ in seen.transitions}, key=lambda one: (one.bucket, one.rising)):
+        for state in sorted({state for state, _ in seen.transitions}, key=lambda state: (state.bucket, state.rising)):
             for action in Action:
                 if count := seen.count((state, action)):
                     followers = seen.transitions[state, action].items()

@@ -181,7 +181,7 @@ def test_loops_and_arrays_stand_still_alike(seed: int, trigger_s: float, ready: 
     )
     sizes = np.array([1.0, 2.0, 5.0, 12.0, 13.0])
     looped, in_arrays = rollout.roll(sizes, in_loop=True), rollout.roll(sizes, in_loop=False)
-    for name in ("late", "ahead", "latency_s", "lasting", "stood"):
+    for name in ("late", "backlog", "latency_s", "steady_late", "downtime_late"):
         assert np.array_equal(getattr(looped, name), getattr(in_arrays, name)), name
 
 

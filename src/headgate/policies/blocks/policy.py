@@ -1,8 +1,8 @@
 """What policies that size a job for a block of time at once have in common (imai §II-C).
 
 A block is ``block_steps`` long and begins at a whole multiple of its length. Instances take ``startup_steps`` to start,
-so a size is decided that long before its block: more instances are asked for at once and are ready when the block
-begins, fewer are removed when it begins.
+so a size is decided that long before its block: additional instances are requested at once and are ready when the block
+begins, superfluous ones are removed when it begins.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BlockSettings(Settings):
     step_s: Annotated[Seconds, Field(gt=0)] = 60.0
     """Length of a step: the load of a step is one value of the series that is forecast."""
     block_steps: Annotated[int, Field(ge=1)] = 10
-    """Steps for which one size is kept (the document's S)."""
+    """Steps for which a size stays the same (the document's S)."""
     startup_steps: Annotated[int, Field(ge=0)] = 2
     """Steps that an instance takes to start (the document's U)."""
     training: Measurements = ()

@@ -153,7 +153,7 @@ class BlockOutlook:
 
 
 _WORTH_RANGE = math.log(2.0)
-"""The worth of a miss stays within this factor of what was set: what can only be kept at a ruinous price is not."""
+"""The worth of a miss stays within this factor of its setting: no ruinous price is paid to meet an objective."""
 
 
 class QuantileSizer:
@@ -161,8 +161,8 @@ class QuantileSizer:
 
     The share of steps that a size misses is the outlook on the load convolved with the uncertainty of what the size
     sustains. Its cost is its instances over those that the expected load needs; a size is best when cost plus ``worth``
-    times share is least. The worth is moved so that, in the long run, the share of steps that were missed is the one
-    asked for: the counterpart of a conformal offset for a whole size.
+    times share is least. The worth is adjusted so that, in the long run, the share of missed steps is the
+    allowed one: the counterpart of a conformal offset for a whole size.
     """
 
     def __init__(

@@ -147,7 +147,7 @@ class MstModel:
 
 
 class MstSamples:
-    """Measured throughputs, kept as sums per number of instances: adding is cheap however many there were.
+    """Measured throughputs, stored as sums per number of instances, so that adding one is cheap.
 
     >>> samples = MstSamples([(1, 100.0), (1, 104.0), (2, 199.0)])
     >>> len(samples), samples.sizes
@@ -246,7 +246,7 @@ def select_model(training: MstSamples, validation: MstSamples | None = None, *, 
         sizes = np.array(validation.sizes, dtype=np.float64)
         first, second = (model.throughput(sizes) for model in models)
         apart = np.abs(first - second) > discrepancy * np.maximum(first, second)
-        telling = {int(size) for size in sizes[apart]}
-        if telling:
-            judges = validation.only(telling)
+        distinguishing = {int(size) for size in sizes[apart]}
+        if distinguishing:
+            judges = validation.only(distinguishing)
     return min(models, key=judges.error)

@@ -43,7 +43,7 @@ class MonotoneCurve:
     def monotone(cls, at: FloatArray, values: FloatArray, weights: FloatArray) -> MonotoneCurve:
         """The never-falling curve nearest to some values, by weighted least squares.
 
-        >>> Curve.monotone(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.5, 0.3]), np.ones(3)).values
+        >>> MonotoneCurve.monotone(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.5, 0.3]), np.ones(3)).values
         (0.1, 0.4, 0.4)
         """
         from scipy.optimize import isotonic_regression

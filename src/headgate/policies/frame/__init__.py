@@ -1,1 +1,1 @@
-"""What every policy is made of: base class and registry, settings, those of its guards, and questions to readings."""
+"""Base classes, registry, settings and helpers for all policies."""

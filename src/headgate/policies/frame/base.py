@@ -1,9 +1,9 @@
-"""What all policies share, and the registry that finds them by name.
+"""The base classes of policies, the settings of their guards, and the registry that finds policies by name.
 
 A policy is one file at the top of ``headgate.policies``: a class that extends :class:`PolicyBase`, carries ``name``,
-``summary`` and a ``Settings`` class, and is decorated with :func:`register`. The files there are searched when a name
-is first asked for, so a new one is all it takes; the contract checks then run on it by themselves. Other packages bring
-theirs by entry points of the group ``headgate.policies``; a name that is taken here stays what it is.
+``summary`` and a ``Settings`` class, and is decorated with :func:`register`. The registry imports the files there when
+a name is first looked up, and the contract checks run on every policy it finds. Other packages register policies by
+entry points of the group ``headgate.policies``; they cannot replace a built-in name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from headgate.policies.frame.settings import Seconds, Settings, make_settings
 Gain = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 RETRY_FACTOR = 5
-"""A cluster that gave less than it was asked for is asked again after so many time-outs."""
+"""After this many time-outs, instances that the cluster did not deliver are requested again."""
 
 
 class GuardSettings(Settings):
@@ -77,8 +77,8 @@ class GuardSettings(Settings):
     monotonicity: bool = False
     """Forbid a scale-in when latency rose after a scale-out, and a scale-out when it fell after a scale-in."""
     pending_timeout_s: Seconds = 120.0
-    """Longest hold for instances that were asked for and have not come, or have not gone; then the plan comes back to
-    what the cluster gives."""
+    """Longest hold for requested instances that have not come, or removed ones that have not gone; then the plan
+    returns to what the cluster gives."""
     recovery_timeout_s: Seconds = 60.0
     """Longest hold for a job that has not settled after a change of size."""
     growth_waits: bool = False
@@ -87,7 +87,7 @@ class GuardSettings(Settings):
     """A newest reading older than this forbids scaling in."""
 
     def build(self, objective: Objective, topology: Topology | None = None) -> tuple[Guard, ...]:
-        """The guards that are in use, in their order; one that is switched off is left out."""
+        """Return the active guards in their fixed order (see ``core/guards.py``)."""
         topology = topology or Topology.single()
         lowest, highest = objective.min_instances, objective.max_instances
         own = {name: objective.bounds_of(name, topology) for name in topology.sizing}
@@ -131,7 +131,7 @@ ENTRY_POINTS = "headgate.policies"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a policy is told when it is made: what is asked for, of which operators, and the seed of its randomness."""
+    """What a policy is created with: the objective, the operators, and the seed of its randomness."""
 
     objective: Objective
     topology: Topology
@@ -140,7 +140,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
-    """Learned state as a table for people."""
+    """Learned state as a table for display."""
 
     title: str
     columns: Sequence[str]
@@ -148,23 +148,23 @@ class StateTable:
 
 
 class PolicyBase(ABC, Generic[S]):
-    """The frame of a policy: settings, saved state, and the hold of those that lack data."""
+    """Base class of policies that see all operators at once: settings, guards and saved state."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     """One line, for lists."""
     Settings: ClassVar[type[Settings]]
     guards: ClassVar[GuardSettings] = GuardSettings()
-    """The guards that suit this policy where the user sets no others."""
+    """Default guards of this policy."""
     lookback_s: float = DEFAULT_RETENTION_S
-    """How far back the policy looks; the loop keeps at least that much."""
+    """How far back the policy looks; the loop retains at least that much."""
     subscriptions: frozenset[str] = frozenset()
-    """Keys of the metrics it needs beyond the basic ones."""
+    """Keys of the metrics that it needs in addition to the basic ones."""
     state_version: ClassVar[int] = 1
     wakes: ClassVar[bool] = False
-    """Whether it can wake a job that has no instance: only then may the bounds begin at 0."""
+    """Whether it can wake a job without instances; only then may the bounds begin at 0."""
     sees_graph: ClassVar[bool] = False
-    """Whether an objective from end to end of several operators is its own business; others are given one for each."""
+    """Whether it handles an end-to-end objective of several operators itself; other policies get one per operator."""
 
     def __init__(self, settings: S, context: Context) -> None:
         if context.objective.min_instances < 1 and not self.wakes:
@@ -181,7 +181,7 @@ class PolicyBase(ABC, Generic[S]):
     def decide(self, now: Instant, window: Window) -> Proposal: ...
 
     def guarded(self, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
-        """The guards around this policy; one that brings guards of its own puts them in their places."""
+        """Return the guards around this policy; a policy with guards of its own inserts them here."""
         return guards
 
     def snapshot(self) -> Mapping[str, JSON]:
@@ -202,11 +202,11 @@ class PolicyBase(ABC, Generic[S]):
 
     @classmethod
     def state_tables(cls, state: Mapping[str, JSON]) -> list[StateTable]:
-        """A snapshot as tables for people; policies whose state is best read so override this."""
+        """Return a snapshot as tables for display; overridden by policies whose state is best read that way."""
         return []
 
     def _state(self) -> dict[str, JSON]:
-        """The learned state beyond name and version; policies that learn override both of these."""
+        """Return the learned state; policies that learn override this and ``_restore_state``."""
         return {}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
@@ -217,7 +217,7 @@ class OperatorPolicy(PolicyBase[S]):
     """A policy that sizes each operator on its own, from that operator's readings."""
 
     stale_after_s: ClassVar[float] = 300.0
-    """A newest reading older than this counts as none."""
+    """Readings older than this count as missing."""
 
     def decide(self, now: Instant, window: Window) -> Proposal:
         targets = {}
@@ -234,11 +234,11 @@ class OperatorPolicy(PolicyBase[S]):
 
     @abstractmethod
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
-        """The size wanted for one operator whose newest reading is ``sample``."""
+        """Return the target of one operator whose newest reading is ``sample``."""
 
 
 def hold(instances: Instances, code: str, reason: str, numbers: Mapping[str, Number] = NO_NUMBERS) -> Target:
-    """The target that leaves an operator as it is."""
+    """Return the target that leaves the size of an operator unchanged."""
     return Target(instances.planned, code, reason, numbers)
 
 
@@ -248,7 +248,7 @@ P = TypeVar("P", bound=type[AnyPolicy])
 
 
 def register(policy: P) -> P:
-    """Class decorator: makes a policy known by its name."""
+    """Class decorator: register a policy by its name."""
     if policy.name in _REGISTRY and _REGISTRY[policy.name] is not policy:
         raise ValueError(f"two policies are called {policy.name!r}")
     _REGISTRY[policy.name] = policy
@@ -265,20 +265,20 @@ def _discover() -> None:
 
 
 def _import_by_name(name: str) -> None:
-    """Import only the file that is named after a policy: others may bring libraries that a driver need not load."""
+    """Import only the file named after a policy: others may need libraries that a driver should not load."""
     module = name.replace("-", "_")
     if module.isidentifier() and importlib.util.find_spec(f"headgate.policies.{module}") is not None:
         importlib.import_module(f"headgate.policies.{module}")
 
 
 def policy_names() -> list[str]:
-    """Every policy of this package, and those that are registered by others, sorted."""
+    """Return the names of all registered policies, sorted."""
     _discover()
     return sorted(_REGISTRY)
 
 
 def brought_policies() -> dict[str, str]:
-    """The policies that other packages bring by entry points, with the package and its version; none is imported."""
+    """Return the policies from entry points of other packages, with package and version, without importing any."""
     _discover()
     own = {name for name, kind in _REGISTRY.items() if kind.__module__.startswith("headgate.")}
     return {name: package_of(entry) for name, entry in sorted(plugins(ENTRY_POINTS).items()) if name not in own}
@@ -297,24 +297,24 @@ def policy_class(name: str) -> type[AnyPolicy]:
 
 
 def make_policy(name: str, context: Context, settings: Mapping[str, object] | None = None) -> AnyPolicy:
-    """A policy by name, with settings as plain values."""
+    """Make a policy by name, with settings as plain values."""
     kind = policy_class(name)
     return kind(make_settings(kind.Settings, name, settings or {}), context)
 
 
 def guards_for(policy: AnyPolicy, changes: Mapping[str, object] | None = None) -> GuardSettings:
-    """The guards that suit a policy, with what the user set instead, as plain values."""
+    """Return the default guards of a policy with the user's ``changes``."""
     return make_settings(GuardSettings, "guards", policy.guards.model_dump() | dict(changes or {}))
 
 
 class PolicyMaker(Protocol):
-    """A policy that is set up but does not know its job yet."""
+    """A configured policy that does not know its job yet."""
 
     def make(self, context: Context) -> AnyPolicy: ...
 
 
 def policy_from(policy: str | PolicyMaker, context: Context, settings: Mapping[str, object] | None = None) -> AnyPolicy:
-    """A policy by name with settings, or one that is set up already."""
+    """Make a policy by name with settings, or from one that is configured already."""
     if isinstance(policy, str):
         return make_policy(policy, context, settings)
     if settings:

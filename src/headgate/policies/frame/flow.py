@@ -1,7 +1,7 @@
-"""What one operator was given and did over a span of readings.
+"""Rates of operators over a span of readings, and how a load spreads through the graph.
 
-The *true* rate is what an instance gets through while it is busy: records done over the time that it was busy with
-them, however long it waited for more (Kalavri et al., OSDI 2018).
+The *true* rate is what an instance processes while it is busy, however long it waited for records
+(Kalavri et al., OSDI 2018).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class Flow:
 
     arrived_per_s: float | None = None
     given_per_s: float | None = None
-    """What those upstream handed to it, where they are held back; ``None``: all that arrived."""
+    """What upstream operators handed over, if backpressure holds them back; ``None``: all that arrived."""
     done_per_s: float | None = None
     emitted_per_s: float | None = None
     true_per_s: float | None = None
-    """Records per second that one instance gets through while it is busy."""
+    """Records per second that one instance processes while it is busy."""
     backlog: float | None = None
     """Records waiting by the newest reading."""
     growth_per_s: float | None = None
     """By how much the backlog grew per second."""
 
     def slowed_to(self, observed_per_s: float | None, instances: int, *, tolerance: float) -> Flow:
-        """The same with the true rate that was observed, where the one by busy time is larger by more than a share.
+        """Return this with the observed rate as true rate, if the true rate exceeds it by more than ``tolerance``.
 
-        Instances may be busy with waiting for something: then busy time flatters them.
+        Instances may be busy waiting for something, so that busy time overstates what they can do.
         """
         if observed_per_s is None or instances < 1:
             return self
@@ -46,7 +46,7 @@ class Flow:
 
 
 def flow_over(window: Window, operator: str, instances: Instances, since_s: Instant) -> Flow:
-    """What readings made after a time tell. All of them have to be of the present size."""
+    """Return the rates since a time. All readings since then must be of the present size."""
     readings = [sample for sample in window.samples(operator, since_s) if sample.at_s > since_s]
     if not readings:
         return Flow()
@@ -69,7 +69,7 @@ def flow_over(window: Window, operator: str, instances: Instances, since_s: Inst
 
 
 def growth_per_s(readings: Sequence[Sample]) -> float | None:
-    """The slope of the backlog over time, by least squares: a backlog that swings with every batch has no growth.
+    """Return the least-squares slope of the backlog, so that swings with every batch do not count as growth.
 
     >>> growth_per_s([Sample("job", at_s, backlog=backlog) for at_s, backlog in ((0, 5), (5, 25), (10, 15), (15, 35))])
     1.6
@@ -83,7 +83,7 @@ def growth_per_s(readings: Sequence[Sample]) -> float | None:
 
 
 def caught_up_rate_per_s(readings: Sequence[Sample], *, lag_s: float, least_readings: int) -> float | None:
-    """What gets done while so much waits that instances have all they can do: ``lag_s`` seconds of it.
+    """Return the rate processed while at least ``lag_s`` seconds of work wait, so that instances are saturated.
 
     >>> behind = [Sample("job", at_s, backlog=5000 - 20 * at_s, done=100 * at_s) for at_s in (0, 10, 20, 30)]
     >>> caught_up_rate_per_s(behind, lag_s=30, least_readings=2)
@@ -98,13 +98,13 @@ def caught_up_rate_per_s(readings: Sequence[Sample], *, lag_s: float, least_read
 
 
 def _mean_rate(before: Sample | None, readings: Sequence[Sample], name: str) -> float | None:
-    """The mean of a rate, each reading weighing as much as the time since the one before it, of which it tells."""
+    """Return the mean of a rate, each reading weighted by the time since the previous one."""
     total = weights_s = 0.0
     for earlier, sample in zip([before, *readings], readings, strict=False):
         rate = getattr(sample, name)
         if rate is None:
             continue
-        # Without a reading before it, any weight will do; it matters only where it is not the only one.
+        # Without a previous reading the interval is unknown; any weight serves.
         weight_s = 1.0 if earlier is None else float(sample.at_s - earlier.at_s)
         total += float(rate) * weight_s
         weights_s += weight_s
@@ -112,7 +112,7 @@ def _mean_rate(before: Sample | None, readings: Sequence[Sample], name: str) -> 
 
 
 def _counted_rate(readings: Sequence[Sample], name: str) -> float | None:
-    """The rate of a counter. Where it went back it was started anew, and that stretch does not count."""
+    """Return the rate of a counter, without intervals in which it was reset."""
     counted = elapsed_s = 0.0
     known = [sample for sample in readings if getattr(sample, name) is not None]
     for earlier, later in pairwise(known):
@@ -126,7 +126,7 @@ def _counted_rate(readings: Sequence[Sample], name: str) -> float | None:
 def _true_rate(
     batches: Iterable[Batch], readings: Sequence[Sample], instances: Instances, done_per_s: float | None
 ) -> float | None:
-    """By the running times of batches; else by what the engine says it got through while busy; else by utilization."""
+    """Return the true rate by batch times, else by the engine's rate while busy, else by utilization."""
     by_size: dict[int, list[Batch]] = {}
     for batch in batches:
         if batch.records and (size := batch.instances or instances.ready) >= 1:
@@ -148,9 +148,9 @@ def _true_rate(
 def carried_on(
     topology: Topology, flows: Mapping[str, Flow], given: Mapping[str, float | None]
 ) -> dict[str, float | None]:
-    """What each operator gets when all those before it keep up, beside what it is given itself; records per second.
+    """Return the input rate of each operator if all upstream operators keep up, plus its external input in ``given``.
 
-    Sources are given what is offered. What cannot be known, because something before an operator is not, is ``None``.
+    Sources receive the offered load. Rates that depend on something unknown are ``None``.
 
     >>> graph = Topology.of(("parse", "count"), ("count", "store"))
     >>> flows = {
@@ -173,10 +173,10 @@ def carried_on(
 
 
 def output_ratio(topology: Topology, flows: Mapping[str, Flow], source: str, operator: str) -> float | None:
-    """Records that an operator gets for each record done by one that feeds it.
+    """Return the records that an operator receives per record processed by ``source``.
 
-    An operator that is fed by one other is asked itself; of those that are fed by several it is only known what each of
-    the others gives to everybody downstream, each of whom gets a copy.
+    With a single upstream operator the input rate of the operator itself is used. With several, only the output of each
+    to all its downstream operators is known, of which each gets a copy.
     """
     done_per_s = flows.get(source, Flow()).done_per_s
     if not done_per_s:

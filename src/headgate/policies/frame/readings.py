@@ -1,4 +1,4 @@
-"""What several policies ask of an operator's readings, written once."""
+"""Questions that several policies put to the readings of an operator."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from headgate.core.units import format_duration, plain
 from headgate.core.window import Window
 
 BUSY_SHARE = "busy_share"
-"""A metric made of others, for every policy that takes a metric by name; see :func:`busy_share`."""
-
-
+"""Name of a derived metric for policies that take a metric by name; see :func:`busy_share`."""
 _NO_WAIT = 0.2
-"""A share of the latency that is so small is jitter of a job that keeps up."""
+"""Waiting for less than this share of the latency is jitter of a job that keeps up."""
 
 
 def busy_share(sample: Sample) -> float | None:
-    """Share of its time that an operator needs for what it is given; above 1 it falls behind.
+    """Return the share of its time that an operator needs for its load; above 1 it falls behind.
 
-    Processing time over trigger interval where both are known: executors may look half idle while a batch takes longer
-    than its interval. A batch that has run for longer already than the one before it took need not end to tell that.
-    The utilization otherwise, which cannot exceed 1.
+    This is processing time over trigger interval if both are known: executors may look half idle while a batch takes
+    longer than its interval. A running batch that already takes longer than the previous one counts before it ends.
+    Otherwise it is the utilization, which cannot exceed 1.
 
     >>> busy_share(Sample("job", 0, processing_time_s=12, trigger_interval_s=10, utilization=0.6))
     1.2
@@ -37,16 +35,16 @@ def busy_share(sample: Sample) -> float | None:
 
 
 def reading_of(sample: Sample, metric: str) -> float | None:
-    """A metric by name: one every engine knows, ``busy_share``, or one of the user's own."""
+    """Return a metric by name: one that every engine knows, ``busy_share``, or one of the user's own."""
     return busy_share(sample) if metric == BUSY_SHARE else sample.metric(metric)
 
 
 def readings_over(window: Window, operator: str, duration_s: float, *, settled: bool = True) -> list[Sample]:
-    """The readings of the last ``duration_s`` at the present size, oldest first; none when they do not span it.
+    """Return the readings of the last ``duration_s`` at the present size, oldest first; none if they do not span it.
 
-    The oldest is the one that was current when the period began, so that readings which are rarer than the period
-    still tell how the operator did throughout it. ``settled`` readings are those of warm instances and of batches that
-    ended at this size. For growing, all do: a batch that goes on and on must not hide that it does.
+    The oldest is the one that was current when the period began, so that rare readings still cover all of it.
+    ``settled`` readings are those of warm instances and of batches that ended at this size. For scaling out use all
+    readings: a batch that does not end must not hide it.
     """
     newest = window.sample(operator)
     if newest is None:
@@ -61,7 +59,7 @@ def readings_over(window: Window, operator: str, duration_s: float, *, settled: 
 
 
 def startup_s(window: Window, operator: str, otherwise_s: float) -> float:
-    """How long new instances took to be of use, as nine of ten did; ``otherwise_s`` as long as none was seen."""
+    """Return the 90 % quantile of observed startup times, or ``otherwise_s`` if none was observed."""
     times = window.startup_times(operator)
     for moment in (times.warm_s, times.first_task_s, times.registered_s):
         measured_s = moment.quantile(0.9)
@@ -71,9 +69,7 @@ def startup_s(window: Window, operator: str, otherwise_s: float) -> float:
 
 
 def work_pressure(slo: Slo, sample: Sample) -> float | None:
-    """How much is used up of what an objective leaves for the work; 1 is the bound, as in the objective's own pressure.
-
-    A record waits for its trigger whatever the size of the job, so that only the rest of its latency tells of the work.
+    """Return the pressure on the objective without the wait for the trigger, which no size can avoid; 1 is the bound.
 
     >>> work_pressure(LatencySlo(10), Sample("job", 0, latency_s=7, trigger_interval_s=5))
     0.4
@@ -85,18 +81,17 @@ def work_pressure(slo: Slo, sample: Sample) -> float | None:
 
 
 def is_queueing(sample: Sample) -> bool:
-    """Whether records are late because they waited, so that the instances were busy all the time."""
+    """Whether latency comes from waiting records, so that the instances were busy all the time."""
     if sample.scheduling_delay_s is not None and sample.total_latency_s is not None:
         return sample.scheduling_delay_s >= sample.total_latency_s / 2
     return bool(sample.backlog)
 
 
 def is_steady(window: Window, operator: str, sample: Sample) -> bool:
-    """Whether a newest reading is typical of the present size: the operator has recovered from what was before.
+    """Whether the newest reading is typical of the present size: the operator has recovered from earlier events.
 
-    It has not while instances come, go or warm up, not while records come out or wait that came in before, and not
-    while it works off a queue that an earlier time left behind. A queue that grows is what this size makes of its load
-    where more arrives than it gets through; otherwise it is an accident, and how long it is says nothing of the size.
+    It is not while instances start, stop or warm up, while records from before the change are processed or wait, and
+    while an earlier queue is worked off. A growing queue is typical only if more arrives than is processed.
     """
     settled_s = window.settled_since_s(operator)
     if sample.warming or (settled_s is not None and _oldest_arrival_s(sample) <= settled_s):
@@ -110,16 +105,16 @@ def is_steady(window: Window, operator: str, sample: Sample) -> bool:
 
 def _is_overloaded(sample: Sample) -> bool:
     offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
-    # Where it is not known what is got through, a queue that grows is all there is to go by.
+    # Without a processed rate, the growing queue is the only evidence.
     return offered is None or processed is None or bool(offered >= processed)
 
 
 def _oldest_arrival_s(sample: Sample) -> float:
-    """When the oldest record came in that a reading tells of: of the newest batch, or of those that wait."""
+    """Return when the oldest record of the newest batch or of the waiting records arrived."""
     waiting_s = sample.at_s - (sample.latency_s or 0.0)
     if sample.batch_ended_s is None:
         return waiting_s
-    # A batch takes records from the trigger before it on, and older ones if it was late itself.
+    # A batch takes records since the previous trigger, and older ones if it started late.
     spent_s = (sample.processing_time_s or 0.0) + (sample.scheduling_delay_s or 0.0)
     return min(waiting_s, sample.batch_ended_s - spent_s - (sample.trigger_interval_s or 0.0))
 
@@ -131,7 +126,7 @@ def _waiting(sample: Sample) -> float:
 
 
 def objective_status(slo: Slo, sample: Sample) -> tuple[str, dict[str, Number]]:
-    """How a reading stands to the objective: in words, and as numbers."""
+    """Return how a reading relates to the objective, in words and as numbers."""
     match slo:
         case LatencySlo(bound_s=bound_s):
             latency_s = sample.worst_latency_s

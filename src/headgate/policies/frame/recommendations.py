@@ -1,4 +1,9 @@
-"""The sizes that were recommended lately: many autoscalers shrink to the largest of a window, not to the newest.
+"""Delays scale-in by recent recommendations, as Kubernetes and Flink do.
+
+``Recommendations`` returns the largest size recommended within a window. ``Behaviour`` is the default behaviour of
+Kubernetes' ``autoscaling/v2``: growth is limited per period, shrinking waits for a window (source: its documentation
+and ``pkg/controller/podautoscaler``). ``ScaleInDelay`` waits, like Flink's autoscaler, until fewer instances have been
+enough.
 
 >>> lately = Recommendations()
 >>> [lately.largest(at_s, 300, newest, found=4) for at_s, newest in ((0, 2), (60, 5), (200, 3), (400, 2))]
@@ -22,7 +27,7 @@ from headgate.policies.frame.settings import Seconds, Settings, Share
 
 
 class Recommendations:
-    """Recommended sizes by time, of which only those are kept that may still be the largest."""
+    """Recommended sizes by time; only those that may still become the largest are stored."""
 
     def __init__(self, recent: Iterable[tuple[Instant, int]] = ()) -> None:
         self._recent = list(recent)
@@ -31,16 +36,16 @@ class Recommendations:
         return len(self._recent)
 
     def largest(self, now: Instant, within_s: float, newest: int, found: int) -> int:
-        """Take in the newest, and tell the largest of the last ``within_s``; with 0 seconds, that is the newest.
+        """Add the newest size and return the largest of the last ``within_s``; with 0 seconds, that is the newest.
 
-        ``found`` is the size that there is. It counts as recommended where nothing is known of the time before, or the
-        first quiet reading would undo it.
+        ``found`` is the present size. It counts as recommended if nothing earlier is known: otherwise the first quiet
+        reading would undo it.
         """
-        # State that was saved on another clock may lie ahead of this one.
+        # State saved on another clock may lie in the future.
         recent = [(at_s, count) for at_s, count in self._recent if now - within_s < at_s <= now]
         if not recent and within_s:
             recent = [(now, found)]
-        # One that is not larger than the newest will leave the window before it.
+        # A size that is not larger than the newest leaves the window before it.
         self._recent = [(at_s, count) for at_s, count in recent if count > newest] + [(now, newest)]
         return self._recent[0][1]
 
@@ -66,19 +71,19 @@ class BehaviourSettings(Settings):
 
 
 class Behaviour:
-    """Makes the size that is wanted from the one that is recommended, and remembers what was recommended lately."""
+    """Turns recommended sizes into targets by the recommendations of a window."""
 
     def __init__(self, settings: BehaviourSettings) -> None:
         self._settings = settings
         self._lately: dict[str, Recommendations] = {}
 
     def tolerates(self, ratio: float) -> bool:
-        """Whether a metric of so much of its target is no reason to change anything."""
+        """Whether a metric at this ratio to its target is within the tolerance."""
         # Ratios such as 0.98 / 0.7 are not exact in binary.
         return round(abs(1 - ratio), 9) <= self._settings.tolerance
 
     def apply(self, now: Instant, window: Window, operator: str, instances: Instances, recommended: Target) -> Target:
-        """What is left of a recommendation, whose reason says where it comes from."""
+        """Return the target for a recommendation, whose reason says where it comes from."""
         wanted, planned = recommended.instances, instances.planned
         lately = self._lately.setdefault(operator, Recommendations())
         largest = lately.largest(now, self._settings.scale_in_window_s, wanted, planned)
@@ -114,19 +119,24 @@ class Behaviour:
 
 
 class ScaleInDelay:
-    """Since when fewer instances have been enough, and how many of them."""
+    """Records since when fewer instances have been enough, and how many.
+
+    >>> delay = ScaleInDelay()
+    >>> [delay.allowed(at_s, 100, fewer) for at_s, fewer in ((0, 2), (50, 4), (90, 3), (100, 2))]
+    [None, None, None, 4]
+    """
 
     def __init__(self) -> None:
         self._since_s: Instant | None = None
         self._fewer = Recommendations()
 
     def clear(self) -> None:
-        """Fewer are no longer enough, or the size has changed."""
+        """Start over: fewer are no longer enough, or the size has changed."""
         self._since_s, self._fewer = None, Recommendations()
 
     def allowed(self, now: Instant, interval_s: float, fewer: int) -> int | None:
-        """The largest of the sizes that were enough within the interval; ``None`` as long as it is not over."""
-        # State that was saved on another clock may lie ahead of this one.
+        """Return the largest size that was enough within the interval; ``None`` until it is over."""
+        # State saved on another clock may lie in the future.
         if self._since_s is None or self._since_s > now:
             self.clear()
             self._since_s = now
@@ -134,7 +144,7 @@ class ScaleInDelay:
         return largest if now - self._since_s >= interval_s else None
 
     def waited_s(self, now: Instant) -> float:
-        """For how long fewer have been enough."""
+        """Return for how long fewer have been enough."""
         return 0.0 if self._since_s is None else now - self._since_s
 
     def to_json(self) -> JSON:

@@ -1,6 +1,6 @@
-"""How a setting is declared: once, with its type, its unit in the name, its bounds, its default and its help.
+"""Declares settings: each once, with type, unit in the name, bounds, default and help.
 
-Tables in the docs, ``headgate policies`` and error messages are all made from these declarations.
+Tables in the docs, ``headgate policies`` and error messages are all generated from these declarations.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def make_settings(kind: type[S], owner: str, values: Mapping[str, object]) -> S:
-    """Settings from plain values (text included), or one sentence that says what is wrong with them."""
+    """Make settings from plain values (text included), or raise an error that says in one sentence what is wrong."""
     for key in values:
         if key not in kind.model_fields:
             raise UnknownNameError(f"setting of {owner}", key, kind.model_fields)
@@ -54,7 +54,7 @@ def make_settings(kind: type[S], owner: str, values: Mapping[str, object]) -> S:
         problem = error.errors()[0]
         message = _lower_first(problem["msg"].removeprefix("Value error, "))
         if not problem["loc"]:
-            # Each value may be fine, but not beside the others; such a message names them itself.
+            # Each value is fine on its own but not together with the others; such a message names them itself.
             raise InputError(f"{owner} settings do not go together: {message}.") from error
         name = ".".join(str(part) for part in problem["loc"])
         received = values.get(str(problem["loc"][0]), problem["input"])
@@ -66,7 +66,7 @@ def _lower_first(message: str) -> str:
 
 
 def describe_settings(kind: type[Settings]) -> list[dict[str, Any]]:
-    """One row per setting, as data: name, type, default, allowed values and help."""
+    """Return one row per setting: name, type, default, allowed values and help."""
     rows = []
     schema = kind.model_json_schema()
     for name, field in kind.model_fields.items():

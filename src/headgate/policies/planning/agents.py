@@ -6,8 +6,8 @@ Every agent plans over (its own rate, its own size) with eq. 2. Beyond the docum
   would save it, and they all move or none does: when the savings together exceed the one reconfiguration. An agent then
   counts its share of the instances (eq. 1 divides by N) and of the reconfiguration.
 - **A target that is found.** For each candidate target a set of shadow agents plans on the same rates, which no
-  decision changes. What each set would have cost the application (eq. 1) is kept as a fading mean, and the agents in
-  charge are those of the cheapest candidate.
+  decision changes. What each set would have cost the application (eq. 1) is a decaying mean, and the agents in charge
+  are those of the cheapest candidate.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class AgentsPlanner:
             self._sweep()
 
     def _moves(self, after: Floats, levels: Levels, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the agents of each candidate go from where they are."""
-        # [candidate, operator, size] at the present levels, with walls beside the smallest and the largest size.
+        """Return the next sizes of the agents of each candidate."""
+        # [candidate, operator, size] at the present levels, with walls around the smallest and the largest size.
         values = np.full((*after.shape[:2], after.shape[2] + 2), np.inf)
         values[:, :, 1:-1] = after[:, np.arange(after.shape[1]), :, levels].transpose(1, 0, 2)
         index = positions[:, :, None]

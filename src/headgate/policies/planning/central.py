@@ -39,7 +39,7 @@ class CentralPlanner:
 
     With ``known`` response time the penalty of every configuration at every *arriving* rate is computed (RL⁺). Without
     it, the penalty of having chosen a configuration at a rate is averaged from what happened (RL, eq. 6); it depends on
-    state and action only through the configuration they lead to, so that is what it is kept for.
+    state and action only through the configuration they lead to, so it is stored per configuration.
     """
 
     inputs = 1

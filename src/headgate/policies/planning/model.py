@@ -1,4 +1,7 @@
-"""What an application costs and how long a record takes through it (russo §2: eqs. 1 and 2, M/D/1, longest path)."""
+"""The model that planners share: cost, response time, levels of rates and their transitions, and the planner contract.
+
+Source: russo §2 (eqs. 1, 2 and 5; M/D/1 queues; the longest path through the graph).
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ def longest_path_s(topology: Topology, times_s: Mapping[str, Floats | float]) ->
 
 @dataclass(frozen=True)
 class ApplicationModel:
-    """Operators with their speed, the share of the application's rate that each sees, and what is asked of them.
+    """Operators with their speed, the share of the application's rate that each sees, and the objective.
 
     ``service_rates_per_s`` is what one instance of each operator serves; ``shares`` is an operator's input rate over
     the application's. ``bound_s`` may be infinite: then only an operator that falls behind is a violation.
@@ -231,7 +234,7 @@ class Transitions:
 
     def _refresh(self) -> None:
         self.visits: list[int] = [int(count) for count in self.counts.sum(axis=1)]
-        # Kept as [next level, level]: an array [configuration, next level] times this one is the expectation.
+        # Stored as [next level, level]: an array [configuration, next level] times this one is the expectation.
         self.by_next: Floats = np.eye(len(self.visits))
         for level, visits in enumerate(self.visits):
             if visits:

@@ -121,7 +121,7 @@ class PathPlanner:
         return tuple(int(size) for size in self.chain[first + least])
 
     def _towards(self, level: int, sizes: Sizes) -> Sizes:
-        """From a configuration beside the chain, one step towards the best place to stand on it."""
+        """Return one step from a configuration off the chain towards the best place on it."""
         goal = self.chain[int(self.after[:, level].argmin())]
         steps = np.clip(goal - np.asarray(sizes), -1, 1)
         return tuple(int(size) + int(change) for size, change in zip(sizes, steps, strict=True))
@@ -170,8 +170,8 @@ class PathPlanner:
     def plan(self) -> int:
         """Plan exactly for what is known now, and look for a better chain; gives the number of swaps that were tried.
 
-        Two neighbouring steps of the chain are swapped, which changes the one configuration between them, and that is
-        kept when the plan along the new chain is cheaper at the rates seen.
+        Two neighbouring steps of the chain are swapped, which changes the one configuration between them, and the
+        swap stays if the plan along the new chain is cheaper at the rates seen.
         """
         self._solve()
         tried, improved = 0, self._known
@@ -185,7 +185,7 @@ class PathPlanner:
         return tried
 
     def _swap(self, place: int, configuration: NDArray[np.int64]) -> bool:
-        """Put another configuration in a place; whether that was kept."""
+        """Put another configuration in a place if that is cheaper; return whether it was."""
         chain, after, cost = self.chain, self.after, self._planned_cost()
         changed = chain.copy()
         changed[place] = configuration

@@ -38,7 +38,7 @@ LearningRate = Annotated[float, Field(gt=0, le=1)]
 Sweeps = Annotated[int, Field(ge=1, le=1000)]
 
 _LEVELS_PER_INSTANCE = 10
-"""Without a quantum, a rate is told apart in tenths of what an instance of the slowest operator serves."""
+"""The default quantum of rates is a tenth of what an instance of the slowest operator serves."""
 _MEASURE_SLOTS = 3
 """Slots in which an operator's speed must have been measured before a plan is made with it."""
 _MEASURE_WEIGHT = 0.2

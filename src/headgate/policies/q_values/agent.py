@@ -51,7 +51,7 @@ _TABLES = {Reward.LATENCY_ONLY: _table, Reward.PREFER_SCALE_IN: _preferring_scal
 
 
 def reward_of(kind: Reward, action: Action, *, latency_share: float, rising: bool, latency_rose: bool) -> float:
-    """The reward for an action, told by the state it led to.
+    """Return the reward for an action by the state it led to.
 
     - ``latency_share``: latency over target; ``rising``: whether the load rises
     - ``latency_rose``: since the action was taken

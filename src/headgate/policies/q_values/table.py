@@ -131,7 +131,7 @@ class QTable:
     """The value of each action in each state.
 
     >>> table = QTable(Grid(target_s=30, granularity_s=10, max_s=60))
-    >>> before, after = State(2, True), State(3, True)
+    >>> before, after = QState(2, True), QState(3, True)
     >>> table.learn(before, Action.OUT, reward=1.0, next_value=0.5, learning_factor=0.7, discount_factor=0.9)
     >>> round(table.values(before)[Action.OUT], 3)
     1.015

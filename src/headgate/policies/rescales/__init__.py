@@ -1,1 +1,1 @@
-"""What came of earlier changes of size, and what that says about the next one."""
+"""Results of earlier changes of size, for the policies that learn from them."""

@@ -1,4 +1,4 @@
-"""The last changes of an operator's size with the true rates before them: did they bring what was expected of them?
+"""The last rescales of an operator with the true rates before them, to judge whether they brought the expected gain.
 
 Source: the autoscaler of Flink's Kubernetes operator (``JobVertexScaler``, ``AutoScalerUtils``).
 """
@@ -15,7 +15,7 @@ from headgate.core.window import Change
 
 @dataclass(frozen=True, slots=True)
 class Rescale:
-    """A change of size, and what all instances together got through while busy before it."""
+    """A change of size, with the total true rate before it."""
 
     at_s: Instant
     before: int
@@ -24,11 +24,11 @@ class Rescale:
 
     @property
     def expected_gain_per_s(self) -> float:
-        """What was expected on top, had the rate grown with the size."""
+        """The gain if the rate had grown in proportion to the size."""
         return self.true_per_s * (self.after / self.before - 1)
 
     def effect(self, true_per_s: float) -> float | None:
-        """The share of the gain that was expected which came; ``None`` of a change that was not to gain anything."""
+        """Return the share of the expected gain that was reached; ``None`` if none was expected."""
         gain = self.expected_gain_per_s
         return (true_per_s - self.true_per_s) / gain if gain > 0 else None
 
@@ -45,12 +45,12 @@ class RescaleHistory:
         return self._rescales[-1] if self._rescales else None
 
     def propose(self, at_s: Instant, true_per_s: float) -> None:
-        """Remember the rate by which a change was just proposed; whether it is made is seen later."""
+        """Remember the rate behind a proposal; whether it is carried out is known later."""
         self._proposed = at_s, true_per_s
 
     def follow(self, now: Instant, change: Change | None, *, most: int, for_s: float) -> bool:
-        """Take in a proposal that was carried out, and forget old ones; whether a rescale is new."""
-        # State that was saved on another clock may lie ahead of this one.
+        """Record a proposal that was carried out, drop old rescales, and return whether there is a new one."""
+        # State saved on another clock may lie in the future.
         self._rescales = [rescale for rescale in self._rescales if now - for_s <= rescale.at_s <= now]
         if self._proposed is None or change is None or change.at_s != self._proposed[0]:
             return False
@@ -62,9 +62,9 @@ class RescaleHistory:
         return True
 
     def scalability(self, least_observations: int, least: float) -> float:
-        """How much of the rate that is expected of it an instance brings, from ``least`` to 1.
+        """Return the share of its expected rate that an additional instance brings, from ``least`` to 1.
 
-        By least squares of the rates that were seen against size times the rate per instance at the smallest size.
+        Fitted by least squares: observed rates against size times the rate per instance at the smallest size.
         """
         if len(self._rescales) < least_observations:
             return 1.0

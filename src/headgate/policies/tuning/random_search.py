@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Point = NDArray[np.float64]
-Asked = Generator[Sequence[Point], Sequence[float], None]
-"""Gives points whose costs it wants to be sent, until it is done."""
+PointBatches = Generator[Sequence[Point], Sequence[float], None]
+"""Yields points and expects their costs to be sent, until the search is done."""
 
 _PROMISING_SHARE = 0.1
-"""Exploring ends when a point among the best tenth of the space has been met …"""
+"""Exploring ends when a point among the best tenth of the space has been found …"""
 _CONFIDENCE = 0.99
 """… with this probability."""
 _SHRINK_AFTER = 3
@@ -34,15 +34,15 @@ def recursive_random_search(
     True
     """
     best, least = np.full(dimensions, 0.5), math.inf
-    asked = recursive_random_points(dimensions, random, evaluations=evaluations)
-    points = next(asked, None)
+    batches = recursive_random_points(dimensions, random, evaluations=evaluations)
+    points = next(batches, None)
     while points is not None:
         costs = [cost(point) for point in points]
         for point, found in zip(points, costs, strict=True):
             if found < least:
                 best, least = point, found
         try:
-            points = asked.send(costs)
+            points = batches.send(costs)
         except StopIteration:
             points = None
     return best, least
@@ -50,12 +50,12 @@ def recursive_random_search(
 
 def recursive_random_points(
     dimensions: int, random: np.random.Generator, *, evaluations: int, together: int = 1
-) -> Asked:
+) -> PointBatches:
     """The points of the search in their order, several at once where they do not depend on each other's costs.
 
     Explores the whole cube by random points, then exploits the neighbourhood of the best one: it moves there with
     every better point and becomes smaller when none is found. Then it explores again, until ``evaluations`` are spent.
-    In a neighbourhood ``together`` points are asked for at once; more than one cost a little of the search's wit.
+    In a neighbourhood ``together`` points are evaluated at once; more than one makes the search slightly less precise.
     """
     explored = math.ceil(math.log(1 - _CONFIDENCE) / math.log(1 - _PROMISING_SHARE))
     left = evaluations
