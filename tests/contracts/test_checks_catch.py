@@ -50,26 +50,26 @@ from headgate.workloads import parse_workload
 
 
 class Good(OperatorPolicy[Settings]):
-    """Grows by one now and then, and learns how often it was asked."""
+    """Grows by one now and then, and learns how often it decided."""
 
     name = "good"
 
     def __init__(self, context: Context) -> None:
         super().__init__(Settings(), context)
-        self.asked: dict[str, int] = {}
+        self.requested: dict[str, int] = {}
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
         if sample.latency_s is None:
             return Target(instances.planned, "no-data", "nothing is known")
-        self.asked[operator] = self.asked.get(operator, 0) + 1
-        more = self.asked[operator] % 20 == 0
-        return Target(instances.planned + more, "counted", "it is time", {"asked": self.asked[operator]})
+        self.requested[operator] = self.requested.get(operator, 0) + 1
+        more = self.requested[operator] % 20 == 0
+        return Target(instances.planned + more, "counted", "it is time", {"asked": self.requested[operator]})
 
     def _state(self) -> dict[str, JSON]:
-        return {"asked": dict(self.asked)}
+        return {"asked": dict(self.requested)}
 
     def _restore_state(self, state: Mapping[str, JSON]) -> None:
-        self.asked = dict(state["asked"])
+        self.requested = dict(state["asked"])
 
 
 class Random(Good):
@@ -102,7 +102,7 @@ class Sharing(Good):
     """Gives its state away instead of a copy."""
 
     def _state(self) -> dict[str, JSON]:
-        return {"asked": self.asked}
+        return {"asked": self.requested}
 
 
 class Forgetful(Good):
@@ -169,7 +169,7 @@ class Hoarding(Good):
     """Keeps what numpy made of a reading."""
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
-        self.asked[operator] = sample.latency_s is not None and sample.latency_s > 0
+        self.requested[operator] = sample.latency_s is not None and sample.latency_s > 0
         return Target(instances.planned, "steady", "steady")
 
 
@@ -184,7 +184,7 @@ class Gullible(Good):
     """Takes any state."""
 
     def restore(self, state: Mapping[str, JSON]) -> None:
-        self.asked = dict(state.get("asked", {}))
+        self.requested = dict(state.get("asked", {}))
 
 
 def test_a_good_policy_passes_every_check() -> None:
@@ -199,7 +199,7 @@ class Usual(OperatorPolicy[Settings]):
     Settings = Settings
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
-        return Target(instances.planned, "kept", "the size is kept")
+        return Target(instances.planned, "kept", "the size stays")
 
 
 class Unwritten(PolicyBase[Settings]):
@@ -221,10 +221,10 @@ def test_a_policy_is_checked_by_its_class(monkeypatch: pytest.MonkeyPatch) -> No
         ("gud", "unknown policy 'gud'"),
     ],
 )
-def test_what_is_no_policy_is_told_in_a_sentence(wrong: Any, said: str) -> None:
+def test_what_is_no_policy_is_reported_in_a_sentence(wrong: Any, reported: str) -> None:
     with pytest.raises(InputError) as caught:
         check_policy(wrong)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(reported)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ class Batched(SimulatedEngine):
         seen = super().observe()
         self.looks += 1
         samples = {name: self.broken(sample) for name, sample in seen.samples.items()}
-        return Observation(seen.at_s, samples, {name: self.sized(one) for name, one in seen.instances.items()})
+        return Observation(seen.at_s, samples, {name: self.sized(entry) for name, entry in seen.instances.items()})
 
     def broken(self, sample: Sample) -> Sample:
         return sample
@@ -351,11 +351,11 @@ class Repeating(Batched):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: tuple[Batch, ...] = ()
+        self.reason: tuple[Batch, ...] = ()
 
     def broken(self, sample: Sample) -> Sample:
-        told, self.told = self.told, sample.batches
-        return replace(sample, batches=told + sample.batches)
+        reason, self.reason = self.reason, sample.batches
+        return replace(sample, batches=reason + sample.batches)
 
 
 class Skipping(Batched):
@@ -374,7 +374,7 @@ class Mute(Batched):
 
 
 class Boastful(Batched):
-    """Counts instances that nobody asked for."""
+    """Counts instances that nobody requested."""
 
     def sized(self, instances: Instances) -> Instances:
         return replace(instances, ready=instances.ready + self.looks)
@@ -384,7 +384,7 @@ class Obliging(Simulated):
     """Takes a size that cannot be for the next that can."""
 
     def apply(self, decision: Decision) -> Receipt:
-        verdicts = {name: replace(one, target=max(2, one.target)) for name, one in decision.verdicts.items()}
+        verdicts = {name: replace(entry, target=max(2, entry.target)) for name, entry in decision.verdicts.items()}
         return super().apply(Decision(decision.at_s, decision.policy, verdicts))
 
 
@@ -617,12 +617,12 @@ def test_a_retention_that_breaks_the_contract_is_caught(
         check(lambda retention, now: journal())
 
 
-def test_what_a_running_batch_has_done_is_not_missed_before_a_batch_was_told() -> None:
-    told = Batch(0.0, 4.0, 60.0)
-    first = Sample("job", 5.0, arrived=100.0, done=60.0, backlog=40.0, batches=(told,))
+def test_what_a_running_batch_has_done_is_not_missed_before_a_batch_was_reported() -> None:
+    ended = Batch(0.0, 4.0, 60.0)
+    first = Sample("job", 5.0, arrived=100.0, done=60.0, backlog=40.0, batches=(ended,))
     running = Sample("job", 7.0, arrived=140.0, done=130.0, backlog=10.0, running_s=1.5)
     sizes = {"job": Instances(1, 1, 1)}
-    seen = [Observation(one.at_s, {"job": one}, sizes) for one in (first, running)]
+    seen = [Observation(sample.at_s, {"job": sample}, sizes) for sample in (first, running)]
     every_batch_is_reported_once(seen, "job")
     stopped = replace(running, running_s=None)
     with pytest.raises(ContractViolation, match="had 0 records, and 70 were counted as done"):

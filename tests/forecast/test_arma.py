@@ -107,7 +107,7 @@ def test_too_few_values_are_refused() -> None:
         fit_arma(np.arange(5.0), (1, 2))
 
 
-def test_the_order_is_kept_and_the_parameters_are_fitted_anew() -> None:
+def test_the_order_is_held_and_the_parameters_are_fitted_again() -> None:
     values = series((0.8,), (0.4,), 150)
     forecaster = make_forecaster("arma")
     for value in values:

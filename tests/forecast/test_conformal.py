@@ -20,7 +20,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("inner", ["exponential-smoothing", "linear-trend"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_quantile_is_further_from_what_was_seen_than_that_lies_apart(shape: str, inner: str) -> None:
+def test_no_quantile_is_farther_from_what_was_seen_than_that_lies_apart(shape: str, inner: str) -> None:
     forecaster = make_forecaster("conformal", {"forecaster": inner, "horizon": STEPS})
     known = 0
     for index, value in enumerate(SHAPES[shape]):

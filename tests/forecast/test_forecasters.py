@@ -55,8 +55,8 @@ def test_settings_may_stand_behind_the_name() -> None:
         ("line:window=3", "unknown forecaster 'line'"),
     ],
 )
-def test_settings_behind_a_name_that_are_wrong_are_told_in_a_sentence(spec: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_settings_behind_a_name_that_are_wrong_are_reported_in_a_sentence(spec: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
         make_forecaster(spec)
 
 
@@ -96,12 +96,12 @@ def test_the_ensemble_follows_its_best_member() -> None:
     random = np.random.default_rng(1)
     for step in range(300):
         value = 20.0 * step + random.normal(0, 1)
-        for one in (ensemble, *alone):
-            one.observe(value)
-    said, line = ensemble.forecast(5), alone[0].forecast(5)
-    assert said is not None
+        for item in (ensemble, *alone):
+            item.observe(value)
+    reported, line = ensemble.forecast(5), alone[0].forecast(5)
+    assert reported is not None
     assert line is not None
-    assert said.mean == pytest.approx(line.mean, rel=0.001)
+    assert reported.mean == pytest.approx(line.mean, rel=0.001)
 
 
 def test_readings_that_come_at_any_time_become_an_even_series() -> None:

@@ -66,7 +66,7 @@ def test_a_member_without_data_abstains() -> None:
     assert propose(chosen, history([Sample("job", 0)], planned=4)).code == "no-data"
 
 
-def test_members_are_set_and_looked_back_for_on_their_own() -> None:
+def test_members_are_set_and_checked_back_for_on_their_own() -> None:
     chosen = policy(
         "committee",
         members="fast=threshold, slow=threshold",

@@ -82,7 +82,7 @@ def test_it_decides_when_a_metrics_window_is_full_after_stabilising() -> None:
     assert codes == ["stabilising"] * 30 + ["collecting"] * 90 + ["needs-more"]
 
 
-def test_a_rescale_starts_both_waits_anew() -> None:
+def test_a_rescale_starts_both_waits_again() -> None:
     job = Job(policy("flink-autoscaler"))
     assert job.see(1210, **busy(800, 100, 4)) == (13, "needs-more")
     job.resize(13)
@@ -111,7 +111,7 @@ def test_fewer_must_have_been_enough_for_an_hour_and_the_largest_of_that_time_is
 
 
 @pytest.mark.parametrize(("blocks", "wanted"), [(False, (14, "needs-more")), (True, (8, "ineffective"))])
-def test_growth_that_brought_nothing_can_stop_further_growth(blocks: bool, wanted: tuple[int, str]) -> None:
+def test_growth_that_brought_nothing_can_stop_more_growth(blocks: bool, wanted: tuple[int, str]) -> None:
     job = Job(policy("flink-autoscaler", **AT_ONCE, block_ineffective=blocks))
     assert job.see(50, **busy(450, 100, 4)) == (8, "needs-more")
     job.resize(8)
@@ -131,7 +131,7 @@ def test_growth_that_brought_less_than_proportionally_asks_for_more_the_next_tim
             },
         }
     )
-    wanted = [one.see(60, **busy(820, 100, 8))[0] for one in (job, proportional)]
+    wanted = [entry.see(60, **busy(820, 100, 8))[0] for entry in (job, proportional)]
     # 820/0.7 + 820/6 = 1308/s: 14 of 100/s, and 21 of what 0.65 of that is.
     assert wanted == [21, 14]
 
@@ -141,7 +141,7 @@ def test_what_gets_done_while_far_behind_counts_where_busy_time_flatters() -> No
     fields = [
         {"arrived": 300 * t, "done": 200 * t, "backlog": 9000 + 100 * t, "utilization": 0.5} for t in range(0, 70, 10)
     ]
-    wanted = [job.see(10, **one) for one in fields]
+    wanted = [job.see(10, **entry) for entry in fields]
     # By busy time each of the four would be good for 100/s; with 30 s of work waiting they get 50/s done.
     assert wanted[-1] == (9, "needs-more")
 

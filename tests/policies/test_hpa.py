@@ -74,13 +74,13 @@ def test_it_shrinks_to_the_largest_recommendation_of_the_window() -> None:
     assert want(chosen, window, 0, 0.5, 10) == (10, "steady")
     assert want(chosen, window, 100, 0.3, 10) == (10, "stabilising")
     assert want(chosen, window, 200, 0.1, 10) == (10, "stabilising")
-    # The first is out of the window now; of the others the largest asked for 6.
+    # The first is out of the window now; the largest of the others recommended 6.
     assert want(chosen, window, 301, 0.1, 10) == (6, "below-target")
     window.record(decision(301, 10, 6))
     assert want(chosen, window, 401, 0.1, 6) == (2, "below-target")
 
 
-def test_the_size_found_at_the_start_is_kept_for_a_window() -> None:
+def test_the_size_found_at_the_start_is_held_for_a_window() -> None:
     window = History(JOB)
     chosen = policy("hpa", target=0.5)
     wanted = [want(chosen, window, at_s, 0.1, 10) for at_s in range(0, 310, 10)]
@@ -100,7 +100,7 @@ def test_readings_without_the_metric_neither_scale_nor_count_as_a_recommendation
 @pytest.mark.parametrize(
     ("metric", "fields"), [("latency_s", {"latency_s": 9.0}), ("heap", {"metrics": {"heap": 9.0}})]
 )
-def test_any_metric_can_be_kept_near_a_target(metric: str, fields: dict[str, float]) -> None:
+def test_any_metric_can_be_held_near_a_target(metric: str, fields: dict[str, float]) -> None:
     window = History(JOB)
     window.observe(observation(0, 2, sample=Sample("job", 0, **fields)))  # type: ignore[arg-type]
     target = policy("hpa", metric=metric, target=6).decide(0, window).targets["job"]

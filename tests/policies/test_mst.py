@@ -160,7 +160,7 @@ def policy_named(name: str) -> tuple[AnyPolicy, History]:
     return make_policy(name, Context(objective, job), {"training": "1:97,1:103,2:197,2:203,4:397,4:403"}), History(job)
 
 
-def test_a_size_is_decided_when_a_block_begins_and_kept_within_it() -> None:
+def test_a_size_is_decided_when_a_block_begins_and_held_within_it() -> None:
     policy, window = policy_named("mst-0")
     assert decide(policy, window, 0, 150, 1) == (2, "block-needs-more")
     assert decide(policy, window, 60, 350, 2) == (2, "steady")
@@ -169,7 +169,7 @@ def test_a_size_is_decided_when_a_block_begins_and_kept_within_it() -> None:
     assert decide(policy, window, 1200, 150, 4) == (2, "block-needs-fewer")
 
 
-def test_with_forecasts_more_is_asked_for_ahead_of_the_block_and_less_waits_for_it() -> None:
+def test_with_forecasts_more_is_requested_ahead_of_the_block_and_less_waits_for_it() -> None:
     policy, window = policy_named("mst-4")
     decide(policy, window, 0, 150, 2)
     assert decide(policy, window, 420, 350, 2) == (2, "steady")

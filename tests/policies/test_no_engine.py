@@ -18,10 +18,10 @@ WORDS = re.compile("flink|spark", re.IGNORECASE)
 
 
 def code(path: Path) -> str:
-    """What is in a file beside comments and texts of several lines, which say where a technique comes from."""
+    """Return the text of a file without comments and texts of several lines, which say where a technique comes from."""
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
-    kept = [one.string for one in tokens if one.type != tokenize.COMMENT]
-    return "\n".join(text for text in kept if not text.startswith('"""'))
+    retained = [token.string for token in tokens if token.type != tokenize.COMMENT]
+    return "\n".join(text for text in retained if not text.startswith('"""'))
 
 
 @pytest.mark.parametrize(

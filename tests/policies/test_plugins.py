@@ -84,7 +84,7 @@ def test_policies_are_listed_with_their_package_and_what_is_wrong_with_some() ->
         " policy 'misnamed' of still-package 1.2 cannot be used",
         " policy 'no-class' of still-package 1.2 cannot be used",
     ]
-    packages = {one["name"]: one["package"] for one in json.loads(headgate("policies", "--json").stdout)}
+    packages = {item["name"]: item["package"] for item in json.loads(headgate("policies", "--json").stdout)}
     assert (packages["still"], packages["static"]) == ("still-package 1.2", None)
 
 
@@ -97,8 +97,8 @@ def test_policies_are_listed_with_their_package_and_what_is_wrong_with_some() ->
         ("no-class", "still_package:a_function is not a class that extends PolicyBase."),
     ],
 )
-def test_a_broken_policy_of_another_package_is_told_in_a_sentence(name: str, said: str) -> None:
-    assert refused("policies", name).endswith(said)
+def test_a_broken_policy_of_another_package_is_reported_in_a_sentence(name: str, reported: str) -> None:
+    assert refused("policies", name).endswith(reported)
     with pytest.raises(InputError):
         policies.policy_class(name)
 

@@ -38,13 +38,15 @@ class Run:
 
     def modes(self, from_s: float = 0.0, until_s: float = float("inf")) -> list[object]:
         """The mode of every decision that had a reading."""
-        numbers = [one.verdicts["job"].numbers for one in self.decisions if from_s <= one.at_s < until_s]
-        return [one["mode"] for one in numbers if "mode" in one]
+        numbers = [entry.verdicts["job"].numbers for entry in self.decisions if from_s <= entry.at_s < until_s]
+        return [entry["mode"] for entry in numbers if "mode" in entry]
 
     def violations(self, from_s: float, until_s: float) -> int:
         slo = parse_objective("latency p95 < 9s").slo
-        samples = {one.samples["job"].at_s: one.samples["job"] for one in self.result.observations if one.samples}
-        return sum(bool(slo.violated_by(one)) for at_s, one in samples.items() if from_s <= at_s < until_s)
+        samples = {
+            entry.samples["job"].at_s: entry.samples["job"] for entry in self.result.observations if entry.samples
+        }
+        return sum(bool(slo.violated_by(entry)) for at_s, entry in samples.items() if from_s <= at_s < until_s)
 
 
 def run(workload: str = SWING, *, hours: float = 2.0, name: str = "proactive", **changes: Any) -> Run:
@@ -67,9 +69,9 @@ def learned() -> Run:
 
 
 def test_it_explores_until_its_model_is_stable_and_journals_the_switch_with_its_reason(learned: Run) -> None:
-    (at_s, told), *_ = learned.switches
+    (at_s, reason), *_ = learned.switches
     assert at_s >= 2400
-    assert "exploration → optimal control; a model of degree" in told
+    assert "exploration → optimal control; a model of degree" in reason
     assert set(learned.modes(until_s=at_s)) == {"exploration"}
     assert set(learned.modes(from_s=at_s)) == {"optimal-control"}
     switch = next(event for event in learned.events if event.kind == "mode-switched")
@@ -77,9 +79,9 @@ def test_it_explores_until_its_model_is_stable_and_journals_the_switch_with_its_
 
 
 def test_exploration_says_what_it_lacks() -> None:
-    told = [event.detail for event in run("constant:10", hours=0.4).events]
+    reason = [event.detail for event in run("constant:10", hours=0.4).events]
     lacks = "the objective was not violated yet, so what an instance can carry is not known"
-    assert told == [f"job: exploration goes on; {lacks}"] * 2
+    assert reason == [f"job: exploration goes on; {lacks}"] * 2
 
 
 def test_in_exploration_it_does_what_reactive_does(learned: Run) -> None:
@@ -101,21 +103,21 @@ def test_it_grows_before_the_objective_breaks(learned: Run) -> None:
     """As the document has it, it shrinks to what the newest plan says, and costs no more than reactive."""
     at_once = {"scale_in_window_s": 0}
     pretrained, reactive = run(state=learned.result.state, settings=at_once), run(name="reactive")
-    grown = [one.verdicts["job"] for one in pretrained.decisions if one.verdicts["job"].change > 0]
+    grown = [entry.verdicts["job"] for entry in pretrained.decisions if entry.verdicts["job"].change > 0]
     ahead = [verdict for verdict in grown if verdict.code == "ahead-of-load"]
     assert len(ahead) >= 0.8 * len(grown) > 0
     assert pretrained.violations(0, 2 * HOUR_S) < reactive.violations(0, 2 * HOUR_S)
     assert pretrained.result.summary.mean_instances <= reactive.result.summary.mean_instances
 
 
-def test_what_was_needed_lately_is_kept_for_a_while(learned: Run) -> None:
+def test_what_was_needed_lately_is_held_for_a_while(learned: Run) -> None:
     """A load that jumps up and down every three minutes."""
     jumping = "periodic:base=30,peak=60,high=3m,low=3m"
-    kept, at_once = (
+    retained, at_once = (
         run(jumping, state=learned.result.state, settings={"scale_in_window_s": window_s}) for window_s in (300, 0)
     )
-    assert kept.result.summary.rescales < 0.7 * at_once.result.summary.rescales
-    assert any(one.verdicts["job"].code == "needed-lately" for one in kept.decisions)
+    assert retained.result.summary.rescales < 0.7 * at_once.result.summary.rescales
+    assert any(entry.verdicts["job"].code == "needed-lately" for entry in retained.decisions)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +133,8 @@ def test_a_job_that_changes_is_noticed_explored_again_and_under_control_in_the_e
     learned: Run, course: tuple[tuple[float, float], ...], within_s: float
 ) -> None:
     changed = run(hours=5.0, state=learned.result.state, model=MicroBatch(5.0, 0.2, noise=0.05, work_factor=course))
-    (left_s, told), (back_s, _), *_ = changed.switches
-    assert "optimal control → exploration" in told
+    (left_s, reason), (back_s, _), *_ = changed.switches
+    assert "optimal control → exploration" in reason
     assert HOUR_S < left_s < HOUR_S + within_s
     assert back_s < 4 * HOUR_S
     assert changed.modes()[-1] == "optimal-control"
@@ -151,7 +153,7 @@ def test_a_load_that_jumps_is_no_change_of_the_job(learned: Run) -> None:
 
 def test_standby_instances_come_on_top(learned: Run) -> None:
     plain, reserved = (run(state=learned.result.state, hours=0.1, settings={"standby": count}) for count in (0, 2))
-    last = [one.decisions[-1].verdicts["job"] for one in (plain, reserved)]
+    last = [entry.decisions[-1].verdicts["job"] for entry in (plain, reserved)]
     assert last[1].proposed == last[0].proposed + 2
     assert "2 stand by" in last[1].reason
 
@@ -229,7 +231,7 @@ def test_what_has_piled_up_is_sized_for(learned: Run, backlog: float, queued_per
 
 
 def test_a_size_must_carry_the_load_whatever_its_model_says(learned: Run) -> None:
-    """A model that was made to promise that any load is kept at any size."""
+    """A model that was made to promise that any size carries any load."""
     state = json.loads(json.dumps(dict(learned.result.state)))
     model = state["operators"]["job"]["model"]
     for curve in (*model["curves"].values(), model["shared"]):
@@ -279,7 +281,7 @@ def test_readings_of_another_size_are_not_learned_from() -> None:
         assert (len(made.snapshot()["operators"]["job"]["points"]) > before) is learned_from, at_s
 
 
-def test_a_forecaster_that_does_not_exist_is_told_at_once() -> None:
+def test_a_forecaster_that_does_not_exist_is_reported_at_once() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'linear-trend'"):
         policy("proactive", forecaster="linear-trnd")
 

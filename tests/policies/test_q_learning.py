@@ -22,7 +22,7 @@ SETTINGS = {"latency_granularity_s": 10, "max_latency_s": 60, "window_size_s": 6
 
 
 class Run:
-    """A job that reads as told, once a minute, and does what the policy wants unless it is stopped."""
+    """A job with the given readings, once a minute, and does what the policy wants unless it is stopped."""
 
     def __init__(self, chosen: AnyPolicy, planned: int = 4) -> None:
         self.policy = chosen
@@ -127,7 +127,7 @@ def test_sarsa_learns_from_the_chosen_action_and_q_from_the_best() -> None:
     ],
 )
 def test_growing_is_no_choice_where_it_could_change_nothing(
-    planned: int, useful: int | None, code: str, said: str
+    planned: int, useful: int | None, code: str, reported: str
 ) -> None:
     """Latency and load call for growth; an action without effect would be credited as none, again and again."""
     run = Run(learner(), planned)
@@ -137,7 +137,7 @@ def test_growing_is_no_choice_where_it_could_change_nothing(
     run.window.observe(observation(60, planned, sample=sample))
     target = run.policy.decide(60, run.window).targets["job"]
     assert target.code == code
-    assert said in target.reason
+    assert reported in target.reason
 
 
 def test_shrinking_is_no_choice_at_the_least_size() -> None:
@@ -220,11 +220,11 @@ def test_one_minus_epsilon_explores_with_its_probability() -> None:
 
 
 def test_the_decreasing_one_ends_greedy() -> None:
-    told = explored(learner(policy="decreasing-one-minus-epsilon", epsilon=0.5, epsilon_step=0.05))
-    assert told[0][1] == pytest.approx(0.45)
-    assert told[-1][1] == 0
-    assert all(code != "exploring" for code, _ in told[11:])
-    assert any(code == "exploring" for code, _ in told)
+    reason = explored(learner(policy="decreasing-one-minus-epsilon", epsilon=0.5, epsilon_step=0.05))
+    assert reason[0][1] == pytest.approx(0.45)
+    assert reason[-1][1] == 0
+    assert all(code != "exploring" for code, _ in reason[11:])
+    assert any(code == "exploring" for code, _ in reason)
 
 
 @pytest.mark.parametrize("mode", ["zero", "random", "optimized"])

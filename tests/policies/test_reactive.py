@@ -49,12 +49,12 @@ def capacity_of(chosen: AnyPolicy) -> float | None:
     ],
 )
 def test_a_violation_goes_to_what_the_load_needs_and_at_least_one_more(
-    sample: Sample, planned: int, instances: int, said: str
+    sample: Sample, planned: int, instances: int, reported: str
 ) -> None:
     target = propose(policy("reactive"), history([sample], planned))
     assert (target.instances, target.code) == (instances, "slo-violated")
     assert target.reason.startswith("latency 12.3 s is over the 10s bound; ")
-    assert said in target.reason
+    assert reported in target.reason
 
 
 def test_the_numbers_behind_a_decision_go_with_it() -> None:
@@ -94,7 +94,7 @@ def test_every_kind_of_objective_can_be_violated(objective: str, sample: Sample)
     [
         # Overloaded: what was got through counts, not what was offered.
         (late(4000, 200), 2, 100),
-        # Late without a queue: the instances kept up, and what was offered was too much for the objective.
+        # Late without a queue: the instances were fast enough, and what was offered was too much for the objective.
         (late(150, 200), 2, 75),
         # Late because of a backlog while less arrives: they were busy all the time.
         (late(10, 200, backlog=5000), 2, 100),
@@ -155,7 +155,7 @@ def test_a_processed_rate_replaces_what_was_guessed_from_offered_rates_and_not_t
     assert learn(chosen, late(4000, None, 20)) == 100
 
 
-def kept(at_s: float, rate: float, *, utilization: float | None = None, processed: float | None = None) -> Sample:
+def retained(at_s: float, rate: float, *, utilization: float | None = None, processed: float | None = None) -> Sample:
     interval_s = None if processed is None else 10.0
     return Sample(
         "job",
@@ -171,15 +171,15 @@ def kept(at_s: float, rate: float, *, utilization: float | None = None, processe
 @pytest.mark.parametrize(
     ("sample", "capacity"),
     [
-        (kept(0, 100, utilization=0.5), 100),
-        (kept(0, 100, processed=400), 200),
-        (kept(0, 100, utilization=0.5, processed=400), 100),
-        (kept(0, 100, utilization=0.1, processed=400), 200),
-        (kept(0, 100), None),
-        (kept(0, 0, utilization=0.0), None),
+        (retained(0, 100, utilization=0.5), 100),
+        (retained(0, 100, processed=400), 200),
+        (retained(0, 100, utilization=0.5, processed=400), 100),
+        (retained(0, 100, utilization=0.1, processed=400), 200),
+        (retained(0, 100), None),
+        (retained(0, 0, utilization=0.0), None),
         # Batches back to back: they take as long as they have, and the rate says nothing.
-        (replace(kept(0, 100, processed=400), trigger_interval_s=None), None),
-        (replace(kept(0, 100, utilization=0.5), warming=True), None),
+        (replace(retained(0, 100, processed=400), trigger_interval_s=None), None),
+        (replace(retained(0, 100, utilization=0.5), warming=True), None),
     ],
 )
 def test_before_any_violation_capacity_is_estimated_with_caution_from_how_busy_instances_are(
@@ -191,13 +191,13 @@ def test_before_any_violation_capacity_is_estimated_with_caution_from_how_busy_i
 def test_an_estimate_makes_the_first_violation_go_to_the_right_size() -> None:
     """A batch that is not done yet has no processed rate, but what was learned before it is still known."""
     chosen = policy("reactive")
-    learn(chosen, kept(0, 100, processed=200))
+    learn(chosen, retained(0, 100, processed=200))
     assert propose(chosen, history([late(700, None, 10)], planned=2)).instances == 7
 
 
 def carrying(per_instance: float, until_s: float = 150) -> list[Sample]:
     """Readings of two instances that keep the objective and show what each could carry."""
-    return [kept(at_s, per_instance, utilization=0.5) for at_s in range(100, 101 + int(until_s), 10)]
+    return [retained(at_s, per_instance, utilization=0.5) for at_s in range(100, 101 + int(until_s), 10)]
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def carrying(per_instance: float, until_s: float = 150) -> list[Sample]:
         (carrying(120, until_s=140), 100),
         (carrying(110), 100),
         (carrying(50), 100),
-        ([*carrying(300)[:-1], kept(250, 130, utilization=0.5)], 130),
-        ([*carrying(300)[:8], kept(180, 300), *carrying(300)[9:]], 100),
-        ([*carrying(300)[:8], replace(kept(180, 300, utilization=0.5), latency_s=None), *carrying(300)[9:]], 100),
+        ([*carrying(300)[:-1], retained(250, 130, utilization=0.5)], 130),
+        ([*carrying(300)[:8], retained(180, 300), *carrying(300)[9:]], 100),
+        ([*carrying(300)[:8], replace(retained(180, 300, utilization=0.5), latency_s=None), *carrying(300)[9:]], 100),
     ],
     ids=[
         "plainly-more",
@@ -310,10 +310,10 @@ def test_an_idle_job_shrinks_although_nothing_was_ever_learned() -> None:
         (Sample("job", 0, latency_s=WITHIN), "steady", "the rate of arrivals is not known"),
     ],
 )
-def test_it_holds_and_says_what_is_missing(sample: Sample, code: str, said: str) -> None:
+def test_it_holds_and_says_what_is_missing(sample: Sample, code: str, reported: str) -> None:
     target = propose(trained(), history([sample], planned=4))
     assert (target.instances, target.code) == (4, code)
-    assert said in target.reason
+    assert reported in target.reason
 
 
 def test_a_violation_is_not_answered_twice_before_there_is_a_new_reading() -> None:
@@ -333,7 +333,7 @@ def test_a_violation_is_not_answered_twice_before_there_is_a_new_reading() -> No
         (2, late(400, 200, 10), 4, "arriving"),
         (4, late(400, 200, 10, warming=True), 4, "arriving"),
         (2, late(None, 200, 10), 4, "arriving"),
-        # The load has grown on meanwhile: what it needs now is asked for now.
+        # The load has grown on meanwhile: what it needs now is requested now.
         (2, late(700, 200, 10), 7, "slo-violated"),
         (4, late(700, 200, 10, warming=True), 7, "slo-violated"),
         # All are there, and it is still too late: one more.

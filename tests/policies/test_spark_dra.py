@@ -45,7 +45,7 @@ def test_the_first_request_waits_for_the_backlog_timeout_and_others_for_the_sust
     assert run(chosen, [(at_s, WAITING) for at_s in range(8)]) == [2, 2, 2, 3, 3, 5, 5, 9]
 
 
-def test_when_no_work_waits_the_doubling_begins_anew() -> None:
+def test_when_no_work_waits_the_doubling_restarts() -> None:
     readings = [(0, WAITING), (1, WAITING), (2, WAITING), (3, CALM), (4, WAITING), (5, WAITING)]
     assert run(made(), readings) == [2, 3, 5, 5, 5, 6]
 

@@ -114,7 +114,7 @@ def test_a_metric_nobody_reports_is_named_in_the_hold() -> None:
     assert "heep" in target.reason
 
 
-def test_the_loop_is_asked_to_keep_as_much_as_the_longest_period() -> None:
+def test_the_loop_is_requested_to_keep_as_much_as_the_longest_period() -> None:
     assert policy("threshold", lower_for_s="3h").lookback_s >= 3 * 3600
 
 

@@ -1,4 +1,4 @@
-"""trigger-ratio: the smoothed time of batches over their interval, kept within a band."""
+"""trigger-ratio: the smoothed time of batches over their interval, held within a band."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def test_outside_of_the_band_the_size_is_what_the_mean_ratio_makes_of_it(
 
 def test_every_batch_counts_and_each_once_however_often_it_is_seen() -> None:
     batches = (Batch(0, 15, 100, trigger_interval_s=10), Batch(15, 20, 100, trigger_interval_s=10))
-    told = [Sample("job", 20, batches=batches, batch_ended_s=20), Sample("job", 25, batch_ended_s=20)]
+    reason = [Sample("job", 20, batches=batches, batch_ended_s=20), Sample("job", 25, batch_ended_s=20)]
     chosen = policy("trigger-ratio")
-    run(chosen, told)
+    run(chosen, reason)
     # 1, then 1.5, then 0.5, each earlier one worth 0.6 of the one after it.
     assert chosen.snapshot()["occupations"]["job"] == [pytest.approx(0.6 * 2.1 + 0.5), pytest.approx(1.96), 20.0]
 
@@ -66,13 +66,13 @@ def test_batches_without_records_say_nothing() -> None:
     assert chosen.snapshot()["occupations"]["job"] == [1.0, 1.0, None]
 
 
-def test_nothing_is_asked_for_while_instances_come() -> None:
+def test_nothing_is_requested_while_instances_come() -> None:
     samples = [batch(index, 2.0) for index in range(3)]
     assert run(policy("trigger-ratio"), samples, planned=4, ready=3)[-1] == (4, "rescaling")
 
 
 @pytest.mark.parametrize(("duration_s", "instances"), [(None, 4), (20, 8)])
-def test_a_job_without_a_trigger_interval_needs_to_be_told_one(duration_s: float | None, instances: int) -> None:
+def test_a_job_without_a_trigger_interval_needs_to_be_reported_one(duration_s: float | None, instances: int) -> None:
     samples = [Sample("job", 10 * index, processing_time_s=40) for index in range(30)]
     assert run(policy("trigger-ratio", batch_duration_s=duration_s), samples)[-1][0] == instances
 

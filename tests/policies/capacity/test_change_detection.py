@@ -15,7 +15,7 @@ def detector(scale: float = 0.1) -> ChangeDetector:
 
 
 def noise(count: int, sigma: float = 0.1, seed: int = 0) -> list[float]:
-    return [float(one) for one in sigma * np.random.default_rng(seed).normal(size=count)]
+    return [float(value) for value in sigma * np.random.default_rng(seed).normal(size=count)]
 
 
 def found(watching: ChangeDetector, residuals: list[float]) -> tuple[int, str] | None:
@@ -43,7 +43,7 @@ def test_a_jump_is_found_at_its_second_reading(jump: float) -> None:
 @pytest.mark.parametrize("direction", [1, -1])
 def test_a_slow_drift_is_found_long_before_it_is_as_large_as_a_jump(direction: int) -> None:
     drift = [direction * 0.001 * step for step in range(600)]
-    residuals = noise(400) + [off + one for off, one in zip(drift, noise(600, seed=1), strict=True)]
+    residuals = noise(400) + [off + value for off, value in zip(drift, noise(600, seed=1), strict=True)]
     answer = found(detector(), residuals)
     assert answer is not None
     after, kind = answer
@@ -52,7 +52,7 @@ def test_a_slow_drift_is_found_long_before_it_is_as_large_as_a_jump(direction: i
 
 
 def test_a_small_lasting_offset_is_found_although_no_reading_is_far_off() -> None:
-    answer = found(detector(), noise(300) + [0.3 + one for one in noise(200, seed=2)])
+    answer = found(detector(), noise(300) + [0.3 + value for value in noise(200, seed=2)])
     assert answer is not None
     assert answer[1] == "gradual"
 
@@ -63,7 +63,7 @@ def test_a_model_that_is_nearly_exact_is_not_thrown_away_for_next_to_nothing() -
 
 @pytest.mark.parametrize("saved_after", [0, 10, 399, 2500])
 def test_it_goes_on_from_its_saved_state_as_if_nothing_had_happened(saved_after: int) -> None:
-    residuals = noise(3000) + [0.3 + one for one in noise(200, seed=2)]
+    residuals = noise(3000) + [0.3 + value for value in noise(200, seed=2)]
     watching = detector()
     assert found(watching, residuals[:saved_after]) is None
     restored = detector()

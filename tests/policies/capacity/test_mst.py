@@ -55,7 +55,7 @@ def test_validation_samples_decide_where_the_models_differ(beyond: float, kind: 
     training = MstSamples([(1, 100.0), (2, 190.0), (3, 270.0), (4, 345.0)])
     quadratic, reciprocal = training.fit(MstKind.QUADRATIC), training.fit(MstKind.RECIPROCAL)
     at_40 = {model.kind: float(model.throughput(np.array([40.0]))[0]) for model in (quadratic, reciprocal)}
-    nearest = min(at_40, key=lambda one: abs(at_40[one] - beyond))
+    nearest = min(at_40, key=lambda item: abs(at_40[item] - beyond))
     assert select_model(training, MstSamples([(40, beyond)])).kind is nearest
 
 

@@ -52,7 +52,7 @@ def test_the_error_is_the_scatter_of_the_readings() -> None:
     assert model.error == pytest.approx(0.05, rel=0.25)
 
 
-def test_a_size_that_was_never_seen_is_told_by_its_load_per_instance() -> None:
+def test_a_size_that_was_never_seen_is_reported_by_its_load_per_instance() -> None:
     model, _ = fit_performance(points(line, sizes=(1, 2)), 45.0)
     assert predict(model, 5 * 30.0, 5) == pytest.approx(line(30.0, 1), abs=0.03)
 
@@ -66,9 +66,9 @@ def test_beyond_every_reading_the_bound_breaks_at_the_capacity_at_the_latest() -
 
 def test_an_accident_is_left_out_and_the_edge_of_what_a_size_carries_is_not() -> None:
     edge = [Point(44.0 + rate / 10, 1, 1.2 + rate / 10) for rate in range(6)]
-    model, kept = fit_performance([*points(line, noise=0.01), Point(20.0, 1, 1.9), *edge], 45.0)
+    model, retained = fit_performance([*points(line, noise=0.01), Point(20.0, 1, 1.9), *edge], 45.0)
     assert model.outliers == 1
-    assert set(edge) <= set(kept)
+    assert set(edge) <= set(retained)
     assert predict(model, 20.0, 1) == pytest.approx(line(20.0, 1), abs=0.1)
 
 
@@ -81,14 +81,14 @@ def test_a_model_goes_through_json_unchanged() -> None:
     assert PerformanceModel.from_json(json.loads(json.dumps(model.to_json()))) == model
 
 
-def test_too_few_readings_are_told() -> None:
+def test_too_few_readings_are_reported() -> None:
     with pytest.raises(InputError, match="2 readings are too few"):
         fit_performance(points()[:2], 45.0)
 
 
 @given(
     st.lists(
-        st.tuples(st.floats(0.1, 1e4), st.integers(1, 6), st.floats(0, 50)).map(lambda one: Point(*one)),
+        st.tuples(st.floats(0.1, 1e4), st.integers(1, 6), st.floats(0, 50)).map(lambda values: Point(*values)),
         min_size=5,
         max_size=60,
     ),

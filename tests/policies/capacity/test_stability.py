@@ -1,4 +1,4 @@
-"""The stability check: how far refits of the model lie apart, at the readings and where it will be asked."""
+"""The stability check: how far refits of the model lie apart, at the readings and where it will be used."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def readings(until: float, noise: float = 0.03) -> list[Point]:
     ]
 
 
-def test_a_model_of_everything_it_will_be_asked_is_stable_in_both_phases() -> None:
-    model, kept = fit_performance(readings(until=44.0), 44.0)
-    stability = check_stability(model, kept, 60.0, 2, threshold=0.2)
+def test_a_model_of_everything_it_will_be_requested_is_stable_in_both_phases() -> None:
+    model, retained = fit_performance(readings(until=44.0), 44.0)
+    stability = check_stability(model, retained, 60.0, 2, threshold=0.2)
     assert stability.is_stable
     assert stability.at_readings < 0.1
     assert stability.up_to_capacity < 0.1
@@ -60,14 +60,14 @@ def test_a_model_of_everything_it_will_be_asked_is_stable_in_both_phases() -> No
 
 def test_a_model_that_fits_its_readings_may_be_unstable_ahead_of_them() -> None:
     few = [point for point in readings(until=12.0) if point.instances == 2][:20]
-    model, kept = fit_performance(few, 44.0)
-    stability = check_stability(model, kept, 24.0, 2, threshold=0.03)
+    model, retained = fit_performance(few, 44.0)
+    stability = check_stability(model, retained, 24.0, 2, threshold=0.03)
     assert stability.at_readings <= 0.03
     assert stability.up_to_capacity > 0.03
     assert not stability.is_stable
 
 
 def test_the_same_seed_gives_the_same_spread() -> None:
-    model, kept = fit_performance(readings(until=44.0), 44.0)
-    first, second = (check_stability(model, kept, 60.0, 2, threshold=0.2, seed=4) for _ in range(2))
+    model, retained = fit_performance(readings(until=44.0), 44.0)
+    first, second = (check_stability(model, retained, 60.0, 2, threshold=0.2, seed=4) for _ in range(2))
     assert first == second

@@ -34,9 +34,9 @@ def test_what_lies_at_the_top_is_a_policy_and_not_something_that_policies_share(
     assert name in named or f"headgate.policies.{name}" in defined
 
 
-def test_a_policy_that_is_asked_for_by_name_does_not_load_the_others() -> None:
-    told = "import sys; from headgate.policies import policy_class; policy_class('spark-dra'); print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout.split()
+def test_a_policy_that_is_requested_by_name_does_not_load_the_others() -> None:
+    reason = "import sys; from headgate.policies import policy_class; policy_class('spark-dra'); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", reason], capture_output=True, text=True, check=True).stdout.split()
     assert {name for name in TOP if f"headgate.policies.{name}" in loaded} == {"spark_dra"}
 
 
@@ -93,7 +93,7 @@ def test_damaged_state_is_refused_and_changes_nothing(name: str, state: dict[str
 
 
 class Eager(OperatorPolicy[StaticSettings]):
-    """Wants one more whenever it is asked."""
+    """Wants one more at every decision."""
 
     name = "eager"
 
@@ -126,11 +126,11 @@ def test_settings_can_be_written_as_text() -> None:
         ("static", {"instances": -1}, "static setting instances -1 is not allowed"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_told_with_its_value(
-    name: str, settings: dict[str, object], told: str
+def test_a_setting_that_cannot_be_used_is_reported_with_its_value(
+    name: str, settings: dict[str, object], reason: str
 ) -> None:
     with pytest.raises(InputError) as raised:
         policy(name, **settings)
-    assert told in str(raised.value)
+    assert reason in str(raised.value)
     assert str(raised.value).endswith(".")
     assert "\n" not in str(raised.value)

@@ -37,12 +37,12 @@ def test_counters_give_rates_whatever_readings_were_lost() -> None:
     assert flow.growth_per_s == pytest.approx(10)
 
 
-def test_a_counter_that_was_started_anew_costs_one_stretch_and_no_more() -> None:
+def test_a_counter_that_was_started_again_costs_one_stretch_and_no_more() -> None:
     flow = measured(reading(0, done=900), reading(10, done=1000), reading(20, done=5), reading(30, done=105))
     assert flow.done_per_s == pytest.approx(10)
 
 
-def test_without_a_counter_what_was_done_is_what_came_less_what_still_waits() -> None:
+def test_without_a_counter_what_was_done_is_what_arrived_less_what_still_waits() -> None:
     flow = measured(*(reading(at_s, input_rate_per_s=50, backlog=20 * at_s) for at_s in (0, 10, 20)))
     assert flow.done_per_s == pytest.approx(30)
 
@@ -107,7 +107,7 @@ def test_every_operator_downstream_gets_a_copy_and_a_join_gets_the_sum() -> None
     assert carried_on(DIAMOND, flows, {"source": 200.0}) == {"source": 200, "left": 200, "right": 200, "join": 500}
 
 
-def test_an_operator_with_one_input_is_asked_itself() -> None:
+def test_an_operator_with_one_input_is_requested_itself() -> None:
     """Engines differ in what they count as emitted where there are several downstream."""
     flows = {"source": done(100, emitted=300), "first": done(10, arrived=50), "second": Flow()}
     assert carried_on(CHAIN, flows, {"source": 10.0})["first"] == 5

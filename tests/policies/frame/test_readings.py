@@ -62,7 +62,7 @@ def every_10_s(*warming: float) -> list[Sample]:
         (20, None, (80,), []),
     ],
 )
-def test_a_period_is_told_by_the_readings_that_span_it_at_the_present_size(
+def test_a_period_is_reported_by_the_readings_that_span_it_at_the_present_size(
     duration_s: float, changed_s: float | None, warming: tuple[float, ...], expected: list[float]
 ) -> None:
     window = history(every_10_s(*warming))
@@ -101,13 +101,13 @@ def test_a_reading_rarer_than_the_period_still_tells_of_it() -> None:
         ("throughput >= 95%", Sample("job", 0), "it is not known whether the job gets through what arrives"),
     ],
 )
-def test_a_reading_is_told_against_the_objective(objective: str, sample: Sample, told: str) -> None:
+def test_a_reading_is_reported_against_the_objective(objective: str, sample: Sample, reason: str) -> None:
     words, numbers = objective_status(parse_objective(objective).slo, sample)
-    assert words == told
+    assert words == reason
     assert all(number is None or abs(float(number)) < float("inf") for number in numbers.values())
 
 
-def test_what_is_told_of_the_latency_is_what_it_was_judged_by() -> None:
+def test_what_is_reported_of_the_latency_is_what_it_was_judged_by() -> None:
     sample = Sample("job", 10, latency_s=2, batches=(Batch(0, 9, 10, oldest_s=-4),))
     words, numbers = objective_status(parse_objective("latency < 10s").slo, sample)
     assert words == "latency 13 s is over the 10s bound"

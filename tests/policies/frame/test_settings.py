@@ -50,7 +50,7 @@ def test_settings_cannot_be_changed_once_made() -> None:
         ({"colour": "green"}, "example setting colour 'green' is not allowed: input should be 'red' or 'blue'."),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence_with_the_value(values: dict[str, object], message: str) -> None:
+def test_what_is_wrong_is_reported_in_one_sentence_with_the_value(values: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as raised:
         make_settings(Example, "example", values)
     assert str(raised.value).startswith(message)

@@ -39,7 +39,7 @@ class ChainResult:
 def run_chain(*, equally: bool, hours: float = 1.0, load: str = LOAD) -> ChainResult:
     """autopilot with one objective for all, or with the bound divided equally among three that know nothing of it."""
     own = dict.fromkeys(CHAIN.operators, BOUND_S / 3) if equally else {}
-    slos = {name: LatencySlo(one, 95.0) for name, one in own.items()}
+    slos = {name: LatencySlo(part_s, 95.0) for name, part_s in own.items()}
     objective = Objective(LatencySlo(BOUND_S, 95.0), operators=slos).within(1, 20)
     network = BatchNetwork(
         parse_workload(load),

@@ -33,7 +33,7 @@ def test_before_anything_is_known_it_holds_or_grows_with_what_waits(
     assert (target.instances, target.code) == (instances, code)
 
 
-def test_before_anything_is_known_it_waits_for_what_it_asked_for() -> None:
+def test_before_anything_is_known_it_waits_for_what_it_requested() -> None:
     target = propose(made(), history([Sample("job", 0.0, latency_s=8.0)], planned=3, ready=2))
     assert (target.instances, target.code) == (3, "starting")
 
@@ -65,7 +65,7 @@ def test_who_asks_for_more_gets_more() -> None:
     assert sizes[0] < sizes[-1]
 
 
-def beside_a_slow_sink(sizes: tuple[int, ...]) -> Target:
+def with_a_slow_sink(sizes: tuple[int, ...]) -> Target:
     """What it decides when batches have taken as long on any of these sizes, and records are late."""
     policy, arrived = made(), 0.0
     window = history([Sample("job", 0.0, arrived=0.0, late=0.0, backlog=0.0, latency_s=0.0)], planned=sizes[0])
@@ -84,14 +84,14 @@ def beside_a_slow_sink(sizes: tuple[int, ...]) -> Target:
     return target
 
 
-def test_where_more_instances_do_not_help_none_are_added_and_that_is_said() -> None:
-    target = beside_a_slow_sink((2, 4, 8))
+def test_where_more_instances_do_not_help_none_are_added_and_that_is_reported() -> None:
+    target = with_a_slow_sink((2, 4, 8))
     assert target.instances <= 8
     assert "batches do not become faster with more instances" in target.reason
     assert target.numbers["batch_gamma"] == 0.0
 
 
 def test_where_only_one_size_was_seen_more_are_tried() -> None:
-    target = beside_a_slow_sink((2,))
+    target = with_a_slow_sink((2,))
     assert target.instances > 2
     assert "faster" not in target.reason

@@ -44,11 +44,11 @@ def run(
 
 
 def changes(result: SimulationResult) -> list[tuple[float, int, int, str]]:
-    found = ((one.at_s, one.verdicts["job"]) for one in result.decisions)
-    return [(at_s, one.current, one.target, one.reason) for at_s, one in found if one.change]
+    found = ((entry.at_s, entry.verdicts["job"]) for entry in result.decisions)
+    return [(at_s, entry.current, entry.target, entry.reason) for at_s, entry in found if entry.change]
 
 
-def test_a_swinging_load_is_followed_within_what_is_asked_for_less_than_a_fixed_size_costs() -> None:
+def test_a_swinging_load_is_followed_within_what_is_requested_less_than_a_fixed_size_costs() -> None:
     result = run("sine:mean=300,amplitude=200,period=2h", seconds=2 * 3600)
     summary = result.summary
     assert summary.late_records_pct is not None
@@ -62,14 +62,14 @@ def test_who_asks_for_more_pays_for_more() -> None:
         run("sine:mean=300,amplitude=200,period=1h", seconds=3600, bound_and_share=f"latency p{level} < 10s").summary
         for level in (50, 95, 99.9)
     ]
-    paid = [one.instance_seconds for one in costs]
+    paid = [entry.instance_seconds for entry in costs]
     assert paid == sorted(paid)
     assert paid[0] < 0.97 * paid[-1]
-    late = [one.late_records_pct or 0.0 for one in costs]
+    late = [entry.late_records_pct or 0.0 for entry in costs]
     assert late == sorted(late, reverse=True)
 
 
-def test_what_is_asked_by_time_is_counted_by_time() -> None:
+def test_what_is_requested_by_time_is_counted_by_time() -> None:
     result = run(
         "periodic:base=40,peak=400,high=20m,low=100m",
         seconds=4 * 3600,
@@ -82,7 +82,7 @@ def test_what_is_asked_by_time_is_counted_by_time() -> None:
 
 
 def test_no_change_is_taken_back_under_a_steady_load() -> None:
-    made = [one for one in changes(run("constant:300", seconds=2 * 3600, start=8)) if one[0] > 1800]
+    made = [entry for entry in changes(run("constant:300", seconds=2 * 3600, start=8)) if entry[0] > 1800]
     undone = [
         (before, after)
         for before, after in pairwise(made)
@@ -120,7 +120,7 @@ def test_records_that_become_twice_as_heavy_are_noticed_within_a_minute() -> Non
     result = run(
         "constant:200", seconds=5400, work_factor=((0.0, 1.0), (jump_s, 1.0), (jump_s, 2.0), (2 * jump_s, 2.0))
     )
-    after = [one for one in changes(result) if one[0] >= jump_s]
+    after = [entry for entry in changes(result) if entry[0] >= jump_s]
     assert jump_s < after[0][0] <= jump_s + 60
     assert after[0][2] >= 8, "twice as much work, and what waits"
     assert result.observations[-1].samples["job"].latency_s == pytest.approx(3.0, abs=4.0)
@@ -130,7 +130,7 @@ def test_an_idle_job_may_be_without_instances_and_the_first_record_wakes_it() ->
     load = Steps([0.0, 1200.0, 4800.0, 6000.0], [100.0, 0.0, 100.0], "on and off")
     result = run(load, seconds=6000, bound_and_share="latency p95 < 60s", bounds=(0, 8), start=3)
     made = changes(result)
-    (asleep,) = [one for one in made if one[2] == 0]
+    (asleep,) = [entry for entry in made if entry[2] == 0]
     assert 1200 < asleep[0] < 2400
     woken = made[made.index(asleep) + 1]
     assert 4800 < woken[0] <= 4820
@@ -162,7 +162,7 @@ def test_a_policy_that_cannot_wake_a_job_does_not_get_to_send_it_to_sleep() -> N
         )
 
 
-def test_more_than_there_are_partitions_is_not_asked_for_and_that_is_said() -> None:
+def test_more_than_there_are_partitions_is_not_requested_and_that_is_reported() -> None:
     result = run("constant:300", seconds=1200, start=2, partitions=4)
     made = changes(result)
     assert max(target for _, _, target, _ in made) == 4
@@ -172,11 +172,11 @@ def test_more_than_there_are_partitions_is_not_asked_for_and_that_is_said() -> N
 def test_what_it_expects_a_minute_ahead_comes_nine_times_out_of_ten() -> None:
     result = run("sine:mean=300,amplitude=200,period=3h", seconds=4 * 3600)
     calibrators = result.state["operators"]["job"]["grades"]
-    shares = {name: one["covered"] / one["answered"] for name, one in calibrators.items()}
+    shares = {name: entry["covered"] / entry["answered"] for name, entry in calibrators.items()}
     assert calibrators["backlog"]["answered"] > 1400
     assert shares["backlog"] == pytest.approx(0.9, abs=0.02)
     assert shares["latency_s"] == pytest.approx(0.9, abs=0.02)
-    assert shares["instances"] >= 0.88, "a size that does not change is foretold too well"
+    assert shares["instances"] >= 0.88, "a size that does not change is predicted too well"
 
 
 def test_what_was_learned_goes_on_where_it_ended() -> None:
@@ -193,5 +193,5 @@ def test_what_was_learned_goes_on_where_it_ended() -> None:
         seconds=60.0,
         state=first.state,
     )
-    assert all(one.verdicts["job"].code != "learning" for one in again.decisions)
+    assert all(entry.verdicts["job"].code != "learning" for entry in again.decisions)
     assert again.state["operators"]["job"]["service"]["batches"] > first.state["operators"]["job"]["service"]["batches"]

@@ -39,9 +39,9 @@ def test_fits_are_those_of_plain_python(seed: int) -> None:
 
 
 def test_a_fit_finds_what_batches_were_made_of() -> None:
-    sums, one, many = np.zeros((batch_time.SUMS, 1)), np.ones(1), np.ones(1)
+    sums, unit, many = np.zeros((batch_time.SUMS, 1)), np.ones(1), np.ones(1)
     for records in (100.0, 200.0, 300.0, 150.0):
-        sums = batch_time.sums_with_batch(sums, one, records * many, np.array([0.5 + 0.01 * records]), 1.0, 1.0)
+        sums = batch_time.sums_with_batch(sums, unit, records * many, np.array([0.5 + 0.01 * records]), 1.0, 1.0)
     assert batch_time.solve_fits(sums)[:, 0] == pytest.approx([0.5, 0.01])
 
 
@@ -61,11 +61,11 @@ def test_experts_are_those_of_plain_python_and_numpy(length: int) -> None:
         assert row == pytest.approx(np.maximum(0.0, line(len(recent) - 1 + ahead)), abs=1e-6)
     assert np.isnan(rows[-1]).all()
     errors = np.array([3.0, 1.0, np.nan, 2.0, 5.0, 1.5, 9.0, np.nan])
-    told = load_scenarios.combined_forecast(rows, errors)
+    reason = load_scenarios.combined_forecast(rows, errors)
     known = np.where(np.isnan(errors), 9.0, errors)[:-1]
     weights = (1.0 / known) ** 4
-    assert told == pytest.approx(weights @ rows[:-1] / weights.sum())
-    assert (told >= 0).all()
+    assert reason == pytest.approx(weights @ rows[:-1] / weights.sum())
+    assert (reason >= 0).all()
 
 
 @pytest.mark.parametrize("length", [3, 20, 200])
@@ -73,19 +73,21 @@ def test_a_season_and_errors_are_those_of_plain_python_and_numpy(length: int) ->
     random = np.random.default_rng(length)
     minutes, season = random.uniform(0, 500, length), int(random.integers(1, length))
     given = (minutes, season, 6, 40.0)
-    told = load_scenarios.seasonal_forecast(*given)
-    assert np.array_equal(told, plain(load_scenarios.seasonal_forecast)(*given))
+    reason = load_scenarios.seasonal_forecast(*given)
+    assert np.array_equal(reason, plain(load_scenarios.seasonal_forecast)(*given))
     now = length - season
     then = minutes[max(0, now - load_scenarios.LEVEL_MINUTES) : now].mean() / 6
     ahead = np.minimum(now + np.arange(load_scenarios.HORIZON_BINS) // 6, length - 1)
-    assert told == pytest.approx(minutes[ahead] / 6 * (40.0 / then))
-    errors, said = random.uniform(0, 9, load_scenarios.FORECASTS), random.uniform(0, 9, load_scenarios.FORECASTS)
-    errors[[0, 1]], said[[1, 2]] = np.nan, np.nan
-    found = load_scenarios.updated_forecast_errors(errors, said, 5.0, 0.9)
-    assert np.array_equal(found, plain(load_scenarios.updated_forecast_errors)(errors, said, 5.0, 0.9), equal_nan=True)
-    assert found[[0, 2]] == pytest.approx([abs(said[0] - 5), errors[2]])
+    assert reason == pytest.approx(minutes[ahead] / 6 * (40.0 / then))
+    errors, reported = random.uniform(0, 9, load_scenarios.FORECASTS), random.uniform(0, 9, load_scenarios.FORECASTS)
+    errors[[0, 1]], reported[[1, 2]] = np.nan, np.nan
+    found = load_scenarios.updated_forecast_errors(errors, reported, 5.0, 0.9)
+    assert np.array_equal(
+        found, plain(load_scenarios.updated_forecast_errors)(errors, reported, 5.0, 0.9), equal_nan=True
+    )
+    assert found[[0, 2]] == pytest.approx([abs(reported[0] - 5), errors[2]])
     assert np.isnan(found[1])
-    assert found[3:] == pytest.approx(0.9 * errors[3:] + 0.1 * np.abs(said[3:] - 5))
+    assert found[3:] == pytest.approx(0.9 * errors[3:] + 0.1 * np.abs(reported[3:] - 5))
 
 
 @pytest.mark.parametrize("length", [1, 2, 9, 60])
@@ -100,11 +102,11 @@ def test_quantiles_are_those_of_plain_python_whichever_of_equal_values_comes_fir
 
 
 @pytest.mark.parametrize("count", [0, 3, 4, 7, 8, 9, 30])
-def test_the_newest_numbers_lie_side_by_side_however_many_came(count: int) -> None:
+def test_the_newest_numbers_lie_side_by_side_however_many_arrived(count: int) -> None:
     newest = RecentValues(4)
     for number in range(count):
         newest.append(float(number))
-        assert newest.values.tolist() == [float(one) for one in range(max(0, number - 3), number + 1)]
+        assert newest.values.tolist() == [float(unit) for unit in range(max(0, number - 3), number + 1)]
         assert newest[-1] == number
     newest.clear()
     assert len(newest) == 0

@@ -47,7 +47,7 @@ def test_bins_add_up_to_what_the_counter_says_however_it_was_read(steps: list[tu
     assert load.newest_bin == int(at_s // BIN_S)
 
 
-def test_a_counter_that_begins_anew_and_a_long_silence_make_no_wild_load() -> None:
+def test_a_counter_that_restarts_and_a_long_silence_make_no_wild_load() -> None:
     load = LoadHistory()
     for at_s, arrived in ((0, 0), (10, 100), (20, 200), (30, 5), (40, 105)):
         load.add(at_s, arrived)
@@ -87,7 +87,7 @@ def test_a_few_seconds_tell_something_before_the_first_bin_is_complete() -> None
     ],
     ids=["steady", "a-little-more", "a-jump", "a-jump-a-minute-ago", "seen-before", "a-few-records", "no-experience"],
 )
-def test_a_load_is_beyond_experience_while_it_rises_above_all_that_came_before(
+def test_a_load_is_beyond_experience_while_it_rises_above_all_that_arrived_before(
     rates_per_s: list[float], is_beyond: bool
 ) -> None:
     assert loaded(rates_per_s)[0].is_unprecedented is is_beyond
@@ -237,7 +237,7 @@ def test_the_price_rises_while_too_many_are_late_and_falls_while_too_few_are(lat
     assert price.share == pytest.approx(late_share)
 
 
-def test_what_is_delivered_as_asked_leaves_the_price_alone() -> None:
+def test_what_is_delivered_as_requested_leaves_the_price_alone() -> None:
     price = LatePrice(0.05)
     for minute in range(600):
         price.observe(60.0 * minute, 1000.0, 1000.0 * 0.05 * AIM)
@@ -299,7 +299,7 @@ def test_late_records_are_counted_exactly() -> None:
     assert float(rolled.late[0, 0]) == pytest.approx(1000.0, rel=0.01)
 
 
-def test_a_minute_ahead_is_told_also_where_sizes_are_compared_by_less() -> None:
+def test_a_minute_ahead_is_reported_also_where_sizes_are_compared_by_less() -> None:
     """Where instances start within seconds, what comes in the rest of the minute is done, too, and does not wait."""
     now = stand(trigger_s=1.0, next_trigger_s=0.5)
     rollout = Rollout(now, BatchTimeParameters(0.1, 0.02, 1.0, 1.0), future(100.0, 5.0), 35.0)

@@ -31,12 +31,12 @@ def change(
     """Readings every ten seconds around a change at ``at_s``, and the batches in them."""
     before: Sample | None = None
     for read_s in np.arange(at_s - 10, at_s + 61, 10.0):
-        ended = [one for one in batches if read_s - 10 < one.ended_s <= read_s]
+        ended = [entry for entry in batches if read_s - 10 < entry.ended_s <= read_s]
         ready = sizes[0] if read_s < at_s + 10 else sizes[1]
         sample = Sample("job", read_s, batch_ended_s=read_s, backlog=backlog)
         downtime.observe_size(read_s, Instances(ready, ready, ready))
-        for one in ended:
-            downtime.downtime_in_batch_s(one, BATCH_S)
+        for entry in ended:
+            downtime.downtime_in_batch_s(entry, BATCH_S)
         downtime.conclude(before, sample)
         before = sample
 
@@ -234,7 +234,7 @@ def late_readings(model: OperatorModel, until_s: float, *, latency_s: float, rea
     return found
 
 
-def test_a_job_that_stays_late_has_more_work_than_was_foretold() -> None:
+def test_a_job_that_stays_late_has_more_work_than_was_predicted() -> None:
     model = OperatorModel(parse_objective("latency p95 < 10s").slo, LatePrice(0.05))
     stood_still(model)
     assert late_readings(model, 600.0, latency_s=14.0) == [180.0, 360.0, 540.0]
@@ -286,10 +286,10 @@ def run(pause_s: float, hours: float = 3.0) -> SimulationResult:
 
 
 def changes(result: SimulationResult) -> int:
-    return sum(one.verdicts["job"].change != 0 for one in result.decisions)
+    return sum(entry.verdicts["job"].change != 0 for entry in result.decisions)
 
 
-def test_a_job_that_stands_still_changes_its_size_seldom_and_keeps_what_is_asked(
+def test_a_job_that_stands_still_changes_its_size_seldom_and_keeps_what_is_requested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = run(20.0, hours=6)

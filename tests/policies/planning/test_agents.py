@@ -19,10 +19,10 @@ LEVELS = (16 + 9 * np.sin(np.arange(1500) / 60) + np.random.default_rng(4).norma
 
 def test_an_agent_alone_plans_as_the_whole_does_when_both_mean_the_same_by_a_violation() -> None:
     # With one operator eq. 2 is eq. 1; this bound is reached at a utilisation of 0.7: 0.5 · (1 + 0.7 / 0.6).
-    one = pipeline(2.0, bound_s=0.5 * (1 + 0.7 / (2 * 0.3)) + 1e-9)
+    single = pipeline(2.0, bound_s=0.5 * (1 + 0.7 / (2 * 0.3)) + 1e-9)
     grid = RateGrid(0.3, 36)
-    agent, whole = AgentsPlanner(one, [grid], targets=[0.7 + 1e-9]), CentralPlanner(one, grid)
-    network = SlottedNetwork(one, grid)
+    agent, whole = AgentsPlanner(single, [grid], targets=[0.7 + 1e-9]), CentralPlanner(single, grid)
+    network = SlottedNetwork(single, grid)
     levels = LEVELS.tolist()
     assert network.run(agent, levels, (2,)) == network.run(whole, levels, (2,))
 

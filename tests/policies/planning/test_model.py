@@ -120,8 +120,8 @@ def test_an_operator_sees_its_share_of_the_rate() -> None:
 
 
 def test_without_a_bound_only_falling_behind_is_a_violation() -> None:
-    one = pipeline(2.0, bound_s=math.inf)
-    assert one.violations(np.array([1.9, 2.0])).tolist()[0] == [False, True]
+    single = pipeline(2.0, bound_s=math.inf)
+    assert single.violations(np.array([1.9, 2.0])).tolist()[0] == [False, True]
 
 
 @pytest.mark.parametrize(("speeds", "shares"), [((1.0,), ()), ((1.0, 1.0, 0.0), ()), ((1.0, 1.0, 1.0), (1.0, 1.0))])

@@ -94,7 +94,7 @@ def test_what_failed_with_more_instances_at_a_lower_rate_is_not_tried() -> None:
     assert planner._penalty[3, 24] == 0.4
 
 
-def test_from_beside_the_chain_it_goes_towards_it_one_step_at_a_time() -> None:
+def test_from_next_to_the_chain_it_goes_towards_it_one_step_at_a_time() -> None:
     planner = PathPlanner(RUSSO, GRID)
     planner.study(LEVELS)
     sizes: tuple[int, ...] = (5, 1, 1)

@@ -82,7 +82,7 @@ def test_a_threshold_policy_acts_until_a_load_has_been_seen_often_enough(name: s
     chosen = policy(name, service_rate_per_s=5, trusted_visits=3, **PLAN_EVERY_SLOT.get(name, {}))
     acting = [codes(proposal) for proposal in slots(6, chosen)]
     assert acting[:3] == [{"start-up"}] * 3
-    assert all("start-up" not in one for one in acting[3:])
+    assert all("start-up" not in entry for entry in acting[3:])
 
 
 @pytest.mark.parametrize("name", PLANNERS)
@@ -133,7 +133,7 @@ def test_a_slot_without_a_rate_breaks_the_sequence_of_rates(name: str) -> None:
     assert sum(count for _, _, count in counts) == 2
 
 
-def test_violations_of_a_slot_in_which_instances_came_are_not_learned() -> None:
+def test_violations_of_a_slot_in_which_instances_arrived_are_not_learned() -> None:
     settings = {"response_time": "learned", "service_rate_per_s": 5, "trusted_visits": 0}
     goal = parse_objective("latency < 500ms").within(1, 5)
     for warming, learns in ((True, False), (False, True)):
@@ -207,10 +207,10 @@ def test_damaged_state_is_refused_and_changes_nothing(name: str, damage: dict[st
         ({"discount": 1}, "discount 1 is not allowed"),
     ],
 )
-def test_settings_that_cannot_be_used_are_told(settings: dict[str, object], told: str) -> None:
+def test_settings_that_cannot_be_used_are_reported(settings: dict[str, object], reason: str) -> None:
     with pytest.raises(InputError) as raised:
         policy("mdp-path", **settings)
-    assert told in str(raised.value)
+    assert reason in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["mdp", "rl-centralized"])

@@ -25,7 +25,7 @@ def reach(sizes: Sizes, application: ApplicationModel) -> list[Sizes]:
     steps = product((0, -1, 1), repeat=len(sizes))
     moved = (tuple(size + step for size, step in zip(sizes, change, strict=True)) for change in steps)
     lowest, highest = application.min_instances, application.max_instances
-    return [one for one in moved if all(lowest <= size <= highest for size in one)]
+    return [item for item in moved if all(lowest <= size <= highest for size in item)]
 
 
 def bellman(application: ApplicationModel, matrix: Floats, sweeps: int) -> dict[tuple[int, Sizes], float]:

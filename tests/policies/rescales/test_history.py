@@ -43,7 +43,7 @@ def test_scalability_is_the_share_of_proportional_gain_that_was_seen(
     ("before", "after", "now_per_s", "effect"),
     [(2, 4, 400.0, 1.0), (2, 4, 220.0, 0.1), (2, 4, 190.0, -0.05), (4, 2, 100.0, None)],
 )
-def test_the_effect_of_a_rescale_is_the_share_of_the_expected_gain_that_came(
+def test_the_effect_of_a_rescale_is_the_share_of_the_expected_gain_that_arrived(
     before: int, after: int, now_per_s: float, effect: float | None
 ) -> None:
     found = Rescale(0.0, before, after, 200.0).effect(now_per_s)
