@@ -257,7 +257,7 @@ def _carried_at_violation(sample: Sample) -> tuple[float | None, CapacitySource]
     offered, processed = sample.input_rate_per_s, sample.processed_rate_per_s
     if processed is None:
         return offered, CapacitySource.OFFERED
-    # Without a queue the instances were fast enough, so a lower rate than they processed was too much for the objective.
+    # Without a queue the instances were fast enough: a lower rate than they processed was too much for the objective.
     carried = processed if offered is None or is_queueing(sample) else min(offered, processed)
     return carried, CapacitySource.PROCESSED
 
