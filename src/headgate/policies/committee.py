@@ -122,7 +122,7 @@ class Committee(PolicyBase[CommitteeSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("committee", Context(parse_objective("latency < 10s"), job), {"members": "static, hpa"})
     >>> history = History(job)

@@ -41,7 +41,7 @@ class KedaLag(OperatorPolicy[KedaLagSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("keda-lag", Context(parse_objective("latency < 10s"), job), {"lag_threshold": 1000})
     >>> history = History(job)

@@ -28,7 +28,7 @@ class Mdp(SlottedPolicy[MdpSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> job = Topology.single()
     >>> settings = {"service_rate_per_s": 10, "rate_history_per_s": [5, 30] * 20}
     >>> policy = make_policy("mdp", Context(parse_objective("latency < 1s").within(1, 5), job), settings)

@@ -34,7 +34,7 @@ class MdpPath(SlottedPolicy[MdpPathSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> graph = Topology.of(("parse", "join"))
     >>> settings = {"service_rate_per_s": {"parse": 10, "join": 5}, "rate_history_per_s": [12] * 30}
     >>> policy = make_policy("mdp-path", Context(parse_objective("latency < 1s").within(1, 5), graph), settings)

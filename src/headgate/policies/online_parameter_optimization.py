@@ -208,7 +208,7 @@ class OnlineParameterOptimization(OperatorPolicy[OnlineParameterOptimizationSett
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> context = Context(parse_objective("latency < 30s"), Topology.single())
     >>> make_policy("online-parameter-optimization", context).settings.evaluations
     150

@@ -82,7 +82,7 @@ class Proactive(OperatorPolicy[ProactiveSettings]):
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
-    >>> from headgate.policies.frame.base import make_policy
+    >>> from headgate.policies import make_policy
     >>> policy = make_policy("proactive", Context(parse_objective("slow records < 10%"), Topology.single()))
     >>> policy.mode("job")
     <ControlMode.EXPLORATION: 'exploration'>

@@ -114,7 +114,7 @@ class QLearning(OperatorPolicy[QLearningSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("q-learning", Context(parse_objective("latency < 30s"), job))
     >>> history = History(job)

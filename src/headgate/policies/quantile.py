@@ -38,7 +38,7 @@ class Quantile(BlockPolicy[QuantileSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> job = Topology.single()
     >>> context = Context(parse_objective("throughput >= 95%"), job)
     >>> policy = make_policy("quantile", context, {"training": "1:99, 1:101, 2:197, 2:203, 4:396, 4:404"})

@@ -31,7 +31,7 @@ class RlCentralized(SlottedPolicy[RlCentralizedSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> job = Topology.single()
     >>> settings = {"service_rate_per_s": 10, "trusted_visits": 3}
     >>> policy = make_policy("rl-centralized", Context(parse_objective("latency < 1s").within(1, 5), job), settings)

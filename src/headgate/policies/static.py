@@ -24,7 +24,7 @@ class Static(PolicyBase[StaticSettings]):
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> make_policy("static", Context(parse_objective("latency < 10s"), Topology.single()), {"instances": 4}).name
     'static'
     """

@@ -80,7 +80,7 @@ class Threshold(OperatorPolicy[ThresholdSettings]):
     >>> from headgate.core.topology import Topology
     >>> from headgate.core.types import Instances, Observation, Sample
     >>> from headgate.core.window import History
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> job = Topology.single()
     >>> policy = make_policy("threshold", Context(parse_objective("latency < 10s"), job), {"upper_for_s": "20s"})
     >>> history = History(job)

@@ -113,7 +113,7 @@ class ValueIteration(QLearning):
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.core.topology import Topology
-    >>> from headgate.policies.frame.base import Context, make_policy
+    >>> from headgate.policies import Context, make_policy
     >>> policy = make_policy("value-iteration", Context(parse_objective("latency < 30s"), Topology.single()))
     >>> policy.settings.value_iteration_initialization_time_s
     300.0

@@ -1,1 +1,1 @@
-"""What the policies that size a job for a block of time at once share: when they decide, and for how much load."""
+"""Shared parts of policies that choose one size for a whole block of time: when to decide, and for which load."""

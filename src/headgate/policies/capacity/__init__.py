@@ -1,1 +1,1 @@
-"""What instances can carry: models of capacity that policies share, and whether they still hold."""
+"""Models of the capacity of instances that policies share, and checks whether they are still valid."""

@@ -1,1 +1,6 @@
-"""The parts of autopilot: what it learns of the load and the service, what lateness costs, and how it looks ahead."""
+"""The parts of autopilot: what it learns about an operator, and the lookahead that compares sizes.
+
+``operator_model`` holds what is learned: ``load`` and ``load_scenarios`` (arrivals), ``batch_time``, ``late_price``,
+``rescale_downtime``, ``scale_in_window`` and ``calibration``. ``lookahead`` weighs sizes by simulating them in
+``rollout`` (inner loops in ``rollout_loops``). ``shared_bound`` divides an end-to-end bound among operators.
+"""

@@ -1,1 +1,1 @@
-"""What the policies that learn the value of actions share: the table, the rewards, and the agent that has both."""
+"""Q-learning parts shared by policies: the table of action values, rewards and the agent."""

@@ -1,1 +1,1 @@
-"""How a policy finds better settings for itself: a model that tells what others would have cost, and a search."""
+"""Search methods with which a policy, or the lab, finds better settings."""

@@ -25,7 +25,7 @@ _SMALLEST = 1e-3
 def recursive_random_search(
     cost: Callable[[Point], float], dimensions: int, random: np.random.Generator, *, evaluations: int
 ) -> tuple[Point, float]:
-    """The best point found in the unit cube, and its cost.
+    """Return the best point found in the unit cube, and its cost.
 
     >>> found, least = recursive_random_search(
     ...     lambda point: float(abs(point - 0.3).sum()), 2, np.random.default_rng(0), evaluations=200
