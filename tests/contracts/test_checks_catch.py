@@ -212,7 +212,7 @@ def test_a_policy_is_checked_by_its_class(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "reported"),
     [
         (dict, "dict cannot be checked; give the name of a policy, a class that extends PolicyBase, or a function"),
         (5, "5 cannot be checked; give the name of a policy, a class that extends PolicyBase, or a function"),

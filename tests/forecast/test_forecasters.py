@@ -45,7 +45,7 @@ def test_settings_may_stand_behind_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "reason"),
     [
         ("linear-trend:", "linear-trend setting window '' is not allowed"),
         ("fourier:", "has '', which is not key=value; write for example linear-trend:window=20"),

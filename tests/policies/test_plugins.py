@@ -90,7 +90,7 @@ def test_policies_are_listed_with_their_package_and_what_is_wrong_with_some() ->
 
 @pytest.mark.usefixtures("_installed")
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "reported"),
     [
         ("absent", "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'."),
         ("misnamed", "still_package:Misnamed calls itself 'something-else'; the names must be the same."),

@@ -117,7 +117,7 @@ def test_sarsa_learns_from_the_chosen_action_and_q_from_the_best() -> None:
 
 
 @pytest.mark.parametrize(
-    ("planned", "useful", "code", "said"),
+    ("planned", "useful", "code", "reported"),
     [
         (4, None, "scale-out", ""),
         (10, None, "no-action", "scale out ruled out at the most of 10 instances"),

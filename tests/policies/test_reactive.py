@@ -36,7 +36,7 @@ def capacity_of(chosen: AnyPolicy) -> float | None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "planned", "instances", "said"),
+    ("sample", "planned", "instances", "reported"),
     [
         (late(410, 176), 2, 5, "410 records/s need 5 instances of 88/s"),
         (late(400, 200), 2, 4, "400 records/s need 4 instances of 100/s"),
@@ -303,7 +303,7 @@ def test_an_idle_job_shrinks_although_nothing_was_ever_learned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "code", "said"),
+    ("sample", "code", "reported"),
     [
         (Sample("job", 0), "no-data", "the latency is not known: holding"),
         (Sample("job", 0, input_rate_per_s=100), "no-data", "the latency is not known: holding"),

@@ -113,7 +113,7 @@ def test_settings_can_be_written_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "told"),
+    ("name", "settings", "reason"),
     [
         ("threshold", {"add": 0}, "threshold setting add 0 is not allowed"),
         ("threshold", {"lower": 0.9}, "threshold settings do not go together: lower 0.9 must be below upper 0.8"),

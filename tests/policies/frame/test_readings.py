@@ -83,7 +83,7 @@ def test_a_reading_rarer_than_the_period_still_tells_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("objective", "sample", "told"),
+    ("objective", "sample", "reason"),
     [
         ("latency < 10s", Sample("job", 0, latency_s=12.34), "latency 12.3 s is over the 10s bound"),
         ("latency < 10s", Sample("job", 0, latency_s=1), "latency 1 s is within the 10s bound"),

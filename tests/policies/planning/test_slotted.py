@@ -199,7 +199,7 @@ def test_damaged_state_is_refused_and_changes_nothing(name: str, damage: dict[st
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "reason"),
     [
         ({"weight_resources": 0.5}, "weights 0.5, 0.4, 0.4 are not allowed"),
         ({"service_rate_per_s": {"sort": 5}}, "'sort', which is no operator; allowed: parse, join"),
