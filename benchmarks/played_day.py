@@ -21,8 +21,8 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt
 from headgate.engines.spark.executors import ExecutorHistory
-from headgate.engines.spark.readings import Readings
-from headgate.engines.spark.snapshots import Asked, Executor, Job, Progress, Query, Source
+from headgate.engines.spark.readings import ApplicationReadings
+from headgate.engines.spark.snapshots import Executor, Query, QueryProgress, QuerySource, SourceReport, SparkJob
 from headgate.journal.sqlite import SqliteJournal
 from headgate.runtime.assembly import preview_policy, wire
 from headgate.runtime.autoscaler import DEFAULT_INTERVAL_S
@@ -47,7 +47,7 @@ class PlayedEngine:
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
-        self._readings = Readings(10.0)
+        self._readings = ApplicationReadings(10.0)
         self._executors = ExecutorHistory()
         self._looked_s = clock.now()
 
@@ -57,7 +57,7 @@ class PlayedEngine:
     def observe(self) -> Observation:
         now = self._clock.now()
         self._executors.see(now, 0.0, [_executor(str(number), now) for number in range(SIZE)])
-        asked = {"run": [Asked({("events", str(number)): _offset(now) for number in range(PARTITIONS)})]}
+        asked = {"run": [SourceReport({("events", str(number)): _offset(now) for number in range(PARTITIONS)})]}
         self._readings.update(now, [self._query(now)], _jobs(now), asked, self._executors, SIZE)
         self._looked_s = now
         sample = self._readings.sample("job", now, 1)
@@ -80,14 +80,14 @@ class PlayedEngine:
             run_id="run",
             name="played",
             trigger_interval_s=1.0,
-            sources=(Source("kafka", {"startingOffsets": "earliest"}),),
+            sources=(QuerySource("kafka", {"startingOffsets": "earliest"}),),
             batch_id=batch,
             triggered_s=float(batch),
             start=(_text(batch - 1),),
             end=(_text(batch),),
             latest=(_text(batch),),
             committed=(_text(committed),),
-            progresses=tuple(Progress(number + BATCH_S, _event(number)) for number in ended),
+            progresses=tuple(QueryProgress(number + BATCH_S, _event(number)) for number in ended),
         )
 
 
@@ -114,9 +114,9 @@ def _event(batch: int) -> dict[str, Any]:
     return {"durationMs": {"triggerExecution": took_ms, "addBatch": took_ms}, "sources": [source]}
 
 
-def _jobs(now: float) -> list[Job]:
+def _jobs(now: float) -> list[SparkJob]:
     batch, share = int(now), (now - int(now)) / BATCH_S
-    return [Job(batch, "run", float(batch), PARTITIONS, int(PARTITIONS * share), PARTITIONS)] if share < 1 else []
+    return [SparkJob(batch, "run", float(batch), PARTITIONS, int(PARTITIONS * share), PARTITIONS)] if share < 1 else []
 
 
 def _executor(name: str, now: float) -> Executor:

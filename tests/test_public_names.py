@@ -1,13 +1,22 @@
 """The names that plug-in authors import: what a package exports changes only together with this list."""
 
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-AUTHORS_FILES = ("examples/half_full/half_full.py", "docs/guides/own-policy.md", "docs/guides/forecasting.md")
+AUTHORS_FILES = (
+    "examples/half_full/half_full.py",
+    "docs/guides/own-policy.md",
+    "docs/guides/forecasting.md",
+    *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples/size_file").rglob("*.py"))),
+)
+LIGHT = ("headgate.engines", "headgate.journal")
+HEAVY = ("pyspark", "py4j", "sqlalchemy", "pandas", "plotly", "fastapi", "numba", "scipy")
 PUBLIC = {
     "headgate.forecast": [
         "JSON",
@@ -26,6 +35,14 @@ PUBLIC = {
         "make_forecaster",
         "register",
     ],
+    "headgate.engines": (
+        "Answer Batch Decision Engine EngineBase EngineError EngineGoneError Instances Instant Observation Outcome "
+        "Receipt Sample Sizing Startup Subscribable Topology UnsupportedEngineError Verdict"
+    ).split(),
+    "headgate.journal": (
+        "JSON Decision Event Instant Journal JournalError MemoryJournal Observation PostgresJournal ReadableJournal "
+        "Receipt Retention Run Runs SqliteJournal Thinned UnwritableJournalError last_sizes"
+    ).split(),
     "headgate.policies": [
         "JSON",
         "Batch",
@@ -87,11 +104,18 @@ def test_a_package_exports_its_public_names(package: str) -> None:
     module = import_module(package)
     assert sorted(module.__all__) == sorted(PUBLIC[package])
     assert all(hasattr(module, name) for name in PUBLIC[package])
+    assert not hasattr(module, "no_such_name")
+
+
+@pytest.mark.parametrize("package", LIGHT)
+def test_importing_a_package_loads_nothing_heavy(package: str) -> None:
+    code = f"import sys, {package}; print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
 
 
 @pytest.mark.parametrize("name", AUTHORS_FILES)
-def test_examples_of_policies_and_forecasters_import_nothing_deeper(name: str) -> None:
+def test_examples_for_authors_import_nothing_deeper(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     imported = re.findall(r"^(?:from|import) (headgate[\w.]*)", text, re.MULTILINE)
-    assert imported
-    assert set(imported) <= {"headgate", "headgate.forecast", "headgate.policies", "headgate.testing"}
+    assert set(imported) <= {"headgate", *PUBLIC}

@@ -5,10 +5,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headgate.core.errors import EngineError, EngineGoneError
-from headgate.core.topology import Topology
-from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
-from headgate.engines.base import EngineBase
+from headgate.engines import (
+    Answer,
+    Decision,
+    EngineBase,
+    EngineError,
+    EngineGoneError,
+    Instances,
+    Instant,
+    Observation,
+    Outcome,
+    Receipt,
+    Sample,
+    Topology,
+)
 
 
 class SizeFile(EngineBase):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.arbiter import Arbiter, Limits, Pace
-from headgate.core.quotas import Demand, Group, Quota
+from headgate.core.quotas import Demand, Quota, QuotaGroup
 
 wishes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.floats(-1, 1)), min_size=1, max_size=30)
 
@@ -18,7 +18,7 @@ wishes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9), st.floats(-1, 
 def test_sizes_that_follow_each_grant_at_once_never_exceed_the_quota(
     asks: list[tuple[int, int, float]], quota: int, pace: int | None
 ) -> None:
-    arbiter = Arbiter([Group("g", Quota(instances=quota))], pace=None if pace is None else Pace(pace))
+    arbiter = Arbiter([QuotaGroup("g", Quota(instances=quota))], pace=None if pace is None else Pace(pace))
     sizes: dict[str, int] = {}
     for second, (number, wanted, left) in enumerate(asks):
         job = f"job-{number}"
@@ -30,7 +30,7 @@ def test_sizes_that_follow_each_grant_at_once_never_exceed_the_quota(
 
 
 def test_who_needs_it_more_gets_it_when_the_other_has_left() -> None:
-    arbiter = Arbiter([Group("g", Quota(instances=10))])
+    arbiter = Arbiter([QuotaGroup("g", Quota(instances=10))])
     calm = Demand("calm", current=8, wanted=8, minimum=2, budget_left=0.9, group="g")
     needy = Demand("needy", current=2, wanted=6, minimum=1, budget_left=0.1, group="g")
     assert arbiter.ask(0.0, calm).instances == 8
@@ -46,11 +46,11 @@ def test_who_needs_it_more_gets_it_when_the_other_has_left() -> None:
 
 
 def test_a_job_that_is_gone_and_a_quota_that_grows_make_room() -> None:
-    arbiter = Arbiter([Group("g", Quota(instances=4))])
+    arbiter = Arbiter([QuotaGroup("g", Quota(instances=4))])
     arbiter.ask(0.0, Demand("gone", current=4, wanted=4, group="g"))
     here = Demand("here", current=0, wanted=3, group="g", budget_left=0.5)
     assert arbiter.ask(1.0, here).instances == 0
-    arbiter.change(Limits((Group("g", Quota(instances=5)),)))
+    arbiter.change(Limits((QuotaGroup("g", Quota(instances=5)),)))
     assert arbiter.ask(2.0, here).instances == 1
     arbiter.forget("gone")
     assert arbiter.ask(3.0, here).instances == 3

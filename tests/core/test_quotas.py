@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
-from headgate.core.quotas import Demand, Group, Key, Need, Quota, arbitrate, still_yielding, weigh
+from headgate.core.quotas import Demand, Need, OperatorKey, Quota, QuotaGroup, arbitrate, still_yielding, weigh
 
 NEEDS = (Need(), Need(cores=1, memory_gb=4), Need(cores=2.5, memory_gb=2, money_per_hour=0.1))
 SAME = Need(cores=2, memory_gb=4, money_per_hour=0.25)
@@ -43,11 +43,11 @@ def fleet(draw: st.DrawFn, needs: tuple[Need, ...] = NEEDS) -> list[Demand]:
 limit = st.none() | st.floats(0, 60)
 quota = st.builds(Quota, st.none() | st.integers(0, 40), limit, limit, limit)
 groups = st.tuples(quota, quota, st.integers(0, 2), st.integers(0, 2)).map(
-    lambda drawn: (Group("a", drawn[0], drawn[2]), Group("b", drawn[1], drawn[3]))
+    lambda drawn: (QuotaGroup("a", drawn[0], drawn[2]), QuotaGroup("b", drawn[1], drawn[3]))
 )
 
 
-def taken(demands: list[Demand], sizes: dict[Key, int], group: str | None) -> list[float]:
+def taken(demands: list[Demand], sizes: dict[OperatorKey, int], group: str | None) -> list[float]:
     """What these sizes take, of one group or of all."""
     counted = [one for one in demands if group is None or one.group == group]
     return [
@@ -60,11 +60,11 @@ def exceeds(used: list[float], allowed: Quota) -> bool:
     return any(most is not None and one > most + 1e-6 for one, most in zip(used, allowed.limits, strict=True))
 
 
-def sizes(demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota) -> dict[Key, int]:
+def sizes(demands: list[Demand], grouped: tuple[QuotaGroup, ...], cluster: Quota) -> dict[OperatorKey, int]:
     return {key: grant.instances for key, grant in arbitrate(demands, grouped, cluster).items()}
 
 
-def floors_fit(demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota) -> bool:
+def floors_fit(demands: list[Demand], grouped: tuple[QuotaGroup, ...], cluster: Quota) -> bool:
     floors = {one.key: one.floor for one in demands}
     scopes = ((None, cluster), *((one.name, one.quota) for one in grouped))
     return not any(exceeds(taken(demands, floors, name), allowed) for name, allowed in scopes)
@@ -73,7 +73,7 @@ def floors_fit(demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota
 @settings(max_examples=60)
 @given(fleet(), groups, quota)
 def test_what_is_granted_never_exceeds_a_quota(
-    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota
+    demands: list[Demand], grouped: tuple[QuotaGroup, ...], cluster: Quota
 ) -> None:
     granted = sizes(demands, grouped, cluster)
     # What somebody holds already and may keep counts as well; it cannot be more than is held.
@@ -84,7 +84,7 @@ def test_what_is_granted_never_exceeds_a_quota(
 @settings(max_examples=60)
 @given(fleet(), groups, quota)
 def test_what_runs_never_exceeds_a_quota_by_a_grant(
-    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota
+    demands: list[Demand], grouped: tuple[QuotaGroup, ...], cluster: Quota
 ) -> None:
     granted = sizes(demands, grouped, cluster)
     before = {one.key: one.in_use for one in demands}
@@ -98,7 +98,7 @@ def test_what_runs_never_exceeds_a_quota_by_a_grant(
 @settings(max_examples=60)
 @given(fleet(), groups, quota)
 def test_nobody_falls_below_its_minimum_unless_it_cannot_be_helped_and_then_it_is_told(
-    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota
+    demands: list[Demand], grouped: tuple[QuotaGroup, ...], cluster: Quota
 ) -> None:
     grants = arbitrate(demands, grouped, cluster)
     for one in demands:
@@ -114,7 +114,7 @@ def test_nobody_falls_below_its_minimum_unless_it_cannot_be_helped_and_then_it_i
 @settings(max_examples=60)
 @given(fleet(), groups, quota, st.randoms(use_true_random=False))
 def test_the_order_in_which_jobs_ask_does_not_matter(
-    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota, random: st.DataObject
+    demands: list[Demand], grouped: tuple[QuotaGroup, ...], cluster: Quota, random: st.DataObject
 ) -> None:
     shuffled = list(demands)
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # it is a random.Random
@@ -124,7 +124,7 @@ def test_the_order_in_which_jobs_ask_does_not_matter(
 @settings(max_examples=60)
 @given(fleet(), groups, quota, st.integers(1, 5), st.floats(0, 1))
 def test_who_wants_more_or_has_less_budget_left_never_gets_less_for_it(
-    demands: list[Demand], grouped: tuple[Group, ...], cluster: Quota, more: int, spent: float
+    demands: list[Demand], grouped: tuple[QuotaGroup, ...], cluster: Quota, more: int, spent: float
 ) -> None:
     first, *others = demands
     worse_off = replace(first, budget_left=(1.0 if first.budget_left is None else first.budget_left) - spent)
@@ -145,7 +145,7 @@ def test_a_larger_quota_gives_nobody_less(demands: list[Demand], instances: int,
 
 @settings(max_examples=60)
 @given(fleet(), groups)
-def test_without_a_limit_everybody_gets_what_it_wants(demands: list[Demand], grouped: tuple[Group, ...]) -> None:
+def test_without_a_limit_everybody_gets_what_it_wants(demands: list[Demand], grouped: tuple[QuotaGroup, ...]) -> None:
     unlimited = tuple(replace(one, quota=Quota()) for one in grouped)
     assert sizes(demands, unlimited, Quota()) == {one.key: one.wanted for one in demands}
 
@@ -155,7 +155,7 @@ def test_a_higher_priority_comes_before_a_smaller_budget() -> None:
         Demand("batch", wanted=5, held=0, budget_left=-1.0, group="low"),
         Demand("orders", wanted=5, held=0, budget_left=0.9, group="high"),
     ]
-    grants = arbitrate(asked, [Group("low"), Group("high", priority=1)], Quota(instances=6))
+    grants = arbitrate(asked, [QuotaGroup("low"), QuotaGroup("high", priority=1)], Quota(instances=6))
     assert [grants[one.key].instances for one in asked] == [1, 5]
     assert grants[asked[0].key].gives_way_to == (asked[1].key,)
 
@@ -175,7 +175,7 @@ def test_a_reserve_is_given_up_before_anything_that_a_load_needs_whatever_the_pr
         Demand("calm", current=8, wanted=8, needed=3, budget_left=-1.0, group="high"),
         Demand("busy", current=2, wanted=6, needed=6, budget_left=0.9, group="low"),
     ]
-    grants = arbitrate(asked, [Group("low"), Group("high", priority=1)], Quota(instances=10))
+    grants = arbitrate(asked, [QuotaGroup("low"), QuotaGroup("high", priority=1)], Quota(instances=10))
     assert grants[asked[0].key].instances == 4
     assert grants[asked[0].key].why == (
         "4 of 8: the load of others needs it, busy (90 % of its budget left): the cluster may have 10 instances"
@@ -224,12 +224,14 @@ def test_the_sentence_names_the_quota_and_whom_it_is_for() -> None:
         *(Demand(f"web-{n}", wanted=2, held=0, budget_left=0.1, group="g") for n in range(5)),
         Demand("etl", "load", wanted=3, held=0, minimum=1, group="g", need=Need(money_per_hour=0.5)),
     ]
-    grant = arbitrate(asked, [Group("g", Quota(instances=11))])[Key("etl", "load")]
+    grant = arbitrate(asked, [QuotaGroup("g", Quota(instances=11))])[OperatorKey("etl", "load")]
     assert grant.why == (
         "1 of 3: it gives way to web-0 (10 % of its budget left), web-1 (10 % of its budget left), "
         "web-2 (10 % of its budget left) and 2 more: group g may have 11 instances"
     )
-    alone = arbitrate([replace(asked[-1], minimum=2)], [Group("g", Quota(money_per_hour=0.5))])[Key("etl", "load")]
+    alone = arbitrate([replace(asked[-1], minimum=2)], [QuotaGroup("g", Quota(money_per_hour=0.5))])[
+        OperatorKey("etl", "load")
+    ]
     assert (alone.code, alone.why) == (
         "below-minimum",
         "1 of 3, below its minimum of 2: group g may have 0.5 of money per hour",
@@ -241,7 +243,7 @@ def test_the_sentence_names_the_quota_and_whom_it_is_for() -> None:
     [
         (lambda: Quota(cores=-1), "quota cores -1 is not allowed; it must be finite and not negative."),
         (lambda: Need(memory_gb=float("inf")), "memory_gb inf of an instance is not allowed"),
-        (lambda: Group(""), "group name '' is not allowed"),
+        (lambda: QuotaGroup(""), "group name '' is not allowed"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(make: object, told: str) -> None:

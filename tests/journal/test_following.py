@@ -11,7 +11,7 @@ from sqlalchemy import insert, select
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Verdict
 from headgate.journal import database
 from headgate.journal.postgres import PostgresDatabase, PostgresJournal
-from headgate.journal.reader import Following
+from headgate.journal.reader import JournalFollower
 
 RUN = Run(0.0, "check", {}, "latency p95 < 10s", "agents", ("job",), job="orders")
 
@@ -27,13 +27,13 @@ def seen(at_s: float) -> Observation:
     return Observation(at_s, {}, {"job": Instances(2, 2, 2)})
 
 
-def times_s(following: Following) -> list[float]:
+def times_s(following: JournalFollower) -> list[float]:
     return [news.entry.at_s for news in following.news()]
 
 
 def test_what_is_new_is_told_once_with_its_run(journal: PostgresJournal) -> None:
     journal.observed(seen(1.0))
-    following = Following(journal)
+    following = JournalFollower(journal)
     assert following.news() == []
     decision = Decision(2.0, "check", {"job": Verdict("job", 2, 3, 3, "check", "grown")})
     receipt = Receipt(2.1, {"job": Answer(Outcome.ACCEPTED, 3)})
@@ -47,7 +47,7 @@ def test_what_is_new_is_told_once_with_its_run(journal: PostgresJournal) -> None
 
 
 def test_what_is_committed_after_something_newer_is_not_missed(journal: PostgresJournal, database_url: str) -> None:
-    following = Following(journal)
+    following = JournalFollower(journal)
     journal.observed(seen(1.0))
     assert times_s(following) == [1.0]
     copied = select(*(column for column in database.observations.c if column.name != "id"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.core.arbiter import Arbiter
 from headgate.core.objective import parse_objective
-from headgate.core.quotas import Group, Need, Quota
+from headgate.core.quotas import Need, Quota, QuotaGroup
 from headgate.core.types import Decision
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.frame.base import Context
@@ -39,7 +39,7 @@ def run(jobs: list[tuple[SimulatedEngine, ControlLoop]], seconds: int) -> list[l
 
 
 def test_jobs_that_want_more_than_there_is_share_it_and_say_for_whom() -> None:
-    arbiter = Arbiter([Group("g", Quota(cores=10))])
+    arbiter = Arbiter([QuotaGroup("g", Quota(cores=10))])
     decided = run([job(name, "constant:45", arbiter) for name in ("one", "two")], 900)
     sizes = [[decision.targets["job"] for decision in decisions] for decisions in decided]
     assert max(map(sum, zip(*sizes, strict=True))) == 5
@@ -49,13 +49,13 @@ def test_jobs_that_want_more_than_there_is_share_it_and_say_for_whom() -> None:
 
 
 def test_money_is_counted_by_the_price_of_the_objective() -> None:
-    arbiter = Arbiter([Group("g", Quota(money_per_hour=1.5))])
+    arbiter = Arbiter([QuotaGroup("g", Quota(money_per_hour=1.5))])
     decided = run([job("one", "constant:45", arbiter)], 300)
     assert max(decision.targets["job"] for decision in decided[0]) == 3
 
 
 def test_a_job_that_only_recommends_takes_nothing() -> None:
-    arbiter = Arbiter([Group("g", Quota(cores=4))])
+    arbiter = Arbiter([QuotaGroup("g", Quota(cores=4))])
     decided = run([job("one", "constant:45", arbiter, Mode.RECOMMEND)], 300)
     assert max(decision.targets["job"] for decision in decided[0]) > 2
     assert arbiter.usage() == {("g", 1): (0.0, 4)}

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from headgate.core.errors import InputError
 from headgate.core.quota_ledger import EVERYWHERE, NO_LIMIT, Ledger
-from headgate.core.quotas import Demand, Grant, Group, Key, Quota, Weighing, still_yielding, weigh
+from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup, Weighing, still_yielding, weigh
 from headgate.core.types import Instant
 
 LONGEST_WAIT = 6.0
@@ -119,7 +119,7 @@ NEWS_S = 1.0
 class Limits:
     """What many jobs share."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[QuotaGroup, ...] = ()
     cluster: Quota = NO_LIMIT
     pace: Pace | None = None
 
@@ -143,8 +143,8 @@ class Arbitration(Protocol):
 class Arbiter:
     """Arbitrates between jobs that decide one after the other."""
 
-    def __init__(self, groups: Sequence[Group] = (), cluster: Quota = NO_LIMIT, pace: Pace | None = None) -> None:
-        self._demands: dict[Key, Demand] = {}
+    def __init__(self, groups: Sequence[QuotaGroup] = (), cluster: Quota = NO_LIMIT, pace: Pace | None = None) -> None:
+        self._demands: dict[OperatorKey, Demand] = {}
         self._weighed: Weighing | None = None
         self._weighed_s: Instant = float("-inf")
         self.change(Limits(tuple(groups), cluster, pace))
@@ -183,7 +183,7 @@ class Arbiter:
         return 0 if self._pacer is None else self._pacer.waiting
 
     @property
-    def short(self) -> dict[Key, Grant]:
+    def short(self) -> dict[OperatorKey, Grant]:
         """Who got less than it wants, and why."""
         weighed = self._weighed
         if weighed is None:

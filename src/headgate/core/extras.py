@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from headgate.core.errors import InputError
 
@@ -87,3 +89,18 @@ def require(what: str, *modules: str) -> None:
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
         raise MissingExtraError(what, *missing)
+
+
+def lazy_attributes(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for a package that imports each public name from its module on first use.
+
+    >>> lazy_attributes("headgate.journal", {"sqrt": "math"})("sqrt")(9.0)
+    3.0
+    """
+
+    def resolve(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(modules[name]), name)
+
+    return resolve

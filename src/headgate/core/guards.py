@@ -23,7 +23,7 @@ from headgate.core.errors import InputError
 from headgate.core.step import EachOperator
 from headgate.core.types import Decision, GuardNote, Instant, Verdict
 from headgate.core.units import format_duration
-from headgate.core.window import Change, Window
+from headgate.core.window import SizeChange, Window
 
 OwnBounds: TypeAlias = Mapping[str, tuple[int, int]]
 """Fewest and most instances of the operators that have bounds of their own."""
@@ -213,7 +213,7 @@ class GuardTimes(EachOperator):
         return (verdict.current, why) if why else (verdict.target, "")
 
 
-def _too_soon(now: Instant, last: Change | None, wait_s: float, direction: str) -> str:
+def _too_soon(now: Instant, last: SizeChange | None, wait_s: float, direction: str) -> str:
     if last is None or now - last.at_s >= wait_s:
         return ""
     return f"scaled {direction} {format_duration(now - last.at_s)} ago, guard time {format_duration(wait_s)}"

@@ -40,7 +40,7 @@ STICKINESS = 0.1
 """By how much of its budget a job that gives way must be worse off than another before the two change places."""
 
 
-class Key(NamedTuple):
+class OperatorKey(NamedTuple):
     """Which operator of which job."""
 
     job: str
@@ -51,7 +51,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class QuotaGroup:
     """Jobs that share a quota."""
 
     name: str
@@ -96,8 +96,8 @@ class Demand:
     """Whether it gave way the last time."""
 
     @property
-    def key(self) -> Key:
-        return Key(self.job, self.operator)
+    def key(self) -> OperatorKey:
+        return OperatorKey(self.job, self.operator)
 
     @property
     def in_use(self) -> int:
@@ -146,7 +146,7 @@ class Demand:
         return min((size for size in self.allowed if least <= size <= self.wanted), default=self.wanted)
 
 
-__all__ = ["Demand", "Grant", "Group", "Key", "Need", "Quota", "Weighing", "arbitrate", "weigh"]
+__all__ = ["Demand", "Grant", "Need", "OperatorKey", "Quota", "QuotaGroup", "Weighing", "arbitrate", "weigh"]
 
 NAMED = 3
 """So many are named of those for whom one gives way."""
@@ -161,7 +161,7 @@ class Grant:
     code: str = "as-wanted"
     """``as-wanted``, ``gives-way``, ``quota``, ``below-minimum`` or ``waits``."""
     why: str = ""
-    gives_way_to: tuple[Key, ...] = ()
+    gives_way_to: tuple[OperatorKey, ...] = ()
     """For whom: the first of those who come before it and have more than their minimum."""
 
     @property
@@ -170,7 +170,7 @@ class Grant:
 
 
 @dataclass(slots=True)
-class _Share:
+class _Allotment:
     """What is set aside for one demand, and what stands in its way."""
 
     demand: Demand
@@ -190,23 +190,23 @@ class Weighing:
     - ``shares``: in the order in which they came
     """
 
-    def __init__(self, shares: Sequence[_Share], planned: Ledger, running: Ledger) -> None:
+    def __init__(self, shares: Sequence[_Allotment], planned: Ledger, running: Ledger) -> None:
         self._shares = {share.demand.key: share for share in shares}
         self._planned = planned
         self._running = running
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[OperatorKey]:
         return iter(sorted(self._shares))
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: OperatorKey) -> bool:
         return key in self._shares
 
-    def is_yielding(self, key: Key) -> bool:
+    def is_yielding(self, key: OperatorKey) -> bool:
         """Whether an operator is to get less than its load takes."""
         share = self._shares.get(key)
         return share is not None and share.granted < share.demand.keeping_up
 
-    def is_short(self, key: Key) -> bool:
+    def is_short(self, key: OperatorKey) -> bool:
         """Whether an operator gets less than it wants."""
         share = self._shares[key]
         return share.now < share.demand.wanted
@@ -219,7 +219,7 @@ class Weighing:
         share = self._shares.get(demand.key)
         return share is not None and (demand.wanted <= share.now or self.is_short(demand.key))
 
-    def grant(self, key: Key, wanted: int | None = None) -> Grant:
+    def grant(self, key: OperatorKey, wanted: int | None = None) -> Grant:
         """What an operator may have now, whose wish may have changed since it was weighed."""
         share = self._shares[key]
         demand, granted = share.demand, share.granted
@@ -241,7 +241,7 @@ class Weighing:
         why = f"{granted} of {wanted}{below}: {for_them}{limit}"
         return Grant(granted, code, why, tuple(one.key for one in whom))
 
-    def _for_whom(self, share: _Share, limit: Place) -> tuple[list[Demand], int, str]:
+    def _for_whom(self, share: _Allotment, limit: Place) -> tuple[list[Demand], int, str]:
         """The first who have more than their minimum of a limit, how many others do, and in which words."""
         ahead: list[Demand] = []
         behind: list[Demand] = []
@@ -258,7 +258,9 @@ class Weighing:
         return behind[:NAMED], max(0, len(behind) - NAMED), "the load of others needs it,"
 
 
-def arbitrate(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: Quota = NO_LIMIT) -> dict[Key, Grant]:
+def arbitrate(
+    demands: Iterable[Demand], groups: Sequence[QuotaGroup] = (), cluster: Quota = NO_LIMIT
+) -> dict[OperatorKey, Grant]:
     """What each may have now. The same demands give the same grants, in whatever order they come.
 
     - All grants together never exceed a quota, and neither does what runs, unless it does so already.
@@ -270,10 +272,10 @@ def arbitrate(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: 
     return {key: weighed.grant(key) for key in weighed}
 
 
-def weigh(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: Quota = NO_LIMIT) -> Weighing:
+def weigh(demands: Iterable[Demand], groups: Sequence[QuotaGroup] = (), cluster: Quota = NO_LIMIT) -> Weighing:
     """The same, to be told one by one."""
     priorities = {group.name: group.priority for group in groups}
-    shares = [_Share(one) for one in sorted(demands, key=lambda one: _precedence(one, priorities))]
+    shares = [_Allotment(one) for one in sorted(demands, key=lambda one: _precedence(one, priorities))]
     planned = Ledger({EVERYWHERE: cluster, **{group.name: group.quota for group in groups}})
     for share in shares:
         _grow(share, share.demand.floor, planned)
@@ -289,11 +291,11 @@ def weigh(demands: Iterable[Demand], groups: Sequence[Group] = (), cluster: Quot
     return Weighing(shares, planned, running)
 
 
-def _precedence(demand: Demand, priorities: Mapping[str, int]) -> tuple[float, float, Key]:
+def _precedence(demand: Demand, priorities: Mapping[str, int]) -> tuple[float, float, OperatorKey]:
     return -demand.priority_in(priorities), demand.rank, demand.key
 
 
-def _grow(share: _Share, wanted: int, ledger: Ledger) -> None:
+def _grow(share: _Allotment, wanted: int, ledger: Ledger) -> None:
     """Set aside what still fits, up to a size."""
     demand = share.demand
     missing = wanted - share.granted
@@ -307,7 +309,7 @@ def _grow(share: _Share, wanted: int, ledger: Ledger) -> None:
         share.granted = size
 
 
-def _phase(shares: Sequence[_Share], running: Ledger) -> None:
+def _phase(shares: Sequence[_Allotment], running: Ledger) -> None:
     """Let those who give way go first: others grow into what has become free."""
     for share in shares:
         running.take(share.demand.group, share.demand.need, share.demand.in_use)

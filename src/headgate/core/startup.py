@@ -97,7 +97,7 @@ class StartupTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class DurationQuantiles:
     """What half and what nine tenths of some durations did not exceed."""
 
     median_s: float
@@ -109,9 +109,9 @@ class StartupSummary:
     """How long new instances take, from the request for one; ``None`` where that was never seen."""
 
     count: int
-    registered_s: Spread | None
-    first_task_s: Spread | None
-    warm_s: Spread | None
+    registered_s: DurationQuantiles | None
+    first_task_s: DurationQuantiles | None
+    warm_s: DurationQuantiles | None
 
 
 def startup_summary(times: StartupTimes) -> StartupSummary:
@@ -119,9 +119,9 @@ def startup_summary(times: StartupTimes) -> StartupSummary:
     return StartupSummary(len(times), _spread(times.registered_s), _spread(times.first_task_s), _spread(times.warm_s))
 
 
-def _spread(durations: Durations) -> Spread | None:
+def _spread(durations: Durations) -> DurationQuantiles | None:
     median_s, p90_s = durations.quantile(0.5), durations.quantile(0.9)
-    return None if median_s is None or p90_s is None else Spread(median_s, p90_s)
+    return None if median_s is None or p90_s is None else DurationQuantiles(median_s, p90_s)
 
 
 def startup_summaries(
@@ -152,7 +152,7 @@ def startup_in_words(summary: StartupSummary) -> str:
     return f"measured on {instances_in_words(summary.count)}: {', '.join(told)}"
 
 
-def _stage(name: str, spread: Spread, *, first: bool) -> str:
+def _stage(name: str, spread: DurationQuantiles, *, first: bool) -> str:
     """The first one says what the two numbers are."""
     median, p90 = format_duration(spread.median_s), format_duration(spread.p90_s)
     return f"{name} {median} after the request (90 % within {p90})" if first else f"{name} after {median} ({p90})"

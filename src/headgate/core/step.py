@@ -61,13 +61,13 @@ def _in_rows(guards: Iterable[Guard]) -> list[Guard]:
             row.append(guard)
             continue
         if row:
-            found.append(_Row(row))
+            found.append(_GuardRow(row))
             row = []
         found.append(guard)
-    return [*found, _Row(row)] if row else found
+    return [*found, _GuardRow(row)] if row else found
 
 
-class _Row:
+class _GuardRow:
     """Guards that look at one operator at a time, one after the other.
 
     Together, because a value for each guard of each operator would take longer than all that they look at.

@@ -27,7 +27,7 @@ PEACE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SizeChange:
     """One change of an operator's size that was decided."""
 
     at_s: Instant
@@ -64,8 +64,8 @@ class Window:
         self._decisions: deque[Decision] = deque()
         self._samples: dict[str, deque[Sample]] = {name: deque() for name in topology.operators}
         # The last changes outlive the retention: a guard time asks for them however long ago they were.
-        self._last_out: dict[str, Change] = {}
-        self._last_in: dict[str, Change] = {}
+        self._last_out: dict[str, SizeChange] = {}
+        self._last_in: dict[str, SizeChange] = {}
         self._streaks: dict[str, int] = {}
         self._ready_since_s: dict[str, Instant] = {}
         self._unsettled_since_s: dict[str, Instant] = {}
@@ -175,17 +175,17 @@ class Window:
         """Since when fewer instances than planned have been ready, and none came; ``None`` if none is missing."""
         return self._short_since_s.get(operator)
 
-    def last_change(self, operator: str) -> Change | None:
+    def last_change(self, operator: str) -> SizeChange | None:
         """The newest change of size in either direction."""
         out, in_ = self._last_out.get(operator), self._last_in.get(operator)
         if out is None or in_ is None:
             return out or in_
         return out if out.at_s >= in_.at_s else in_
 
-    def last_scale_out(self, operator: str) -> Change | None:
+    def last_scale_out(self, operator: str) -> SizeChange | None:
         return self._last_out.get(operator)
 
-    def last_scale_in(self, operator: str) -> Change | None:
+    def last_scale_in(self, operator: str) -> SizeChange | None:
         return self._last_in.get(operator)
 
     def streak(self, operator: str) -> int:
@@ -298,7 +298,7 @@ class History(Window):
                 continue
             direction = 1 if verdict.change > 0 else -1
             last = self._last_out if direction > 0 else self._last_in
-            last[name] = Change(decision.at_s, verdict)
+            last[name] = SizeChange(decision.at_s, verdict)
             if direction > 0 and name in self._short_since_s:
                 # What is asked for now is given its own time to come.
                 self._short_since_s[name] = decision.at_s

@@ -1,5 +1,64 @@
-"""The memory of control loops: what was seen, decided, done and learned.
+"""The memory of control loops: what was observed, decided, done and learned.
 
-``contract.py`` says what a journal offers, ``sqlite.py`` keeps it in a file, ``memory.py`` in the process, and
-``story.py`` turns it back into what happened and why. ``retention.py`` says what of it is kept how long.
+A journal implements :class:`Journal`; ``headgate.testing`` ships the checks. :class:`SqliteJournal` stores it in a
+file, :class:`PostgresJournal` in a shared database, :class:`MemoryJournal` in the process. Names are resolved on first
+use, so that importing this package loads no database library.
 """
+
+from typing import TYPE_CHECKING
+
+from headgate.core.extras import lazy_attributes
+
+if TYPE_CHECKING:
+    from headgate.core.errors import JournalError, UnwritableJournalError
+    from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
+    from headgate.journal.contract import Journal, ReadableJournal, Runs
+    from headgate.journal.memory import MemoryJournal
+    from headgate.journal.postgres import PostgresJournal
+    from headgate.journal.retention import Retention, Thinned
+    from headgate.journal.sizes import last_sizes
+    from headgate.journal.sqlite import SqliteJournal
+
+__all__ = [
+    "JSON",
+    "Decision",
+    "Event",
+    "Instant",
+    "Journal",
+    "JournalError",
+    "MemoryJournal",
+    "Observation",
+    "PostgresJournal",
+    "ReadableJournal",
+    "Receipt",
+    "Retention",
+    "Run",
+    "Runs",
+    "SqliteJournal",
+    "Thinned",
+    "UnwritableJournalError",
+    "last_sizes",
+]
+
+_MODULES = {
+    "JSON": "headgate.core.types",
+    "Decision": "headgate.core.types",
+    "Event": "headgate.core.types",
+    "Instant": "headgate.core.types",
+    "Journal": "headgate.journal.contract",
+    "JournalError": "headgate.core.errors",
+    "MemoryJournal": "headgate.journal.memory",
+    "Observation": "headgate.core.types",
+    "PostgresJournal": "headgate.journal.postgres",
+    "ReadableJournal": "headgate.journal.contract",
+    "Receipt": "headgate.core.types",
+    "Retention": "headgate.journal.retention",
+    "Run": "headgate.core.types",
+    "Runs": "headgate.journal.contract",
+    "SqliteJournal": "headgate.journal.sqlite",
+    "Thinned": "headgate.journal.retention",
+    "UnwritableJournalError": "headgate.core.errors",
+    "last_sizes": "headgate.journal.sizes",
+}
+
+__getattr__ = lazy_attributes(__name__, _MODULES)

@@ -15,12 +15,12 @@ from headgate.journal.retention import Thinned
 from headgate.journal.sizes import last_sizes
 
 
-class _Timed(Protocol):
+class _TimedEntry(Protocol):
     @property
     def at_s(self) -> Instant: ...
 
 
-T = TypeVar("T", bound=_Timed)
+T = TypeVar("T", bound=_TimedEntry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ _KINDS: Mapping[Table, Callable[[Mapping[str, Any]], Entry]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NewEntry:
     """An entry that is new, and its run."""
 
     number: int
@@ -182,7 +182,7 @@ class News:
     entry: Entry
 
 
-class Following:
+class JournalFollower:
     """What is written from now on to the journal that ``reader`` reads."""
 
     def __init__(self, reader: JournalReader) -> None:
@@ -191,7 +191,7 @@ class Following:
         self._passed_over: dict[Table, set[int]] = {table: set() for table in _KINDS}
         self._runs: dict[int, Run] = {}
 
-    def news(self) -> list[News]:
+    def news(self) -> list[NewEntry]:
         """What was written since this was last asked: observations, decisions, then receipts, each in their order.
 
         Not all of it where that is much; nothing is left when it gives nothing.
@@ -204,7 +204,7 @@ class Following:
     def _newest_id(self, table: Table) -> int:
         return next(iter(self.reader.rows(select(func.max(table.c.id).label("newest"))))).newest or 0
 
-    def _of(self, table: Table) -> list[News]:
+    def _of(self, table: Table) -> list[NewEntry]:
         newest, passed_over = self._newest[table], self._passed_over[table]
         is_new = or_(table.c.id > newest, table.c.id.in_(passed_over))
         query = select(table.c.id, table.c.run, table.c.body).where(is_new).order_by(table.c.id).limit(AT_ONCE)
@@ -213,7 +213,7 @@ class Following:
             return []
         self._learn_runs({row.run for row in rows})
         found = [
-            News(row.run, self._runs[row.run], self.reader.decoded(_KINDS[table], row.body))
+            NewEntry(row.run, self._runs[row.run], self.reader.decoded(_KINDS[table], row.body))
             for row in rows
             if row.run in self._runs
         ]

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from headgate.core.arbiter import Arbiter, Limits
 from headgate.core.quota_ledger import Need
-from headgate.core.quotas import Demand, Grant, Group, Key, Quota
+from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup
 from headgate.core.step import EachOperator, guarded
 from headgate.core.types import Decision, Instant, Observation, Role, Verdict
 from headgate.core.window import Window
@@ -23,7 +23,7 @@ RESOURCES = ("instances", "cores", "memory_gb", "money_per_hour")
 def limits_of(config: ServiceConfig) -> Limits:
     """What a configuration lets its jobs have."""
     groups = tuple(
-        Group(group.name, Quota(group.instances, group.cores, group.memory_gb, group.money_per_hour), group.priority)
+        QuotaGroup(group.name, Quota(group.instances, group.cores, group.memory_gb, group.money_per_hour), group.priority)
         for group in config.groups
     )
     return Limits(groups, config.cluster, config.pace)
@@ -67,7 +67,7 @@ class SharedArbiter:
         with self._lock:
             return self._arbiter.waiting
 
-    def short(self) -> dict[Key, Grant]:
+    def short(self) -> dict[OperatorKey, Grant]:
         """Who got less than it wants, and why."""
         with self._lock:
             return self._arbiter.short

@@ -14,7 +14,7 @@ from functools import partial
 from headgate.core.types import JSON, Decision, Instant, Observation, Receipt, Role
 from headgate.core.window import History
 from headgate.journal.contract import ReadableJournal
-from headgate.journal.reader import AT_ONCE, Following, News
+from headgate.journal.reader import AT_ONCE, JournalFollower, NewEntry
 from headgate.journal.sizes import CLOCKS_AGREE_S, size_after
 from headgate.runtime.past import (
     LONGEST_BREAK_S,
@@ -66,7 +66,7 @@ class FollowedJob:
         seen = self._history.observations
         return seen[-1].at_s if seen else None
 
-    def take(self, entry_of_run: News) -> None:
+    def take(self, entry_of_run: NewEntry) -> None:
         """Add an entry; one that was there from the beginning is not counted twice."""
         same = (ENGINE, self.spec.topology.operators)
         if (entry_of_run.run.engine, entry_of_run.run.operators) != same or entry_of_run.number < self._begins_with:
@@ -122,7 +122,7 @@ class WarmJobs:
     def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
         self._store = store
         self._now = now
-        self._following: Following | None = None
+        self._following: JournalFollower | None = None
         self._jobs: dict[str, FollowedJob] = {}
         self._is_warm = False
         self._checked_s = float("-inf")
@@ -163,7 +163,7 @@ class WarmJobs:
         while self._following is not None and self._take_new(self._following):
             pass
 
-    def _take_new(self, following: Following) -> int:
+    def _take_new(self, following: JournalFollower) -> int:
         """Gives how much there was."""
         news = following.news()
         for entry in sorted(news, key=lambda found: in_order(found.entry)):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headgate.engines.spark.snapshots import Asked, Job, Progress, Query, Source
+from headgate.engines.spark.snapshots import Query, QueryProgress, QuerySource, SourceReport, SparkJob
 
 Arrivals = Callable[[float], list[int]]
 """How far each partition has come by a time."""
@@ -111,25 +111,27 @@ class Played:
             run_id=self.run,
             name=self.name,
             trigger_interval_s=self.trigger_s,
-            sources=(Source(self.kind, self.options),),
+            sources=(QuerySource(self.kind, self.options),),
             batch_id=len(ended),
             triggered_s=triggered_s,
             start=(self._json(start if running is None or ended else None),),
             end=(self._json(end),),
             latest=(self._json(latest) if self.reports_latest else None,),
             committed=(self._json(committed),),
-            progresses=tuple(Progress(one[1], self._event(one)) for one in new),
+            progresses=tuple(QueryProgress(one[1], self._event(one)) for one in new),
         )
 
-    def jobs_at(self, at_s: float) -> list[Job]:
+    def jobs_at(self, at_s: float) -> list[SparkJob]:
         for number, (started_s, ended_s, _, end, _) in enumerate(self.batches):
             if started_s <= at_s < ended_s:
                 done = int(len(end) * (at_s - started_s) / (ended_s - started_s))
-                return [Job(number, self.run, started_s, len(end), done, len(end))]
+                return [SparkJob(number, self.run, started_s, len(end), done, len(end))]
         return []
 
-    def asked_at(self, at_s: float) -> list[Asked]:
-        return [Asked({("events", str(number)): float(value) for number, value in enumerate(self.arrivals(at_s))})]
+    def asked_at(self, at_s: float) -> list[SourceReport]:
+        return [
+            SourceReport({("events", str(number)): float(value) for number, value in enumerate(self.arrivals(at_s))})
+        ]
 
     def _json(self, offsets: list[int] | None) -> str | None:
         if offsets is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.types import Sample
-from headgate.engines.spark.dstream import Completed, DStreamReadings, Started, Submitted
+from headgate.engines.spark.dstream import CompletedBatch, DStreamReadings, Started, Submitted
 from headgate.engines.spark.executors import ExecutorHistory
 
 
@@ -21,7 +21,7 @@ class Context:
         batch_ms = round(1000 * due_s)
         self.readings.on_event(Submitted(batch_ms, due_s, records))
         self.readings.on_event(Started(batch_ms, due_s + delay_s, delay_s))
-        self.readings.on_event(Completed(batch_ms, due_s + delay_s + took_s, records, delay_s, took_s))
+        self.readings.on_event(CompletedBatch(batch_ms, due_s + delay_s + took_s, records, delay_s, took_s))
 
     def sample(self, now: float) -> Sample:
         self.readings.update(self.executors, 2)
@@ -88,7 +88,7 @@ def test_an_input_that_never_counts_its_records_leaves_them_unknown() -> None:
 
 def test_a_batch_formed_before_anybody_looked_counts_when_it_is_done() -> None:
     context = Context()
-    context.readings.on_event(Completed(10_000, 14.0, 300, 0.0, 4.0))
+    context.readings.on_event(CompletedBatch(10_000, 14.0, 300, 0.0, 4.0))
     sample = context.sample(15.0)
     assert (sample.arrived, sample.done) == (300, 300)
 

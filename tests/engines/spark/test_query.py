@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headgate.core.types import Sample
 from headgate.engines.spark.query_readings import QueryReadings
-from headgate.engines.spark.snapshots import Asked, Inside, Source
+from headgate.engines.spark.snapshots import Inside, QuerySource, SourceReport
 from tests.engines.spark.played import Arrivals, Played, even
 
 
@@ -83,7 +83,7 @@ def test_a_source_that_does_not_answer_once_has_not_gone_on_and_one_that_is_away
     played = Played(even(100), lambda number, records: 25.0).play(60.0)
     readings = QueryReadings(played.query_at(0.3), 0.3, 10.0)
 
-    def look(at_s: float, asked: list[Asked]) -> Sample:
+    def look(at_s: float, asked: list[SourceReport]) -> Sample:
         readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), asked)
         return readings.sample(at_s)
 
@@ -300,6 +300,6 @@ def test_the_fullest_partition_tells_of_skew() -> None:
 
 
 def test_a_source_may_be_set_up_in_any_way() -> None:
-    assert Source("rate").first_offsets({(): 7.0}) == {(): 0.0}
-    assert Source("kafka", {"startingOffsets": "earliest"}).first_offsets({("t", "0"): 7.0}) == {("t", "0"): 0.0}
-    assert Source("kafka").first_offsets(None) == {}
+    assert QuerySource("rate").first_offsets({(): 7.0}) == {(): 0.0}
+    assert QuerySource("kafka", {"startingOffsets": "earliest"}).first_offsets({("t", "0"): 7.0}) == {("t", "0"): 0.0}
+    assert QuerySource("kafka").first_offsets(None) == {}

@@ -14,7 +14,7 @@ from headgate.engines.spark import queries as query_handle
 from headgate.engines.spark.offsets import partitions_of
 from headgate.engines.spark.queries import QueryHandle
 from headgate.engines.spark.query_readings import QueryReadings
-from headgate.engines.spark.snapshots import Asked, Query, Source
+from headgate.engines.spark.snapshots import Query, QuerySource, SourceReport
 from tests.engines.spark.scala import BEGAN_S, PlayedExecution
 
 RATE_PER_S = 100
@@ -52,7 +52,7 @@ def follow(
     seen = []
     for at_s in times_s:
         query = look(handle, execution, at_s)
-        asked = Asked(partitions_of(execution.reached(at_s)))
+        asked = SourceReport(partitions_of(execution.reached(at_s)))
         readings.update(at_s, query, (), [asked] * len(query.sources))
         seen.append(readings.sample(at_s))
     return readings, seen
@@ -94,9 +94,9 @@ def test_sources_are_known_in_the_order_of_offsets_and_reports_with_how_often_th
     execution = PlayedExecution("abca", RATE_PER_S, embedded)
     query = look(opened(execution), execution, 3.2)
     assert query.sources == (
-        Source("headgate-records", {"letter": "a"}, readers=2),
-        Source("headgate-records", {"letter": "b"}),
-        Source("headgate-records", {"letter": "c"}),
+        QuerySource("headgate-records", {"letter": "a"}, readers=2),
+        QuerySource("headgate-records", {"letter": "b"}),
+        QuerySource("headgate-records", {"letter": "c"}),
     )
     assert query.end == ('{"records": 300}',) * 3
     assert [len(progress.body["sources"]) for progress in query.progresses] == [3, 3, 3]

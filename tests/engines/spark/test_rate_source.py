@@ -16,17 +16,17 @@ import pytest
 
 from headgate.core.types import Batch, Sample
 from headgate.engines.spark.query_readings import QueryReadings
-from headgate.engines.spark.snapshots import Progress, Query, Source
+from headgate.engines.spark.snapshots import Query, QueryProgress, QuerySource
 
 REPORTED: dict[str, list[dict[str, Any]]] = json.loads(
     Path(__file__).with_name("rate_progress.json").read_text(encoding="utf-8")
 )
-RATE = Source("rate", {"rowsPerSecond": "10", "numPartitions": "2"})
-RAMP = Source("rate", {"rowspersecond": "10", "rampUpTime": "8s", "numPartitions": "1"})
-BY_BATCH = Source("rate-micro-batch", {"rowsPerBatch": "25", "numPartitions": "1"})
+RATE = QuerySource("rate", {"rowsPerSecond": "10", "numPartitions": "2"})
+RAMP = QuerySource("rate", {"rowspersecond": "10", "rampUpTime": "8s", "numPartitions": "1"})
+BY_BATCH = QuerySource("rate-micro-batch", {"rowsPerBatch": "25", "numPartitions": "1"})
 
 
-def read(name: str, source: Source, reads: int = 1) -> tuple[list[Batch], Sample]:
+def read(name: str, source: QuerySource, reads: int = 1) -> tuple[list[Batch], Sample]:
     """All batches that were told, and the reading when the last one had ended; ``reads``: rows read per record."""
     batches: list[Batch] = []
     readings: QueryReadings | None = None
@@ -54,7 +54,9 @@ def read(name: str, source: Source, reads: int = 1) -> tuple[list[Batch], Sample
         event = body | {"sources": [told | {"numInputRows": reads * told["numInputRows"]}]}
         readings = readings or QueryReadings(runs, started_s, 10.0)
         batches += readings.update(started_s + 0.5, runs)
-        batches += readings.update(ended_s, replace(runs, committed=(end,), progresses=(Progress(ended_s, event),)))
+        batches += readings.update(
+            ended_s, replace(runs, committed=(end,), progresses=(QueryProgress(ended_s, event),))
+        )
     assert readings is not None
     return batches, readings.sample(ended_s)
 
@@ -69,7 +71,7 @@ def read(name: str, source: Source, reads: int = 1) -> tuple[list[Batch], Sample
     ],
 )
 def test_records_are_counted_though_offsets_may_be_seconds(
-    name: str, source: Source, reads: int, rate_per_s: float | None
+    name: str, source: QuerySource, reads: int, rate_per_s: float | None
 ) -> None:
     batches, sample = read(name, source, reads)
     assert [batch.records for batch in batches] == [body["numInputRows"] for body in REPORTED[name]]
@@ -90,11 +92,11 @@ def test_a_source_that_ramps_up_gives_as_many_records_by_a_second_as_spark_says(
     given = [sum(body["numInputRows"] for body in REPORTED["rate-ramp"][:count]) for count in range(1, 6)]
     found = [RAMP.offsets(second) for second in told]
     assert found == [{(): float(records)} for records in given]
-    assert Source("rate").offsets("7") == {(): 7.0}, "a record a second, unless it is said otherwise"
-    assert Source("rate", {"rampUpTime": "100us", "rowsPerSecond": "3"}).offsets("7") == {(): 21.0}
+    assert QuerySource("rate").offsets("7") == {(): 7.0}, "a record a second, unless it is said otherwise"
+    assert QuerySource("rate", {"rampUpTime": "100us", "rowsPerSecond": "3"}).offsets("7") == {(): 21.0}
 
 
 def test_other_offsets_are_left_as_they_are() -> None:
     assert BY_BATCH.offsets({"offset": 50, "timestamp": 2000}) == {("offset",): 50.0}
-    assert Source("kafka", {"rowsPerSecond": "10"}).offsets('{"t": {"0": 7}}') == {("t", "0"): 7.0}
+    assert QuerySource("kafka", {"rowsPerSecond": "10"}).offsets('{"t": {"0": 7}}') == {("t", "0"): 7.0}
     assert RATE.offsets(None) is None

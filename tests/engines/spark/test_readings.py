@@ -9,8 +9,8 @@ import pytest
 
 from headgate.core.types import Sample
 from headgate.engines.spark.executors import ExecutorHistory
-from headgate.engines.spark.readings import Readings
-from headgate.engines.spark.snapshots import Executor, Job, Progress
+from headgate.engines.spark.readings import ApplicationReadings
+from headgate.engines.spark.snapshots import Executor, QueryProgress, SparkJob
 from tests.engines.spark.played import Played, even
 
 
@@ -33,7 +33,7 @@ class Application:
 
     def __init__(self, *queries: Played, chosen: Sequence[str] | None = None, late_after_s: float = 10.0) -> None:
         self.queries = list(queries)
-        self.readings = Readings(late_after_s, chosen)
+        self.readings = ApplicationReadings(late_after_s, chosen)
         self.executors = ExecutorHistory()
         self.there = [executor("1")]
 
@@ -228,7 +228,7 @@ def test_jobs_of_others_are_not_taken_for_a_batch() -> None:
     application = Application(steady())
     application.sample(10.3)
     query = application.queries[0].query_at(11.5)
-    other = Job(99, "a notebook", 11.0, 50, 10, 50)
+    other = SparkJob(99, "a notebook", 11.0, 50, 10, 50)
     application.readings.update(11.5, [query], [other], {}, application.executors, 1)
     sample = application.readings.sample("job", 11.5, 1)
     assert sample is not None
@@ -246,4 +246,4 @@ def test_a_batch_tells_of_the_executors_that_were_there_when_it_ended() -> None:
 
 @pytest.mark.parametrize(("rows", "has_rows"), [((), False), ((0, 0), False), ((0, 3), True)])
 def test_a_progress_without_rows_says_nothing_of_how_wide_a_batch_is(rows: tuple[int, ...], has_rows: bool) -> None:
-    assert Progress(1.0, {"sources": [{"numInputRows": count} for count in rows]}).has_rows is has_rows
+    assert QueryProgress(1.0, {"sources": [{"numInputRows": count} for count in rows]}).has_rows is has_rows

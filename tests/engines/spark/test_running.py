@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from headgate.engines.spark.query_readings import RunningBatch
-from headgate.engines.spark.snapshots import Job
+from headgate.engines.spark.snapshots import SparkJob
 
 
-def job(number: int, done: int, tasks: int = 8) -> Job:
-    return Job(number, "run", 0.0, tasks, done, tasks)
+def job(number: int, done: int, tasks: int = 8) -> SparkJob:
+    return SparkJob(number, "run", 0.0, tasks, done, tasks)
 
 
 def test_nothing_is_done_before_a_job_is_seen() -> None:
@@ -31,7 +31,7 @@ def test_nothing_is_done_before_a_job_is_seen() -> None:
         ("more jobs than the batch before", [[job(2, 8)], [job(3, 0)]], 0.5, 0.0),
     ],
 )
-def test_what_is_done_is_told_by_the_tasks(case: str, looks: list[list[Job]], share: float, least: float) -> None:
+def test_what_is_done_is_told_by_the_tasks(case: str, looks: list[list[SparkJob]], share: float, least: float) -> None:
     batch = RunningBatch()
     batch.follow(0, [job(1, 4)])
     for jobs in looks:

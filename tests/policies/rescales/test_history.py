@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from headgate.core.types import Verdict
-from headgate.core.window import Change
+from headgate.core.window import SizeChange
 from headgate.policies.rescales.history import Rescale, RescaleHistory
 
 
-def change(at_s: float, current: int, target: int) -> Change:
-    return Change(at_s, Verdict("job", current, target, target, "test", "a test"))
+def change(at_s: float, current: int, target: int) -> SizeChange:
+    return SizeChange(at_s, Verdict("job", current, target, target, "test", "a test"))
 
 
 def of(*rescales: tuple[int, float]) -> RescaleHistory:

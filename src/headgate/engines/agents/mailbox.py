@@ -36,7 +36,7 @@ COUNTERS = ("arrived", "given", "done", "emitted", "late", "busy_s", "available_
 _A_MOMENT_S = 1e-6
 
 
-class Member:
+class AgentState:
     """Follows the agents of one operator, one after the other: a driver that was started again has a new one."""
 
     def __init__(self, operator: str, starts: int) -> None:
@@ -172,7 +172,7 @@ class AgentsEngine:
         self._lost_after_s = lost_after_s
         self._further_metrics = frozenset(further_metrics)
         self._term = term
-        self._members = {name: Member(name, (starts or {}).get(name, 1)) for name in topology.operators}
+        self._members = {name: AgentState(name, (starts or {}).get(name, 1)) for name in topology.operators}
         self._subscriptions: tuple[str, ...] = ()
         self._events: list[Event] = []
         self._lost: set[str] = set()
@@ -296,10 +296,10 @@ class AgentsEngine:
         member.wanted = target
         return Answer(Outcome.DELIVERED, target)
 
-    def _is_silent(self, member: Member, now: Instant) -> bool:
+    def _is_silent(self, member: AgentState, now: Instant) -> bool:
         return member.heard_s is None or now - member.heard_s > self._lost_after_s
 
-    def _notice_join(self, operator: str, member: Member, report: Report, now: Instant) -> None:
+    def _notice_join(self, operator: str, member: AgentState, report: Report, now: Instant) -> None:
         size = report.instances.planned
         if member.agent is None:
             self._note(now, "agent-joined", f"{operator} joined at size {size}")
@@ -311,14 +311,14 @@ class AgentsEngine:
             self._note(now, "agent-back", f"{operator} is heard of again, at size {size}")
         self._lost.discard(operator)
 
-    def _notice_own(self, operator: str, member: Member, report: Report, now: Instant) -> None:
+    def _notice_own(self, operator: str, member: AgentState, report: Report, now: Instant) -> None:
         if report.own is None:
             return
         # What was decided before it was cut off is out of date: the plan is what it has, until somebody decides again.
         member.wanted = None
         self._note(now, "agent-decided", f"{operator} chose size {report.own} itself while nobody answered it")
 
-    def _notice_leave(self, operator: str, member: Member, now: Instant) -> None:
+    def _notice_leave(self, operator: str, member: AgentState, now: Instant) -> None:
         self._note(now, "agent-left", f"{operator} left at size {member.planned}, which it keeps")
         member.heard_s = None
         self._lost.discard(operator)

@@ -3,8 +3,9 @@
 Names are resolved on first use, so that importing a module of this package that needs no Spark does not load it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headgate.core.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +37,4 @@ _MODULES = {
     "open_engine": "headgate.engines.spark.dstream",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+__getattr__ = lazy_attributes(__name__, _MODULES)

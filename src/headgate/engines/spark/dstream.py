@@ -44,7 +44,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class CompletedBatch:
     """A batch is done."""
 
     batch_ms: int
@@ -72,7 +72,7 @@ class DStreamReadings:
         """Of the batch that was formed last."""
         self._counts_records = False
         self._arrived = self._done = self._late = 0.0
-        self._ended: list[Completed] = []
+        self._ended: list[CompletedBatch] = []
         self._batches: tuple[Batch, ...] = ()
         self._boundary = (0.0, 0.0)
         self._ended_s: Instant | None = None
@@ -85,7 +85,7 @@ class DStreamReadings:
         """Nothing: observations are of data frames."""
         return {}
 
-    def on_event(self, event: Submitted | Started | Completed) -> None:
+    def on_event(self, event: Submitted | Started | CompletedBatch) -> None:
         match event:
             case Submitted():
                 self._waiting[event.batch_ms] = event
@@ -94,7 +94,7 @@ class DStreamReadings:
                 self._counts_records |= event.records > 0
             case Started():
                 self._running = event
-            case Completed():
+            case CompletedBatch():
                 if self._waiting.pop(event.batch_ms, None) is None:
                     self._arrived += event.records  # It was formed before anybody looked.
                 self._running = None
@@ -149,7 +149,7 @@ class DStreamReadings:
         known = self._counts_records and self._newest_records is not None
         return (self._newest_records or 0) / self._interval_s if known else None
 
-    def _batch(self, event: Completed) -> Batch:
+    def _batch(self, event: CompletedBatch) -> Batch:
         oldest_s = event.started_s - event.scheduling_delay_s - self._interval_s
         late: float | None = None
         if self._late_after_s is not None:
@@ -259,7 +259,7 @@ class _BatchListener(StreamingListener):
     def __init__(self, now: Callable[[], Instant]) -> None:
         super().__init__()
         self._now = now
-        self.inbox: deque[Submitted | Started | Completed] | None = deque(maxlen=10_000)
+        self.inbox: deque[Submitted | Started | CompletedBatch] | None = deque(maxlen=10_000)
 
     def onBatchSubmitted(self, batchSubmitted: Any) -> None:  # noqa: N803 - Spark calls it so
         info = batchSubmitted.batchInfo()
@@ -272,9 +272,9 @@ class _BatchListener(StreamingListener):
     def onBatchCompleted(self, batchCompleted: Any) -> None:  # noqa: N803
         info = batchCompleted.batchInfo()
         delay_s, took_s = max(0.0, info.schedulingDelay() / 1000), max(0.0, info.processingDelay() / 1000)
-        self._put(Completed(_batch_ms(info), self._now(), int(info.numRecords()), delay_s, took_s))
+        self._put(CompletedBatch(_batch_ms(info), self._now(), int(info.numRecords()), delay_s, took_s))
 
-    def _put(self, event: Submitted | Started | Completed) -> None:
+    def _put(self, event: Submitted | Started | CompletedBatch) -> None:
         inbox = self.inbox
         if inbox is not None:
             inbox.append(event)

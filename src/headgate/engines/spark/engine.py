@@ -24,7 +24,7 @@ from headgate.core.types import Answer, Decision, Instances, Instant, Observatio
 from headgate.engines.spark.backend import SparkBackend
 from headgate.engines.spark.executors import ExecutorHistory, Kills, Requests, least_useful
 from headgate.engines.spark.queries import SparkQueries
-from headgate.engines.spark.readings import Readings, SparkMetrics
+from headgate.engines.spark.readings import ApplicationReadings, SparkMetrics
 from headgate.engines.spark.snapshots import Executor
 from headgate.engines.spark.sources import SourceOffsets
 
@@ -156,7 +156,7 @@ class SparkEngine:
         jvm: Any = self._spark.sparkContext._jvm
         self._queries = SparkQueries(self._spark, self._backend, self._now)
         self._sources = SourceOffsets(jvm, self._now)
-        self._query_readings = Readings(late_after_s, queries)
+        self._query_readings = ApplicationReadings(late_after_s, queries)
         return self._query_readings
 
     def _look(self, now: Instant, ready: int) -> None:

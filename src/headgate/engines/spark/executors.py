@@ -20,7 +20,7 @@ STARTUP_WATCHED_S = 180.0
 
 
 @dataclass(slots=True)
-class _Starting:
+class _StartingExecutor:
     requested_s: Instant
     registered_s: Instant
     first_task_s: Instant | None = None
@@ -41,7 +41,7 @@ class ExecutorHistory:
         self.left_s: dict[str, Instant] = {}
         self._busy_ms: dict[str, int] = {}
         self._requests: deque[Instant] = deque()
-        self._starting: dict[str, _Starting] = {}
+        self._starting: dict[str, _StartingExecutor] = {}
         self._seen_s: Instant | None = None
         self._slots = 0
         self._available_s = 0.0
@@ -92,7 +92,7 @@ class ExecutorHistory:
         self.joined_s[executor_id] = at_s
         while self._requests and self._requests[0] <= at_s:
             # Executors are alike, so the one that was asked for first is taken to come first.
-            self._starting[executor_id] = _Starting(self._requests.popleft(), at_s)
+            self._starting[executor_id] = _StartingExecutor(self._requests.popleft(), at_s)
             return
 
     def on_batches(self, batches: Iterable[Batch]) -> None:
@@ -118,7 +118,7 @@ class ExecutorHistory:
         return tuple(_told(executor_id, one) for executor_id, one in told.items())
 
 
-def _told(executor_id: str, one: _Starting) -> Startup:
+def _told(executor_id: str, one: _StartingExecutor) -> Startup:
     since_s = one.requested_s
     return Startup(
         executor_id,

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from headgate.core.types import Instant
 from headgate.engines.spark.backend import SparkBackend, spark_errors
-from headgate.engines.spark.snapshots import Inside, Job, Progress, Query, Source
+from headgate.engines.spark.snapshots import Inside, Query, QueryProgress, QuerySource, SparkJob
 from headgate.engines.spark.sources import first_offsets
 
 OffsetTexts: TypeAlias = tuple[str | None, ...]
@@ -44,7 +44,7 @@ class QueryHandle:
         self._interval_s = _trigger_interval_s(query)
         self._item = jvm.java.lang.reflect.Array.get
         self._sources: list[Any] = []
-        self._set_up: tuple[Source, ...] = ()
+        self._set_up: tuple[QuerySource, ...] = ()
         self._first: dict[int, str | None] = {}
         self._rows_at_once: float | None = None
         self._seen: str | None = None
@@ -91,7 +91,7 @@ class QueryHandle:
             self._set_up = self._read_set_up([int(distinct.indexOf(read.apply(place))) for place in range(read.size())])
         return bool(self._sources)
 
-    def _read_set_up(self, places: Sequence[int]) -> tuple[Source, ...]:
+    def _read_set_up(self, places: Sequence[int]) -> tuple[QuerySource, ...]:
         """How each source was set up; ``places`` says which one is read at each place of the plan."""
         leaves = self._query.analyzedPlan().collectLeaves()
         found = []
@@ -99,16 +99,16 @@ class QueryHandle:
             leaf = leaves.apply(index)
             if leaf.getClass().getSimpleName() == "StreamingRelationV2":
                 options = leaf.extraOptions().asCaseSensitiveMap()
-                found.append(Source(str(leaf.sourceName()), {str(key): str(options[key]) for key in options}))
+                found.append(QuerySource(str(leaf.sourceName()), {str(key): str(options[key]) for key in options}))
             elif leaf.isStreaming():
-                found.append(Source(str(leaf.getClass().getSimpleName())))
+                found.append(QuerySource(str(leaf.getClass().getSimpleName())))
         if len(found) != len(places):
-            found = [Source("unknown")] * len(places)  # Which of them is which cannot be told.
+            found = [QuerySource("unknown")] * len(places)  # Which of them is which cannot be told.
         return tuple(
             replace(found[places.index(index)], readers=places.count(index)) for index in range(len(self._sources))
         )
 
-    def _find_rows_at_once(self, progresses: tuple[Progress, ...]) -> float:
+    def _find_rows_at_once(self, progresses: tuple[QueryProgress, ...]) -> float:
         """How many rows a task puts out at once, by the plan of a batch that has run."""
         if self._rows_at_once is None:
             if not any("addBatch" in one.body["durationMs"] for one in progresses):
@@ -153,13 +153,13 @@ class QueryHandle:
             self._first[index] = first_offsets(self._jvm, self._session, checkpoint, index)
         return self._first[index]
 
-    def _new_progresses(self, shift_s: float) -> tuple[Progress, ...]:
+    def _new_progresses(self, shift_s: float) -> tuple[QueryProgress, ...]:
         last = self._query.lastProgress()
         newest = None if last is None else str(last.timestamp())
         if newest == self._seen:
             return ()
         recent = self._query.recentProgress()
-        found: list[Progress] = []
+        found: list[QueryProgress] = []
         for index in range(len(recent) - 1, -1, -1):
             progress = self._item(recent, index)
             # Batch ids repeat while a query is idle.
@@ -168,7 +168,7 @@ class QueryHandle:
                 break
             body = json.loads(progress.json())
             ended_s = _wall_s(timestamp) + body["durationMs"].get("triggerExecution", 0) / 1000
-            found.append(Progress(ended_s + shift_s, body))
+            found.append(QueryProgress(ended_s + shift_s, body))
         found.reverse()
         if found:
             self._seen = str(found[-1].body["timestamp"])
@@ -241,7 +241,7 @@ class SparkQueries:
                 found[run_id] = handle
         return found
 
-    def jobs(self, inside: Callable[[str], Inside]) -> list[Job]:
+    def jobs(self, inside: Callable[[str], Inside]) -> list[SparkJob]:
         """The jobs that run now; ``inside`` says what is worth asking of the tasks of a group."""
         with spark_errors("looking at the running jobs"):
             active = {stage["stageId"]: stage for stage in self._backend.parsed(self._store.activeStages())}
@@ -254,12 +254,12 @@ class SparkQueries:
         job: Mapping[str, Any],
         active: Mapping[int, Mapping[str, Any]],
         inside: Callable[[str], Inside],
-    ) -> Job:
+    ) -> SparkJob:
         own = [active[stage] for stage in job["stageIds"] if stage in active]
         last = active.get(max(job["stageIds"], default=-1))
         group = job.get("jobGroup") or ""
         shift_s = self._now() - time.time()
-        found = Job(
+        found = SparkJob(
             id=job["jobId"],
             group=group,
             submitted_s=(job["submissionTime"] or 0) / 1000 + shift_s,

@@ -14,7 +14,7 @@ from headgate.core.errors import EngineError
 from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.offsets import Offsets, distance
-from headgate.engines.spark.snapshots import Asked, Inside, Job, Progress, Query
+from headgate.engines.spark.snapshots import Inside, Query, QueryProgress, SourceReport, SparkJob
 from headgate.engines.spark.source_state import SourceState
 
 ALMOST = 0.98
@@ -37,7 +37,9 @@ class RunningBatch:
         """How long a row took a task, as seen last."""
         self.rows_per_task = 0.0
 
-    def follow(self, batch_id: int, jobs: Iterable[Job], records: float = 0.0, rows_at_once: float = math.inf) -> None:
+    def follow(
+        self, batch_id: int, jobs: Iterable[SparkJob], records: float = 0.0, rows_at_once: float = math.inf
+    ) -> None:
         """Take in the jobs that run now for a batch of so many records."""
         if batch_id != self._batch_id:
             self._expected_jobs = len(self._tasks) or self._expected_jobs
@@ -49,7 +51,7 @@ class RunningBatch:
             self._tasks[job.id] = job.tasks
             self._follow_job(job, records, rows_at_once)
 
-    def _follow_job(self, job: Job, records: float, rows_at_once: float) -> None:
+    def _follow_job(self, job: SparkJob, records: float, rows_at_once: float) -> None:
         ended, left = job.done_tasks / job.tasks, job.tasks - job.done_tasks
         if job.done_rows is not None and records > 0:
             ended = min(1.0, job.done_rows / records)
@@ -65,7 +67,7 @@ class RunningBatch:
         all_started = job.done_tasks + len(job.running_s) >= job.tasks
         self._least[job.id] = min(shares, default=0.0) if all_started else 0.0
 
-    def _shares(self, job: Job, rows: float, rows_at_once: float) -> list[float]:
+    def _shares(self, job: SparkJob, rows: float, rows_at_once: float) -> list[float]:
         """How much of its rows each running task has put out."""
         if not self._row_s or rows <= rows_at_once:
             return []
@@ -153,7 +155,9 @@ class QueryReadings:
         uneven = readers == 1 and self._sources[0].planned_skew > UNEVEN
         return Inside(self._running.rows_per_task > self._query.rows_at_once, uneven)
 
-    def update(self, now: Instant, query: Query, jobs: Sequence[Job] = (), asked: Sequence[Asked] = ()) -> list[Batch]:
+    def update(
+        self, now: Instant, query: Query, jobs: Sequence[SparkJob] = (), asked: Sequence[SourceReport] = ()
+    ) -> list[Batch]:
         """Bring everything up to date; gives the batches that ended since the last time.
 
         ``asked`` is what each source says of itself now.
@@ -207,7 +211,7 @@ class QueryReadings:
 
     # -------------------------------------------------------------------------------------------- batches that ended
 
-    def _on_progress(self, progress: Progress, now: Instant) -> Batch | None:
+    def _on_progress(self, progress: QueryProgress, now: Instant) -> Batch | None:
         """Take in one progress event; ``None`` where Spark only says that there was nothing to do."""
         ended_s, took_ms = self._believed(progress.ended_s, now), progress.body["durationMs"]
         started_s = ended_s - took_ms.get("triggerExecution", 0) / 1000
@@ -273,7 +277,7 @@ class QueryReadings:
         ends = list(query.end)
         return any(end is not None for end in ends) and ends != list(query.committed)
 
-    def _follow_running(self, now: Instant, query: Query, jobs: Sequence[Job]) -> None:
+    def _follow_running(self, now: Instant, query: Query, jobs: Sequence[SparkJob]) -> None:
         """Find out since when the running batch has been running."""
         if not self._is_running:
             self._started_s = None
@@ -288,7 +292,7 @@ class QueryReadings:
         """When something happened that is first seen now: since the last look. Spark tells wall times, which jump."""
         return min(now, at_s if self._looked_s is None else max(at_s, self._looked_s))
 
-    def _follow_planned(self, query: Query, jobs: Sequence[Job]) -> None:
+    def _follow_planned(self, query: Query, jobs: Sequence[SparkJob]) -> None:
         """Find out how much is done of what was planned and not reported yet."""
         planned = self._parsed(query.end)
         records = sum(
@@ -304,7 +308,7 @@ class QueryReadings:
 
     # -------------------------------------------------------------------------------------------------- what arrives
 
-    def _take_in_news(self, now: Instant, query: Query, asked: Sequence[Asked]) -> None:
+    def _take_in_news(self, now: Instant, query: Query, asked: Sequence[SourceReport]) -> None:
         planned = self._parsed(query.latest, query.end, query.committed)
         for index, source in enumerate(self._sources):
             newest = asked[index].newest if index < len(asked) else None

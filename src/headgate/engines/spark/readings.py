@@ -16,7 +16,7 @@ from headgate.core.metrics import METRICS, Observed, aggregate, split_key
 from headgate.core.types import Batch, Instant, Sample
 from headgate.engines.spark.executors import ExecutorHistory
 from headgate.engines.spark.query_readings import QueryReadings
-from headgate.engines.spark.snapshots import Asked, Executor, Inside, Job, Query
+from headgate.engines.spark.snapshots import Executor, Inside, Query, SourceReport, SparkJob
 
 _OF_EXECUTOR: Mapping[str, Callable[[Executor], float | None]] = {
     "memory_share": lambda executor: executor.memory_used / executor.memory if executor.memory else None,
@@ -97,7 +97,7 @@ class _Followed:
     warming: bool = True
 
 
-class Readings:
+class ApplicationReadings:
     """Follows all queries of one application that count."""
 
     def __init__(self, late_after_s: float | None = None, queries: Sequence[str] | None = None) -> None:
@@ -129,15 +129,15 @@ class Readings:
         self,
         now: Instant,
         queries: Iterable[Query],
-        jobs: Iterable[Job],
-        asked: Mapping[str, Sequence[Asked]],
+        jobs: Iterable[SparkJob],
+        asked: Mapping[str, Sequence[SourceReport]],
         executors: ExecutorHistory,
         ready: int,
     ) -> None:
         """Bring everything up to date with what Spark, and the sources that could be asked, say now."""
         counted = [query for query in queries if self._counts(query.name)]
         self._forget_ended({query.run_id for query in counted})
-        by_group: dict[str, list[Job]] = {}
+        by_group: dict[str, list[SparkJob]] = {}
         for job in jobs:
             by_group.setdefault(job.group, []).append(job)
         ended: list[Batch] = []

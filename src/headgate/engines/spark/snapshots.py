@@ -12,7 +12,7 @@ from headgate.engines.spark.offsets import Offsets, Partition, numbers_in, parti
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class QuerySource:
     """One source of a query, as it was set up."""
 
     kind: str
@@ -43,7 +43,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SourceReport:
     """What a source says of itself, where it can be asked."""
 
     newest: Offsets | None = None
@@ -53,7 +53,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class QueryProgress:
     """A progress event: a batch has ended, or a trigger has found nothing to do for some time."""
 
     ended_s: Instant
@@ -75,7 +75,7 @@ class Query:
     name: str
     trigger_interval_s: float
     """0: as fast as possible."""
-    sources: tuple[Source, ...]
+    sources: tuple[QuerySource, ...]
     batch_id: int
     triggered_s: Instant | None
     """When the newest trigger began; its batch, if it found anything to do, is the one that runs or ran last."""
@@ -87,14 +87,14 @@ class Query:
     """How far the sources had come when it was planned."""
     committed: tuple[str | None, ...] = ()
     """What is done."""
-    progresses: tuple[Progress, ...] = ()
+    progresses: tuple[QueryProgress, ...] = ()
     """What came since the last look, oldest first."""
     rows_at_once: float = math.inf
     """Rows that a task puts out at once: 1 where it works row by row, infinitely many where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SparkJob:
     """A job that is running now."""
 
     id: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from headgate.core.types import Instant
 from headgate.engines.spark.offsets import Offsets, Partition, RecordsPerOffset, distance
-from headgate.engines.spark.snapshots import Source
+from headgate.engines.spark.snapshots import QuerySource
 
 MOST_NUMBERS = 20_000
 """Points times partitions. Beyond this, every other one of the older half is forgotten."""
@@ -135,7 +135,7 @@ every now and then. What is taken to have come and has not would stay in the cou
 class SourceState:
     """What is known of a source."""
 
-    set_up: Source
+    set_up: QuerySource
     worth: RecordsPerOffset
     curve: ArrivalCurve = field(default_factory=ArrivalCurve)
     done: dict[Partition, float] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class SourceState:
     """It can be asked, and has answered."""
 
     @classmethod
-    def of(cls, set_up: Source) -> SourceState:
+    def of(cls, set_up: QuerySource) -> SourceState:
         return cls(set_up, RecordsPerOffset(set_up.kind))
 
     def begin(self, start: Offsets | None, end: Offsets | None) -> None:

@@ -21,7 +21,7 @@ from py4j.protocol import Py4JError
 
 from headgate.core.types import Instant
 from headgate.engines.spark.offsets import Offsets, Partition
-from headgate.engines.spark.snapshots import Asked, Query, Source
+from headgate.engines.spark.snapshots import Query, QuerySource, SourceReport
 
 ANSWER_WITHIN_S = 0.05
 """How long one look waits for an answer; brokers near by need a few milliseconds."""
@@ -48,7 +48,7 @@ class _Question:
 class KafkaOffsets:
     """The offsets of the topics that one source reads."""
 
-    def __init__(self, jvm: Any, source: Source, now: Callable[[], Instant]) -> None:
+    def __init__(self, jvm: Any, source: QuerySource, now: Callable[[], Instant]) -> None:
         # Looking a class up in the JVM is as dear as calling it, and takes a call for each part of its name.
         kafka = jvm.org.apache.kafka
         self._spec = kafka.clients.admin.OffsetSpec
@@ -66,7 +66,7 @@ class KafkaOffsets:
         self._within_s = FIRST_WITHIN_S
         self._failing = False
 
-    def _properties(self, source: Source) -> Any:
+    def _properties(self, source: QuerySource) -> Any:
         properties = self._make_map()
         for name, value in source.options.items():
             if name.startswith("kafka.") and name.removeprefix("kafka.") not in _OWN_OPTIONS:
@@ -207,28 +207,28 @@ class SourceOffsets:
         self._kafka: dict[tuple[str, int], KafkaOffsets | None] = {}
         self._asked_for_past: set[tuple[str, int]] = set()
 
-    def ask(self, query: Query) -> list[Asked]:
+    def ask(self, query: Query) -> list[SourceReport]:
         """What each source of a query says of itself."""
         return [self._ask(query, index, source) for index, source in enumerate(query.sources)]
 
-    def _ask(self, query: Query, index: int, source: Source) -> Asked:
+    def _ask(self, query: Query, index: int, source: QuerySource) -> SourceReport:
         if source.kind in _OFFERED:
-            return Asked(source.offsets(_OFFERED[source.kind](source.options)))
+            return SourceReport(source.offsets(_OFFERED[source.kind](source.options)))
         known = source.offsets(query.latest[index] or query.end[index])
         if source.kind != "kafka" or not known:
-            return Asked()
+            return SourceReport()
         key = (query.run_id, index)
         if key not in self._kafka:
             self._kafka[key] = self._opened(source)
         probe = self._kafka[key]
         newest = None if probe is None else probe.newest(tuple(known))
         if probe is None or newest is None or key in self._asked_for_past:
-            return Asked(newest)
+            return SourceReport(newest)
         self._asked_for_past.add(key)
         done = source.offsets(query.start[index] or query.committed[index]) or source.first_offsets(known)
-        return Asked(newest, tuple(probe.past(newest, done)))
+        return SourceReport(newest, tuple(probe.past(newest, done)))
 
-    def _opened(self, source: Source) -> KafkaOffsets | None:
+    def _opened(self, source: QuerySource) -> KafkaOffsets | None:
         try:
             return KafkaOffsets(self._jvm, source, self._now)
         except (Py4JError, TypeError) as error:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headgate.core.types import JSON, Instant
-from headgate.core.window import Change
+from headgate.core.window import SizeChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class RescaleHistory:
         """Remember the rate behind a proposal; whether it is carried out is known later."""
         self._proposed = at_s, true_per_s
 
-    def follow(self, now: Instant, change: Change | None, *, most: int, for_s: float) -> bool:
+    def follow(self, now: Instant, change: SizeChange | None, *, most: int, for_s: float) -> bool:
         """Record a proposal that was carried out, drop old rescales, and return whether there is a new one."""
         # State saved on another clock may lie in the future.
         self._rescales = [rescale for rescale in self._rescales if now - for_s <= rescale.at_s <= now]

@@ -12,7 +12,7 @@ import numpy as np
 
 from headgate.core.arbiter import Arbiter, Arbitration, Pace
 from headgate.core.objective import Objective
-from headgate.core.quotas import Demand, Grant, Group, Key, Quota
+from headgate.core.quotas import Demand, Grant, QuotaGroup, OperatorKey, Quota
 from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Decision, Instant
 from headgate.lab.scenario import Outcome, Progress, scenario
@@ -52,7 +52,7 @@ class FirstCome:
 
     def __init__(self, quota: int) -> None:
         self._quota = quota
-        self._held: dict[Key, int] = {}
+        self._held: dict[OperatorKey, int] = {}
         self._total = 0
 
     def ask(self, now: Instant, demand: Demand) -> Grant:
@@ -95,10 +95,10 @@ class FleetRun:
     """Instances that were paid for, over time."""
 
 
-def groups_of(cluster: int) -> tuple[Group, ...]:
+def groups_of(cluster: int) -> tuple[QuotaGroup, ...]:
     """The groups, none of which may take all of the cluster for itself."""
     shares = {"orders": 0.5, "reports": 0.7, "archive": 0.4}
-    return tuple(Group(name, Quota(instances=round(shares[name] * cluster)), rank) for name, rank, _ in GROUPS)
+    return tuple(QuotaGroup(name, Quota(instances=round(shares[name] * cluster)), rank) for name, rank, _ in GROUPS)
 
 
 def make_jobs(fleet: Fleet, arbitration: Arbitration | None) -> list[Job]:

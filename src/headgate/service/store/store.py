@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, exc
 from headgate.core.errors import UnwritableJournalError
 from headgate.journal.contract import Journal
 from headgate.journal.postgres import first_line
-from headgate.journal.reader import Following, JournalReader
+from headgate.journal.reader import JournalFollower, JournalReader
 from headgate.journal.writer import Fence
 from headgate.service.lease import Lease, database_now
 from headgate.service.store.changes import AuditLog, Changes
@@ -53,11 +53,11 @@ class Store:
         """A new writer of a job's journal, to be closed by whoever asked."""
         return self._journal(job, self.fence)
 
-    def following(self) -> Following:
+    def following(self) -> JournalFollower:
         """What others write from now on to the journals of all jobs."""
         reader = self._journal("", None)
         assert isinstance(reader, JournalReader), "it is asked for only where the store is a database"
-        return Following(reader)
+        return JournalFollower(reader)
 
     @property
     def is_shared(self) -> bool:
