@@ -96,7 +96,7 @@ def test_metrics_that_the_service_asks_for_are_collected(
     agents: SeveralAgents, mailbox: AgentsEngine, job: SmallJob
 ) -> None:
     agents.tick()
-    assert "watermark_lag_s" in mailbox.further_metrics
+    assert "watermark_lag_s" in mailbox.extra_metrics
     mailbox.subscribe(["watermark_lag_s"])
     agents.tick()
     job.clock.advance(5)

@@ -101,13 +101,6 @@ def test_it_says_what_would_be_late_where_that_is_known() -> None:
     assert guarded(light, 8).notes[-1].why.endswith("per day)")
 
 
-def test_what_the_policy_expects_of_the_smaller_size_comes_first() -> None:
-    window = with_reading(past(*(4,) * 8), input_rate_per_s=100.0, processed_rate_per_s=160.0)
-    verdict = Verdict("job", 4, 8, 8, "test", "a test", {"late_share_at_1": 0.73})
-    decided = GUARD(window, Decision(window.observations[-1].at_s, "test", {"job": verdict}))
-    assert "at least 73 %" in decided.verdicts["job"].notes[-1].why
-
-
 def test_only_possible_sizes_are_come_back_to() -> None:
     guard = Affordable(CostLimit(24.0), {"job": 0.5}, {"job": 1}, {"job": (1, 4, 8, 16)})
     assert guarded(past(*(4,) * 6, 3), 16, guard).target == 4

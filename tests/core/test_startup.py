@@ -2,7 +2,7 @@
 
 import json
 
-from headgate.core.startup import KEPT, Durations, StartupTimes
+from headgate.core.startup import MAX_DURATIONS, Durations, StartupTimes
 from headgate.core.types import Startup
 
 
@@ -13,8 +13,8 @@ def test_a_quantile_is_a_time_that_was_measured() -> None:
 
 
 def test_only_the_newest_count() -> None:
-    times = Durations([100.0] * KEPT)
-    for _ in range(KEPT):
+    times = Durations([100.0] * MAX_DURATIONS)
+    for _ in range(MAX_DURATIONS):
         times.add(1.0)
     assert times.quantile(1.0) == 1
 

@@ -100,7 +100,7 @@ def test_only_metrics_that_were_subscribed_to_are_asked_for(answers: Answers) ->
     answers.observed = seen(done=1) | {"further_metrics": ["heap", "files"]}
     with closing(AdaptorEngine(answers.url)) as engine:
         engine.observe()
-        assert set(engine.further_metrics) == {"heap", "files"}
+        assert set(engine.extra_metrics) == {"heap", "files"}
         engine.subscribe({"heap"})
         engine.observe()
     assert answers.asked == ["/observe", "/observe?metrics=heap"]

@@ -28,22 +28,22 @@ def seen(at_s: float) -> Observation:
 
 
 def times_s(following: JournalFollower) -> list[float]:
-    return [news.entry.at_s for news in following.news()]
+    return [entry.entry.at_s for entry in following.new_entries()]
 
 
 def test_what_is_new_is_told_once_with_its_run(journal: PostgresJournal) -> None:
     journal.observed(seen(1.0))
     following = JournalFollower(journal)
-    assert following.news() == []
+    assert following.new_entries() == []
     decision = Decision(2.0, "check", {"job": Verdict("job", 2, 3, 3, "check", "grown")})
     receipt = Receipt(2.1, {"job": Answer(Outcome.ACCEPTED, 3)})
     journal.observed(seen(2.0))
     journal.decided(decision)
     journal.received(receipt)
-    found = following.news()
-    assert [news.entry for news in found] == [seen(2.0), decision, receipt]
-    assert {(news.number, news.run.job) for news in found} == {(1, "orders")}
-    assert following.news() == []
+    found = following.new_entries()
+    assert [entry.entry for entry in found] == [seen(2.0), decision, receipt]
+    assert {(entry.number, entry.run.job) for entry in found} == {(1, "orders")}
+    assert following.new_entries() == []
 
 
 def test_what_is_committed_after_something_newer_is_not_missed(journal: PostgresJournal, database_url: str) -> None:
@@ -59,5 +59,5 @@ def test_what_is_committed_after_something_newer_is_not_missed(journal: Postgres
         assert times_s(following) == [3.0]
         other.commit()
     assert times_s(following) == [1.0], "the copy, whose number is the lower one"
-    assert following.news() == []
+    assert following.new_entries() == []
     postgres.engine.dispose()

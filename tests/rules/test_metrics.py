@@ -30,7 +30,7 @@ class Listed(SimulatedEngine):
         self.asked: list[frozenset[str]] = []
 
     @property
-    def further_metrics(self) -> Collection[str]:
+    def extra_metrics(self) -> Collection[str]:
         return ("memory_share", "active_tasks")
 
     def subscribe(self, keys: Collection[str]) -> None:

@@ -50,4 +50,4 @@ class Services:
 
     def _count(self, one: Service) -> float | None:
         self.clock.advance(1.0)
-        return one.fleet.job("clicks").engine.heard["count"]
+        return one.fleet.job("clicks").engine.last_reports_s["count"]

@@ -159,8 +159,8 @@ class Agent:
             first_startup=self._startups.first,
             events=self._events.waiting,
             first_event=self._events.first,
-            further_metrics=tuple(sorted(engine.further_metrics)) if isinstance(engine, Subscribable) else (),
-            told=self._reply.size,
+            extra_metrics=tuple(sorted(engine.extra_metrics)) if isinstance(engine, Subscribable) else (),
+            last_size=self._reply.size,
             answer=self._answer,
             own=self._own,
         )

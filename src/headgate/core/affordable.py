@@ -78,32 +78,26 @@ class Affordable:
 
     def _next_smaller(self, operator: str, size: int) -> int:
         possible = self.allowed.get(operator)
-        return size - 1 if possible is None else max((one for one in possible if one < size), default=-1)
+        return size - 1 if possible is None else max((other for other in possible if other < size), default=-1)
 
     def _why(self, window: Window, verdict: Verdict, target: int) -> str:
         """What each side of the bargain would take."""
         spent, _ = window.spent(self.limit.period_s)
         period = _period(self.limit)
-        told = (
+        text = (
             f"objective and '{self.limit}' cannot both be had: {verdict.target} instances cost "
             f"{self._per_period(verdict, verdict.target)} per {period}, {_money(spent)} of {_money(self.limit.amount)} "
             f"is spent, and what is left pays for {target} ({self._per_period(verdict, target)} per {period})"
         )
         late = late_share(window, verdict, target)
-        return told if late is None else f"{told}, with at least {100 * late:.2g} % of the records late at this load"
+        return text if late is None else f"{text}, with at least {100 * late:.2g} % of the records late at this load"
 
     def _per_period(self, verdict: Verdict, size: int) -> str:
         return _money(self.prices.get(verdict.operator, 0.0) * size * self.limit.period_s / HOUR_S)
 
 
 def late_share(window: Window, verdict: Verdict, size: int) -> float | None:
-    """The share of records that cannot be in time at a size: as the policy expects it, or what exceeds its capacity.
-
-    A policy tells by a number ``late_share_at_N`` of its decision.
-    """
-    expected = verdict.numbers.get(f"late_share_at_{size}")
-    if isinstance(expected, int | float):
-        return float(expected)
+    """Return the share of records that exceeds the capacity of a size and cannot be on time; ``None`` if unknown."""
     sample, instances = window.sample(verdict.operator), window.instances(verdict.operator)
     if sample is None or instances is None or instances.ready <= 0:
         return None

@@ -4,7 +4,7 @@ Jobs decide one after the other. As long as everything fits, one is told at once
 does not, all are weighed against each other (``quotas.py``) whenever one wants more than was set aside for it, and now
 and then.
 
->>> arbiter = Arbiter([Group("shop", Quota(instances=10))])
+>>> arbiter = Arbiter([QuotaGroup("shop", Quota(instances=10))])
 >>> arbiter.ask(0.0, Demand("search", current=6, wanted=6, group="shop")).instances
 6
 >>> grant = arbiter.ask(1.0, Demand("orders", current=2, wanted=8, budget_left=0.2, group="shop"))
@@ -65,7 +65,7 @@ class Urgency:
 @dataclass(slots=True)
 class _Waiting:
     since_s: Instant
-    asked_s: Instant
+    requested_s: Instant
     rank: tuple[int, int, float]
 
 
@@ -99,19 +99,19 @@ class Pacer:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def _place(self, now: Instant, one: _Waiting) -> tuple[int, tuple[int, int, float], Instant]:
-        overdue = now - one.since_s >= LONGEST_WAIT * self.pace.per_s
-        return (0, (0, 0, 0.0), one.since_s) if overdue else (1, one.rank, one.since_s)
+    def _place(self, now: Instant, waiting: _Waiting) -> tuple[int, tuple[int, int, float], Instant]:
+        overdue = now - waiting.since_s >= LONGEST_WAIT * self.pace.per_s
+        return (0, (0, 0, 0.0), waiting.since_s) if overdue else (1, waiting.rank, waiting.since_s)
 
     def _forget(self, now: Instant) -> None:
         while self._begun and now - self._begun[0] >= self.pace.per_s:
             self._begun.popleft()
         late_s = now - FORGOTTEN_AFTER * self.pace.per_s
-        for who in [who for who, one in self._waiting.items() if one.asked_s < late_s]:
+        for who in [who for who, waiting in self._waiting.items() if waiting.requested_s < late_s]:
             del self._waiting[who]
 
 
-NEWS_S = 1.0
+REWEIGH_EVERY_S = 1.0
 """While there is not enough for all, they are weighed against each other at least so often."""
 
 
@@ -127,7 +127,7 @@ class Limits:
     def is_set(self) -> bool:
         """Whether anything is limited at all."""
         return self.pace is not None or any(
-            one.is_set for one in (self.cluster, *(group.quota for group in self.groups))
+            quota.is_set for quota in (self.cluster, *(group.quota for group in self.groups))
         )
 
     def ledger(self) -> Ledger:
@@ -193,8 +193,8 @@ class Arbiter:
     def usage(self) -> dict[tuple[str, int], tuple[float, float]]:
         """What runs, of every limit, and the limit."""
         ledger = self.limits.ledger()
-        for one in self._demands.values():
-            ledger.take(one.group, one.need, one.in_use)
+        for demand in self._demands.values():
+            ledger.take(demand.group, demand.need, demand.in_use)
         return ledger.usage()
 
     # ---------------------------------------------------------------------------------------------------- inside
@@ -207,10 +207,10 @@ class Arbiter:
             self._weighed = None
             return Grant(demand.wanted)
         weighed = self._weighed
-        is_news = _mind(before) != _mind(demand) or now - self._weighed_s >= NEWS_S
-        if weighed is None or is_news or not weighed.answers(demand):
-            asked = [still_yielding(one, weighed) for one in self._demands.values()]
-            weighed = self._weighed = weigh(asked, self.limits.groups, self.limits.cluster)
+        is_changed = _mind(before) != _mind(demand) or now - self._weighed_s >= REWEIGH_EVERY_S
+        if weighed is None or is_changed or not weighed.answers(demand):
+            demands = [still_yielding(other, weighed) for other in self._demands.values()]
+            weighed = self._weighed = weigh(demands, self.limits.groups, self.limits.cluster)
             self._weighed_s = now
         return weighed.grant(key, demand.wanted)
 
@@ -223,8 +223,8 @@ class Arbiter:
 
     def _recount(self) -> None:
         self._wished = self.limits.ledger()
-        for one in self._demands.values():
-            self._wished.take(one.group, one.need, _most(one))
+        for demand in self._demands.values():
+            self._wished.take(demand.group, demand.need, _most(demand))
 
     def _paced(self, now: Instant, demand: Demand, grant: Grant, pacer: Pacer) -> Grant:
         if grant.instances == demand.current:
@@ -239,8 +239,8 @@ class Arbiter:
         )
         if pacer.ask(now, demand.key, urgency):
             return grant
-        told = f"{pacer.waiting} jobs wait for their turn to change their size, {pacer.pace} are allowed"
-        return Grant(demand.current, "paced", f"{told}; {grant.why}" if grant.why else told, grant.gives_way_to)
+        text = f"{pacer.waiting} jobs wait for their turn to change their size, {pacer.pace} are allowed"
+        return Grant(demand.current, "paced", f"{text}; {grant.why}" if grant.why else text, grant.gives_way_to)
 
 
 def _most(demand: Demand) -> int:

@@ -214,8 +214,8 @@ class BudgetKeeper:
         if before is not None and found is not None:
             self._sums.add(before.at_s, sample.at_s, (*found, sample.at_s - before.at_s))
         elif self._missing is _late_records:
-            came = max(0.0, float(sample.backlog or 0.0) - self._waiting)
-            self._sums.add(sample.at_s, sample.at_s, (came, 0.0, 0.0))
+            arrived = max(0.0, float(sample.backlog or 0.0) - self._waiting)
+            self._sums.add(sample.at_s, sample.at_s, (arrived, 0.0, 0.0))
         self._waiting = self._waiting if sample.backlog is None else float(sample.backlog)
 
     def budget(self, now_s: Instant) -> Budget | None:
@@ -274,8 +274,8 @@ def missing_by(slo: Slo) -> Missing:
 
 
 def _late_records(before: Sample, sample: Sample) -> tuple[float, float] | None:
-    came, late = _difference(before.arrived, sample.arrived), _difference(before.late, sample.late)
-    return None if came is None or late is None else (came, late)
+    arrived, late = _difference(before.arrived, sample.arrived), _difference(before.late, sample.late)
+    return None if arrived is None or late is None else (arrived, late)
 
 
 def _late_time(before: Sample, sample: Sample, bound_s: float) -> tuple[float, float] | None:
@@ -291,10 +291,10 @@ def _late_time(before: Sample, sample: Sample, bound_s: float) -> tuple[float, f
 
 def _slow_records(before: Sample, sample: Sample) -> tuple[float, float] | None:
     """Of each second's records those are slow that still wait; more than all of them cannot be."""
-    came = _difference(before.arrived, sample.arrived)
-    if came is None or sample.backlog is None:
+    arrived = _difference(before.arrived, sample.arrived)
+    if arrived is None or sample.backlog is None:
         return None
-    return came, min(came, float(sample.backlog) * (sample.at_s - before.at_s))
+    return arrived, min(arrived, float(sample.backlog) * (sample.at_s - before.at_s))
 
 
 def _behind(before: Sample, sample: Sample, slo: ThroughputSlo) -> tuple[float, float] | None:

@@ -63,7 +63,7 @@ class Subscribable(Protocol):
     """An engine that can measure more than the basic metrics; it does so only for those who ask."""
 
     @property
-    def further_metrics(self) -> Collection[str]:
+    def extra_metrics(self) -> Collection[str]:
         """The names of what it could collect."""
         ...
 

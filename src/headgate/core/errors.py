@@ -132,18 +132,18 @@ def cause_of(error: BaseException) -> str:
     >>> cause_of(RuntimeError("[Errno 111] Connection refused")), cause_of(TimeoutError())
     ('connection refused', 'TimeoutError')
     """
-    said = error.strerror if isinstance(error, OSError) and error.strerror else _NUMBERED.sub("", str(error))
-    return said.lower().rstrip(".") or type(error).__name__
+    message = error.strerror if isinstance(error, OSError) and error.strerror else _NUMBERED.sub("", str(error))
+    return message.lower().rstrip(".") or type(error).__name__
 
 
-def not_written(told: str, error: OSError, remedy: str = "") -> InputError | OutputError:
+def not_written(what: str, error: OSError, remedy: str = "") -> InputError | OutputError:
     """What is raised of something that cannot be written, with the cause: the same kind of error for the same fault.
 
     >>> not_written("run.html cannot be written", OSError(30, "Read-only file system"))
     OutputError('run.html cannot be written: read-only file system.')
     """
     kind = OutputError if is_of_the_disk(error) else InputError
-    return kind(f"{told}: {cause_of(error)}{remedy}.")
+    return kind(f"{what}: {cause_of(error)}{remedy}.")
 
 
 def is_of_the_disk(error: OSError) -> bool:

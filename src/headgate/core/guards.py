@@ -237,11 +237,11 @@ class Monotonicity(EachOperator):
         before_s, newest_s = before.total_latency_s, newest.total_latency_s
         if before_s is None or newest_s is None:
             return verdict.target, ""
-        told = f"latency went from {before_s:.3g} s to {newest_s:.3g} s after the last scale-"
+        text = f"latency went from {before_s:.3g} s to {newest_s:.3g} s after the last scale-"
         if last.is_scale_out and verdict.change < 0 and newest_s > before_s:
-            return verdict.current, f"{told}out"
+            return verdict.current, f"{text}out"
         if not last.is_scale_out and verdict.change > 0 and newest_s < before_s:
-            return verdict.current, f"{told}in"
+            return verdict.current, f"{text}in"
         return verdict.target, ""
 
 
@@ -264,11 +264,11 @@ class HoldWhilePending(EachOperator):
         if not _may_have_to_wait(verdict, self.growth_waits) or instances is None or instances.pending == 0:
             return verdict.target, ""
         last = window.last_change(verdict.operator)
-        told = f"{instances.ready} of {instances.planned} planned instances are ready"
+        text = f"{instances.ready} of {instances.planned} planned instances are ready"
         if last is None or now - last.at_s >= self.timeout_s:
             # Not for ever: a cluster that cannot give what was asked must not freeze the job at that size.
-            return verdict.target, f"{told}, not waiting longer than {format_duration(self.timeout_s)}"
-        return verdict.current, told
+            return verdict.target, f"{text}, not waiting longer than {format_duration(self.timeout_s)}"
+        return verdict.current, text
 
 
 def _may_have_to_wait(verdict: Verdict, growth_waits: bool) -> bool:
@@ -346,9 +346,9 @@ class Together:
     def __call__(self, window: Window, decision: Decision) -> Decision:
         verdicts = dict(decision.verdicts)
         for name, verdict in decision.verdicts.items():
-            group = [decision.verdicts[one] for one in window.topology.rescaled_with(name) if one in decision.verdicts]
-            waiting = next((one for one in group if one.change == 0 and one.proposed != one.current), None)
-            growing = any(one.change > 0 for one in group)
+            group = [decision.verdicts[key] for key in window.topology.rescaled_with(name) if key in decision.verdicts]
+            waiting = next((other for other in group if other.change == 0 and other.proposed != other.current), None)
+            growing = any(member.change > 0 for member in group)
             target, why = verdict.target, ""
             if verdict.change < 0 and waiting is not None and not growing:
                 target, why = verdict.current, f"it is rescaled together with {waiting.operator}, which has to wait"

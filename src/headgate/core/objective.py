@@ -188,9 +188,9 @@ _PRICE = re.compile(r"price\s*=?\s*(?P<price>\S+)(?:\s+per\s+instance[- ]hour)?"
 
 def parse_objective(text: str) -> Objective:
     """An objective from its friendly form: an SLO, and after commas what may be spent and what an instance costs."""
-    goal, *further = text.split(",")
+    goal, *parts_after_goal = text.split(",")
     objective = Objective(parse_slo(goal), bounded=False)
-    for part in further:
+    for part in parts_after_goal:
         wanted = " ".join(part.lower().split())
         try:
             if match := _COST.fullmatch(wanted):
@@ -243,15 +243,15 @@ def equal_shares(topology: Topology) -> dict[str, float]:
     return {name: 1 / (before[name] + after[name] - 1) for name in topology.operators}
 
 
-def divided(asked: Objective, topology: Topology, own: Mapping[str, Slo], *, sees_graph: bool) -> Objective:
+def divided(objective: Objective, topology: Topology, own: Mapping[str, Slo], *, sees_graph: bool) -> Objective:
     """What is asked, with the operators' own objectives and bounds that hold for all of them.
 
     A policy that does not see the whole graph gets the bound divided. So does any policy where an operator has an
     objective of its own, for the others.
     """
-    slo, each = asked.slo, dict(own)
+    slo, each = objective.slo, dict(own)
     if len(topology.operators) > 1 and (own or not sees_graph) and isinstance(slo, LatencySlo):
         shares = equal_shares(topology)
         each = {name: replace(slo, bound_s=slo.bound_s * share) for name, share in shares.items()} | each
-    bounds = [asked.bounds_of(name, topology) for name in topology.operators]
-    return replace(asked, operators=each).within(min(low for low, _ in bounds), max(high for _, high in bounds))
+    bounds = [objective.bounds_of(name, topology) for name in topology.operators]
+    return replace(objective, operators=each).within(min(low for low, _ in bounds), max(high for _, high in bounds))

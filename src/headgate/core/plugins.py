@@ -31,14 +31,14 @@ def package_of(entry: EntryPoint) -> str:
 
 def load_plugin(kind: str, entry: EntryPoint, base: type[Any]) -> type[Any]:
     """The class that an entry point names, or one sentence about what is wrong with it."""
-    told = f"{kind} {entry.name!r} of {package_of(entry)}"
+    plugin = f"{kind} {entry.name!r} of {package_of(entry)}"
     try:
         found = entry.load()
     except Exception as error:  # A package of others: nothing it raises may come as a surprise.
-        raise InputError(f"{told} cannot be loaded: {type(error).__name__}: {error}.") from error
+        raise InputError(f"{plugin} cannot be loaded: {type(error).__name__}: {error}.") from error
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise InputError(f"{told} cannot be used: {entry.value} is not a class that extends {base.__name__}.")
+        raise InputError(f"{plugin} cannot be used: {entry.value} is not a class that extends {base.__name__}.")
     name = getattr(found, "name", None)
     if name != entry.name:
-        raise InputError(f"{told} cannot be used: {entry.value} calls itself {name!r}; the names must be the same.")
+        raise InputError(f"{plugin} cannot be used: {entry.value} calls itself {name!r}; the names must be the same.")
     return found

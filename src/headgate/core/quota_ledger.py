@@ -128,7 +128,7 @@ class Ledger:
         """What is taken of every limit, and the limit."""
         return {place: (self._taken[place], limit) for place, limit in self._limits.items()}
 
-    def told(self, scope: str, index: int) -> str:
+    def limit_text(self, scope: str, index: int) -> str:
         """A limit in words."""
         return f"{_whose(scope)} may have {self._limits[scope, index]:g} {_WORDS[index]}"
 

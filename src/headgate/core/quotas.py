@@ -15,10 +15,10 @@ would be late in its turn, and every turn costs the start of instances.
 Who has given way goes on doing so until it is clearly worse off than another. What one gives up is free when its
 instances have left, and only then granted to another: the quota holds for what runs, not only for what is planned.
 
->>> shop = Group("shop", Quota(instances=10), priority=1)
->>> asked = [Demand("orders", current=4, wanted=8, budget_left=0.1, group="shop"),
-...          Demand("search", current=6, wanted=6, budget_left=0.9, group="shop")]
->>> for key, grant in arbitrate(asked, [shop]).items():
+>>> shop = QuotaGroup("shop", Quota(instances=10), priority=1)
+>>> demands = [Demand("orders", current=4, wanted=8, budget_left=0.1, group="shop"),
+...            Demand("search", current=6, wanted=6, budget_left=0.9, group="shop")]
+>>> for key, grant in arbitrate(demands, [shop]).items():
 ...     print(key.job, grant.instances, grant.code, "-", grant.why)
 orders 4 waits - 4 of 8 until instances of others have left: 10 of 10 instances of group shop are in use
 search 2 gives-way - 2 of 6: it gives way to orders (10 % of its budget left): group shop may have 10 instances
@@ -231,15 +231,15 @@ class Weighing:
             why = f"{share.now} of {wanted} until instances of others have left: {in_use} are in use"
             return Grant(share.now, "waits", why)
         assert share.limit is not None, "who gets less than it wants has met a limit"
-        limit = self._planned.told(*share.limit)
-        whom, further, told = self._for_whom(share, share.limit)
-        names = ", ".join(f"{one.key} ({_left(one)})" for one in whom)
-        others = f" and {further} more" if further else ""
-        for_them = f"{told} {names}{others}: " if names else ""
+        limit = self._planned.limit_text(*share.limit)
+        whom, others_ahead, relation = self._for_whom(share, share.limit)
+        names = ", ".join(f"{other.key} ({_left(other)})" for other in whom)
+        others = f" and {others_ahead} more" if others_ahead else ""
+        for_them = f"{relation} {names}{others}: " if names else ""
         below = f", below its minimum of {demand.minimum}" if granted < demand.floor else ""
         code = "below-minimum" if below else "gives-way" if names else "quota"
         why = f"{granted} of {wanted}{below}: {for_them}{limit}"
-        return Grant(granted, code, why, tuple(one.key for one in whom))
+        return Grant(granted, code, why, tuple(other.key for other in whom))
 
     def _for_whom(self, share: _Allotment, limit: Place) -> tuple[list[Demand], int, str]:
         """The first who have more than their minimum of a limit, how many others do, and in which words."""
@@ -275,7 +275,7 @@ def arbitrate(
 def weigh(demands: Iterable[Demand], groups: Sequence[QuotaGroup] = (), cluster: Quota = NO_LIMIT) -> Weighing:
     """The same, to be told one by one."""
     priorities = {group.name: group.priority for group in groups}
-    shares = [_Allotment(one) for one in sorted(demands, key=lambda one: _precedence(one, priorities))]
+    shares = [_Allotment(demand) for demand in sorted(demands, key=lambda demand: _precedence(demand, priorities))]
     planned = Ledger({EVERYWHERE: cluster, **{group.name: group.quota for group in groups}})
     for share in shares:
         _grow(share, share.demand.floor, planned)

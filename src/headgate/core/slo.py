@@ -235,8 +235,8 @@ def _parse_by(value: str) -> By:
         raise UnknownNameError("way to count", str(value), map(str, By)) from None
 
 
-def _once(name: str, inside: str | None, beside: Any, parse: Callable[[Any], T]) -> T | None:
-    if inside is not None and beside is not None:
-        raise InputError(f"{name!r} is said twice, as {inside!r} and {beside!r}; once is allowed.")
-    said = inside if beside is None else beside
-    return None if said is None else parse(said)
+def _once(name: str, inside: str | None, separate: Any, parse: Callable[[Any], T]) -> T | None:
+    if inside is not None and separate is not None:
+        raise InputError(f"{name!r} is said twice, as {inside!r} and {separate!r}; once is allowed.")
+    value = inside if separate is None else separate
+    return None if value is None else parse(value)

@@ -6,7 +6,7 @@
 >>> times.warm_s.quantile(0.9), times.registered_s.quantile(0.5)
 (11.0, 4.0)
 >>> startup_summary(times).first_task_s
-Spread(median_s=6.0, p90_s=8.0)
+DurationQuantiles(median_s=6.0, p90_s=8.0)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Observation, Startup
 from headgate.core.units import format_duration, instances_in_words
 
-KEPT = 100
+MAX_DURATIONS = 100
 """Newest times that are kept: a cluster that became slower is noticed."""
 
 
@@ -28,7 +28,7 @@ class Durations:
     """The newest of some measured durations, in seconds."""
 
     def __init__(self, values_s: Iterable[float] = ()) -> None:
-        self._values_s: deque[float] = deque(values_s, maxlen=KEPT)
+        self._values_s: deque[float] = deque(values_s, maxlen=MAX_DURATIONS)
 
     def __len__(self) -> int:
         return len(self._values_s)
@@ -78,7 +78,7 @@ class StartupTimes:
         self.warm_s.add(startup.warm_after_s)
         if startup.warm_after_s is None:
             self._incomplete[startup.instance] = startup
-            if len(self._incomplete) > KEPT:
+            if len(self._incomplete) > MAX_DURATIONS:
                 del self._incomplete[next(iter(self._incomplete))]
 
     def to_json(self) -> dict[str, JSON]:
@@ -136,20 +136,20 @@ def startup_summaries(
                     times[operator].add(startup)
     else:
         try:
-            times.update((operator, StartupTimes.from_json(one)) for operator, one in saved.items())
+            times.update((operator, StartupTimes.from_json(saved_times)) for operator, saved_times in saved.items())
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise JournalError(f"start-up times in the journal are damaged: {error!r}.") from error
-    return {operator: startup_summary(one) for operator, one in times.items() if len(one)}
+    return {operator: startup_summary(saved_times) for operator, saved_times in times.items() if len(saved_times)}
 
 
 def startup_in_words(summary: StartupSummary) -> str:
     """
-    >>> startup_in_words(StartupSummary(12, Spread(4.0, 6.0), Spread(6.0, 8.0), None))
+    >>> startup_in_words(StartupSummary(12, DurationQuantiles(4.0, 6.0), DurationQuantiles(6.0, 8.0), None))
     'measured on 12 instances: registered 4s after the request (90 % within 6s), first task done after 6s (8s)'
     """
     stages = (("registered", summary.registered_s), ("first task done", summary.first_task_s), ("warm", summary.warm_s))
-    told = [_stage(name, spread, first=name == "registered") for name, spread in stages if spread is not None]
-    return f"measured on {instances_in_words(summary.count)}: {', '.join(told)}"
+    stages_text = [_stage(name, spread, first=name == "registered") for name, spread in stages if spread is not None]
+    return f"measured on {instances_in_words(summary.count)}: {', '.join(stages_text)}"
 
 
 def _stage(name: str, spread: DurationQuantiles, *, first: bool) -> str:

@@ -73,11 +73,11 @@ class _GuardRow:
     Together, because a value for each guard of each operator would take longer than all that they look at.
     """
 
-    __slots__ = ("_asked_of_holds", "_guards", "_passed")
+    __slots__ = ("_checks_holds", "_guards", "_passed")
 
     def __init__(self, guards: Sequence[EachOperator]) -> None:
         self._guards = tuple(guards)
-        self._asked_of_holds = tuple(guard for guard in guards if not guard.lets_holds_pass)
+        self._checks_holds = tuple(guard for guard in guards if not guard.lets_holds_pass)
         self._passed: dict[tuple[type, int], tuple[GuardNote, ...]] = {}
         """The notes of targets that all of them let pass: they are made once, for most decisions are alike."""
 
@@ -105,7 +105,7 @@ class _GuardRow:
 
     def _lets_pass(self, window: Window, now: Instant, hold: Verdict) -> bool:
         """Whether none has anything to say of a target that is the current size."""
-        for guard in self._asked_of_holds:
+        for guard in self._checks_holds:
             target, why = guard.limit(window, now, hold)
             if target != hold.target or why:
                 return False

@@ -373,10 +373,10 @@ class Receipt:
     @property
     def detail(self) -> str:
         """What was done, with the operators' names where there are several."""
-        told = {name: answer.detail for name, answer in self.answers.items() if answer.detail}
+        details = {name: answer.detail for name, answer in self.answers.items() if answer.detail}
         if len(self.answers) == 1:
-            return "".join(told.values())
-        return "; ".join(f"{name}: {detail}" for name, detail in told.items())
+            return "".join(details.values())
+        return "; ".join(f"{name}: {detail}" for name, detail in details.items())
 
 
 class Severity(StrEnum):
@@ -428,7 +428,7 @@ T = TypeVar("T")
 def quickly(kind: Callable[P, T]) -> Callable[P, T]:
     """What a frozen dataclass with slots does when it is called, for those that are made at every cycle."""
     given = fields(kind)  # type: ignore[arg-type] # a class, of which only the call matters to its type here
-    same = [(one.name, object, field(default=one.default, default_factory=one.default_factory)) for one in given]
+    same = [(item.name, object, field(default=item.default, default_factory=item.default_factory)) for item in given]
 
     def close(made: object) -> None:
         # Python allows it because both have the same slots, and nothing else.

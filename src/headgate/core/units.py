@@ -96,7 +96,7 @@ def exact_duration(seconds: float) -> str:
     ('250ms', '90s', '6h', '10.04s')
     """
     fitting = _SECONDS_PER_UNIT if seconds >= 120 else {"s": 1.0, "ms": 0.001}
-    for unit, size in sorted(fitting.items(), key=lambda one: -one[1]):
+    for unit, size in sorted(fitting.items(), key=lambda item: -item[1]):
         count = round(seconds / size)
         if count and count * size == seconds:
             return f"{count}{unit}"

@@ -217,7 +217,7 @@ class History(Window):
         if before is not None and not before.instances.keys() <= sizes.keys():
             missing = before.instances.keys() - sizes.keys()
             sizes = {**{name: replace(before.instances[name], stale=True) for name in missing}, **sizes}
-        samples = {name: completed(one, self.sample(name)) for name, one in observation.samples.items()}
+        samples = {name: completed(sample, self.sample(name)) for name, sample in observation.samples.items()}
         observation = _observation(at_s, samples, sizes, startups)
         self._observations.append(observation)
         for name, instances in sizes.items():
@@ -254,8 +254,8 @@ class History(Window):
             self._add_startups(observation)
 
     def _add_startups(self, observation: Observation) -> None:
-        for name, told in observation.startups.items():
-            for startup in told:
+        for name, startups in observation.startups.items():
+            for startup in startups:
                 self._startup_times[name].add(startup)
 
     def saved_budgets(self) -> dict[str, JSON]:
@@ -318,8 +318,8 @@ class History(Window):
 
 
 def _budgets_of(topology: Topology, objective: Objective | None) -> dict[str, BudgetKeeper]:
-    asked = {} if objective is None else {name: objective.slo_of(name) for name in topology.operators}
-    return {name: BudgetKeeper(slo) for name, slo in asked.items()}
+    slos = {} if objective is None else {name: objective.slo_of(name) for name in topology.operators}
+    return {name: BudgetKeeper(slo) for name, slo in slos.items()}
 
 
 def _spending_of(topology: Topology, objective: Objective | None) -> SpendingKeeper | None:
@@ -383,7 +383,7 @@ def busy_span_s(batches: Iterable[Batch]) -> float:
     7.0
     """
     total_s, until_s = 0.0, float("-inf")
-    for batch in sorted(batches, key=lambda one: one.started_s):
+    for batch in sorted(batches, key=lambda each: each.started_s):
         total_s += max(0.0, batch.ended_s - max(batch.started_s, until_s))
         until_s = max(until_s, batch.ended_s)
     return total_s

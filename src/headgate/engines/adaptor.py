@@ -14,9 +14,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from headgate.core.errors import EngineError, EngineGoneError, InputError, cause_of
 from headgate.core.extras import needing
@@ -35,13 +35,13 @@ OPERATOR = "job"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AdaptorReading:
     """What an adaptor tells when it is observed."""
 
     instances: Instances
     sample: Sample | None = None
-    further_metrics: tuple[str, ...] = ()
-    """What could be asked for."""
+    extra_metrics: Annotated[tuple[str, ...], Field(validation_alias="further_metrics")] = ()
+    """Metrics that can be subscribed to."""
 
 
 class AdaptorEngine:
@@ -57,7 +57,7 @@ class AdaptorEngine:
         self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers={"Content-Type": "application/json"})
         self._errors = httpx.HTTPError
         self._counting = _Counting()
-        self._further: frozenset[str] = frozenset()
+        self._extra: frozenset[str] = frozenset()
         self._subscribed: tuple[str, ...] = ()
         self._closed = False
 
@@ -65,26 +65,26 @@ class AdaptorEngine:
         return Topology.single(OPERATOR)
 
     @property
-    def further_metrics(self) -> Collection[str]:
+    def extra_metrics(self) -> Collection[str]:
         """What could be subscribed to, as far as the adaptor has said."""
-        return self._further
+        return self._extra
 
     def subscribe(self, keys: Collection[str]) -> None:
         self._subscribed = tuple(sorted(keys))
 
     def observe(self) -> Observation:
         params = {"metrics": ",".join(self._subscribed)} if self._subscribed else {}
-        answer = self._asked("GET", "observe", params=params)
+        answer = self._request("GET", "observe", params=params)
         now = self._now()
         if not answer.is_success:
-            raise EngineError(f"the adaptor at {self._url} cannot be observed: {_told(answer)}")
+            raise EngineError(f"the adaptor at {self._url} cannot be observed: {_response_text(answer)}")
         try:
-            seen = _seen(answer.text, now)
+            reading = _reading(answer.text, now)
         except InputError as error:
             raise EngineError(f"the adaptor at {self._url} cannot be understood: {error}") from error
-        self._further = frozenset(seen.further_metrics)
-        samples = {} if seen.sample is None else {OPERATOR: self._counting.counted(seen.sample)}
-        return Observation(now, samples, {OPERATOR: seen.instances})
+        self._extra = frozenset(reading.extra_metrics)
+        samples = {} if reading.sample is None else {OPERATOR: self._counting.counted(reading.sample)}
+        return Observation(now, samples, {OPERATOR: reading.instances})
 
     def apply(self, decision: Decision) -> Receipt:
         size = decision.targets[OPERATOR]
@@ -94,9 +94,9 @@ class AdaptorEngine:
             answer = self._ask_for(size)
         return Receipt(self._now(), {OPERATOR: answer})
 
-    def told_as_it_is(self, body: str) -> int:
+    def send_raw(self, body: str) -> int:
         """Send a body to ``/apply`` as it is; gives the status of the answer. For checks."""
-        return self._asked("POST", "apply", content=body).status_code
+        return self._request("POST", "apply", content=body).status_code
 
     def close(self) -> None:
         """Let go of the adaptor, whose job keeps its size; calling it twice is fine."""
@@ -104,17 +104,17 @@ class AdaptorEngine:
         self._client.close()
 
     def _ask_for(self, size: int) -> Answer:
-        answer = self._asked("POST", "apply", content=to_json({"version": VERSION, "size": size}))
+        answer = self._request("POST", "apply", content=to_json({"version": VERSION, "size": size}))
         if answer.is_success:
             try:
                 return checked(_ANSWER, message_body(answer.text, "an answer"), "an answer")
             except InputError as error:
                 raise EngineError(f"the adaptor at {self._url} cannot be understood: {error}") from error
         if answer.is_server_error:
-            raise EngineError(f"the adaptor at {self._url} cannot be changed: {_told(answer)}")
-        return Answer(Outcome.REFUSED, size, _told(answer))
+            raise EngineError(f"the adaptor at {self._url} cannot be changed: {_response_text(answer)}")
+        return Answer(Outcome.REFUSED, size, _response_text(answer))
 
-    def _asked(self, method: str, path: str, **what: Any) -> httpx.Response:
+    def _request(self, method: str, path: str, **what: Any) -> httpx.Response:
         if self._closed:
             raise EngineError(f"the adaptor at {self._url} was let go of.")
         try:
@@ -122,22 +122,22 @@ class AdaptorEngine:
         except self._errors as error:
             raise EngineError(f"the adaptor at {self._url} does not answer: {cause_of(error)}.") from error
         if answer.status_code == GONE:
-            raise EngineGoneError(f"the job behind {self._url} has ended: {_told(answer)}")
+            raise EngineGoneError(f"the job behind {self._url} has ended: {_response_text(answer)}")
         return answer
 
 
-_SEEN = TypeAdapter(Seen)
+_READING = TypeAdapter(AdaptorReading)
 _ANSWER = TypeAdapter(Answer)
 
 
-def _seen(text: str, now: Instant) -> Seen:
+def _reading(text: str, now: Instant) -> AdaptorReading:
     body = message_body(text, "an observation")
     if isinstance(body.get("sample"), Mapping):
         body["sample"] = timed({"at_age_s": 0.0, **body["sample"], "operator": OPERATOR}, now)
-    return checked(_SEEN, body, "an observation")
+    return checked(_READING, body, "an observation")
 
 
-def _told(answer: httpx.Response) -> str:
+def _response_text(answer: httpx.Response) -> str:
     return answer.text.strip() or f"status {answer.status_code}"
 
 
@@ -154,10 +154,10 @@ class _Counting:
         >>> [counting.counted(Sample("job", 0.0, done=done)).done for done in (5.0, 7.0, 1.0, 2.0)]
         [5.0, 7.0, 8.0, 9.0]
         """
-        told = {name: value for name in COUNTERS if (value := getattr(sample, name)) is not None}
-        if any(value < self._last.get(name, 0.0) for name, value in told.items()):
+        counters = {name: value for name in COUNTERS if (value := getattr(sample, name)) is not None}
+        if any(value < self._last.get(name, 0.0) for name, value in counters.items()):
             for name, value in self._last.items():
                 self._before[name] = self._before.get(name, 0.0) + value
             self._last = {}
-        self._last.update(told)
-        return replace(sample, **{name: self._before.get(name, 0.0) + value for name, value in told.items()})
+        self._last.update(counters)
+        return replace(sample, **{name: self._before.get(name, 0.0) + value for name, value in counters.items()})

@@ -117,7 +117,7 @@ def observation_to_dict(observation: Observation) -> dict[str, JSON]:
         "samples": {name: sample_to_dict(sample) for name, sample in observation.samples.items()},
         "instances": {name: _known(instances) for name, instances in observation.instances.items()},
         **(
-            {"startups": {name: [_known(one) for one in found] for name, found in observation.startups.items()}}
+            {"startups": {name: [_known(startup) for startup in found] for name, found in observation.startups.items()}}
             if observation.startups
             else {}
         ),
@@ -129,7 +129,7 @@ def observation_from_dict(data: Mapping[str, JSON]) -> Observation:
         data["at_s"],
         {name: sample_from_dict(sample) for name, sample in data["samples"].items()},
         {name: Instances(**instances) for name, instances in data["instances"].items()},
-        {name: tuple(Startup(**one) for one in found) for name, found in data.get("startups", {}).items()},
+        {name: tuple(Startup(**startup) for startup in found) for name, found in data.get("startups", {}).items()},
     )
 
 
@@ -181,13 +181,14 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, JSON]:
 
 
 def receipt_to_dict(receipt: Receipt) -> dict[str, JSON]:
-    answers = {name: {**_fields(one), "outcome": str(one.outcome)} for name, one in receipt.answers.items()}
+    answers = {name: {**_fields(answer), "outcome": str(answer.outcome)} for name, answer in receipt.answers.items()}
     return {"at_s": receipt.at_s, "answers": answers}
 
 
 def receipt_from_dict(data: Mapping[str, JSON]) -> Receipt:
     answers = {
-        name: Answer(Outcome(one["outcome"]), one["requested"], one["detail"]) for name, one in data["answers"].items()
+        name: Answer(Outcome(answer["outcome"]), answer["requested"], answer["detail"])
+        for name, answer in data["answers"].items()
     }
     return Receipt(data["at_s"], answers)
 

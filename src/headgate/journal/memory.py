@@ -95,10 +95,10 @@ class MemoryJournal:
         return {number: (found[0].at_s, found[-1].at_s) for number, found in seen.items() if found}
 
     def observations(self, *, run: Runs = None, since_s: Instant | None = None) -> list[Observation]:
-        return _since([one for entries in self._of(run) for one in entries.observations], since_s)
+        return _since([entry for entries in self._of(run) for entry in entries.observations], since_s)
 
     def decisions(self, *, run: Runs = None, since_s: Instant | None = None, last: int | None = None) -> list[Decision]:
-        found = _since([one for entries in self._of(run) for one in entries.decisions], since_s)
+        found = _since([entry for entries in self._of(run) for entry in entries.decisions], since_s)
         return found if last is None else found[max(0, len(found) - last) :]
 
     def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]:
@@ -137,4 +137,6 @@ class MemoryJournal:
 
 def _since(entries: list[T], since_s: Instant | None) -> list[T]:
     """Those at or after a time, oldest first; of the same time, as they were written."""
-    return sorted((entry for entry in entries if since_s is None or entry.at_s >= since_s), key=lambda one: one.at_s)
+    return sorted(
+        (entry for entry in entries if since_s is None or entry.at_s >= since_s), key=lambda entry: entry.at_s
+    )

@@ -164,7 +164,7 @@ Entry: TypeAlias = Observation | Decision | Receipt
 
 AT_ONCE = 2000
 """Entries of a kind that are read at once, so that nobody has to wait for long."""
-ASKED_AGAIN = 1000
+MAX_GAP = 1000
 """A number that was passed over is asked for until so many higher ones were given."""
 _KINDS: Mapping[Table, Callable[[Mapping[str, Any]], Entry]] = {
     database.observations: codec.observation_from_dict,
@@ -191,12 +191,12 @@ class JournalFollower:
         self._passed_over: dict[Table, set[int]] = {table: set() for table in _KINDS}
         self._runs: dict[int, Run] = {}
 
-    def news(self) -> list[NewEntry]:
+    def new_entries(self) -> list[NewEntry]:
         """What was written since this was last asked: observations, decisions, then receipts, each in their order.
 
         Not all of it where that is much; nothing is left when it gives nothing.
         """
-        return [one for table in _KINDS for one in self._of(table)]
+        return [entry for table in _KINDS for entry in self._of(table)]
 
     def close(self) -> None:
         self.reader.close()
@@ -219,7 +219,7 @@ class JournalFollower:
         ]
         ids = {row.id for row in rows}
         self._newest[table] = highest = max(newest, *ids)
-        oldest = highest - ASKED_AGAIN
+        oldest = highest - MAX_GAP
         skipped = (passed_over | set(range(max(newest, oldest) + 1, highest))) - ids
         self._passed_over[table] = {number for number in skipped if number > oldest}
         return found

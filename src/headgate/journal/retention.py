@@ -37,13 +37,13 @@ class Retention(Settings):
     given up earlier, and the oldest entries go once there is nothing else left to give up."""
 
     @model_validator(mode="after")
-    def _ages_rise(self) -> Retention:
-        ages = {"full_detail_s": self.full_detail_s, "minutes_s": self.minutes_s, "hours_s": self.hours_s}
-        named = [(name, age_s) for name, age_s in ages.items() if age_s is not None]
+    def _check_order(self) -> Retention:
+        limits = {"full_detail_s": self.full_detail_s, "minutes_s": self.minutes_s, "hours_s": self.hours_s}
+        named = [(name, age_s) for name, age_s in limits.items() if age_s is not None]
         for (name, age_s), (next_name, next_age_s) in pairwise(named):
             if next_age_s < age_s:
-                told = f"{next_name} {format_duration(next_age_s)}", f"{name} {format_duration(age_s)}"
-                raise ValueError(f"{told[0]} is less than {told[1]}; it must be at least that")
+                texts = f"{next_name} {format_duration(next_age_s)}", f"{name} {format_duration(age_s)}"
+                raise ValueError(f"{texts[0]} is less than {texts[1]}; it must be at least that")
         return self
 
 

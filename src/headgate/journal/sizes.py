@@ -26,7 +26,7 @@ def last_sizes(
         missing = [operator for operator in wanted if operator not in sizes]
         if not missing:
             break
-        decisions = [one for one in journal.decisions(run=number, last=_LAST) if one.role is Role.ACTING]
+        decisions = [decision for decision in journal.decisions(run=number, last=_LAST) if decision.role is Role.ACTING]
         decision = decisions[-1] if decisions else None
         since_s = None if decision is None else decision.at_s - CLOCKS_AGREE_S
         receipts = journal.receipts(run=number, since_s=since_s) if decision is not None else []

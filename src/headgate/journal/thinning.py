@@ -79,14 +79,14 @@ class Thinning:
 
     def is_due(self, now_s: float) -> bool:
         """Whether there may be something to do by now."""
-        return min(one.due_s for one in self._chores) <= now_s
+        return min(chore.due_s for chore in self._chores) <= now_s
 
     def step(self, connection: Connection, now_s: float) -> None:
         """Do at most one thing that is due; to be called in the transaction of every append."""
         self._appended += 1
         if self._is_full is not None and self._appended % LOOK_EVERY == 0 and self._is_full(connection):
             _make_room(connection)
-        chore = min(self._chores, key=lambda one: one.due_s)
+        chore = min(self._chores, key=lambda each: each.due_s)
         if chore.due_s <= now_s:
             chore.due_s = _do(connection, chore, now_s)
 
@@ -124,7 +124,7 @@ def _make_room(connection: Connection) -> None:
         too_many = {Detail.MINUTE}
     else:
         too_many = {Detail.HOUR, Detail.LASTING}
-    table = max(database.ENTRIES, key=lambda one: sum(counts.get((one, detail), 0) for detail in too_many))
+    table = max(database.ENTRIES, key=lambda entries: sum(counts.get((entries, detail), 0) for detail in too_many))
     left = total
     while left > max(FEWEST, total - 2 * LOOK_EVERY):
         removed = _give_up(connection, table, min(too_many))

@@ -110,7 +110,7 @@ class JournalWriter(JournalReader):
         self._save_state = save_state
         self._fence: Fence | None = None
         self._run: int | None = None
-        self._said: dict[tuple[Table, str], object] = {}
+        self._last_bodies: dict[tuple[Table, str], object] = {}
         """What the last entry of each series said."""
 
     def another(self, fence: Fence | None = None) -> Self:
@@ -122,7 +122,7 @@ class JournalWriter(JournalReader):
         self._open()
         self._writing.share()
         other = copy.copy(self)
-        vars(other).update(_run=None, _said={}, _fence=fence)
+        vars(other).update(_run=None, _last_bodies={}, _fence=fence)
         return other
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class JournalWriter(JournalReader):
         with self._write() as connection:
             number: int = connection.execute(_BEGIN, values).scalar_one()
         self._run = number
-        self._said.clear()
+        self._last_bodies.clear()
         return number
 
     def observed(self, observation: Observation) -> None:
@@ -170,7 +170,7 @@ class JournalWriter(JournalReader):
             if self._run is None:
                 raise JournalError(f"nothing can be written to journal {self.place} before a run has begun.")
             now_s = self._writing.now()
-            is_new = gist.is_new or series not in self._said or self._said[series] != gist.says
+            is_new = gist.is_new or series not in self._last_bodies or self._last_bodies[series] != gist.says
             values = {
                 "run": self._run,
                 "at_s": entry.at_s,
@@ -181,7 +181,7 @@ class JournalWriter(JournalReader):
             }
             connection.execute(_INSERT[table], values)
             self._writing.upkeep(connection, now_s)
-        self._said[series] = gist.says
+        self._last_bodies[series] = gist.says
 
 
 def _body(data: Mapping[str, JSON]) -> bytes:

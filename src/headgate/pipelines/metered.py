@@ -27,8 +27,8 @@ class MeteredEngine:
         return self._engine.topology()
 
     @property
-    def further_metrics(self) -> Collection[str]:
-        return self._engine.further_metrics
+    def extra_metrics(self) -> Collection[str]:
+        return self._engine.extra_metrics
 
     def subscribe(self, keys: Collection[str]) -> None:
         self._engine.subscribe(keys)

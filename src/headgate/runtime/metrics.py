@@ -53,7 +53,7 @@ class MetricCollector:
 
     def require(self, keys: Collection[str]) -> None:
         """Refuse metrics that nobody could give."""
-        offered = self._engine.further_metrics if isinstance(self._engine, Subscribable) else ()
+        offered = self._engine.extra_metrics if isinstance(self._engine, Subscribable) else ()
         require_metrics(keys, self._sources, offered)
 
     def _callable(self, key: str) -> MetricCallable | None:

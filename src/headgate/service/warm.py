@@ -165,7 +165,7 @@ class WarmJobs:
 
     def _take_new(self, following: JournalFollower) -> int:
         """Gives how much there was."""
-        news = following.news()
+        news = following.new_entries()
         for entry in sorted(news, key=lambda found: in_order(found.entry)):
             if (job := self._jobs.get(entry.run.job)) is not None:
                 job.take(entry)

@@ -83,7 +83,7 @@ def refuses_what_is_not_a_size(engine: AdaptorEngine, settles_within_s: float) -
     """What cannot be a size is refused with a status of 400 to 499, and changes nothing."""
     before = _sizes(engine.observe()).planned
     for nonsense in ('{"version": 1, "size": -1}', '{"version": 1, "size": "many"}', '{"version": 1}', "size=3", "[]"):
-        status = engine.told_as_it_is(nonsense)
+        status = engine.send_raw(nonsense)
         ensure(400 <= status < 500, f"{nonsense} was answered with status {status}; 400 to 499 is needed")
     planned = _sizes(engine.observe()).planned
     ensure(planned == before, f"what is not a size turned {before} planned instances into {planned}")

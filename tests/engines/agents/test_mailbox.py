@@ -181,7 +181,7 @@ def test_what_an_agent_could_not_do_is_the_answer_and_the_plan_is_what_it_has() 
     mailbox.apply(decision({"parse": 3}))
     assert mailbox.report("parse", Report("a", has_one)).size == 3
     failed = Answer(Outcome.FAILED, 1, "no room in the cluster.")
-    mailbox.report("parse", Report("a", has_one, told=3, answer=failed))
+    mailbox.report("parse", Report("a", has_one, last_size=3, answer=failed))
     receipt = mailbox.apply(decision({"parse": 3}))
     assert receipt.answers["parse"] == Answer(Outcome.FAILED, 1, "no room in the cluster.")
     assert mailbox.observe().instances["parse"].planned == 1

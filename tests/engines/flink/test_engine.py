@@ -292,7 +292,7 @@ def test_further_metrics_are_collected_for_who_asks(stand_in: StandIn, job: Smal
     engine = opened(job, stand_in)
     assert engine.observe().samples["slow"].metrics == {}
     clock.advance(5)
-    assert set(engine.further_metrics) >= {"watermark_lag_s", "checkpoint_s", "back_pressured_share"}
+    assert set(engine.extra_metrics) >= {"watermark_lag_s", "checkpoint_s", "back_pressured_share"}
     engine.subscribe(["watermark_lag_s", "checkpoint_s", "back_pressured_share", "idle_share"])
     found = engine.observe().samples["slow"].metrics
     assert found["watermark_lag_s"] == pytest.approx(3.0)

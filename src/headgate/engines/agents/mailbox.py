@@ -1,7 +1,7 @@
 """Jobs in other processes as one engine: a mailbox between the loop and the agents of the jobs.
 
 ``observe`` gives what agents reported last, with its age on the loop's clock; ``apply`` leaves the sizes for their next
-call. An agent that is not heard of leaves its operator's size stale; what was decided for it waits until it is back.
+call. An agent that does not report leaves its operator's size stale; its decided size waits until it is back.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _A_MOMENT_S = 1e-6
 
 
 class AgentState:
-    """Follows the agents of one operator, one after the other: a driver that was started again has a new one."""
+    """What is known of one operator's agents, the newest of which counts: a restarted driver has a new agent."""
 
     def __init__(self, operator: str, starts: int) -> None:
         self.operator = operator
@@ -45,13 +45,13 @@ class AgentState:
         self.agent: str | None = None
         self.former: set[str] = set()
         """Agents that another has taken the place of."""
-        self.heard_s: Instant | None = None
+        self.last_report_s: Instant | None = None
         self.wanted: int | None = None
         """The size that was decided; ``None`` before anybody did."""
-        self._told: int | None = None
+        self._sent_size: int | None = None
         self._answer: Answer | None = None
-        """What became of the size that the agent was told last."""
-        self.further_metrics: tuple[str, ...] = ()
+        """The result of the size that the agent received last."""
+        self.extra_metrics: tuple[str, ...] = ()
         self._instances: Instances | None = None
         self._reading: Sample | None = None
         """The newest reading."""
@@ -76,7 +76,7 @@ class AgentState:
     @property
     def refusal(self) -> Answer | None:
         """Why the agent could not do what is wanted; ``None`` where it could, or has not said."""
-        is_of_it = self._told is not None and self._told == self.wanted
+        is_of_it = self._sent_size is not None and self._sent_size == self.wanted
         return self._answer if is_of_it and self._answer is not None and not self._answer.outcome.is_taken else None
 
     def instances(self, *, stale: bool) -> Instances:
@@ -87,9 +87,9 @@ class AgentState:
         """Take in a report that came now; the first of another agent takes the place of the one before."""
         if report.agent != self.agent:
             self._begin(report.agent)
-        self.heard_s, self._instances = now, report.instances
-        self._told, self._answer = report.told, report.answer
-        self.further_metrics = report.further_metrics
+        self.last_report_s, self._instances = now, report.instances
+        self._sent_size, self._answer = report.last_size, report.answer
+        self.extra_metrics = report.extra_metrics
         startups = report.startups[max(0, self._startups_seen - report.first_startup) :]
         self._startups_seen = max(self._startups_seen, report.first_startup + len(report.startups))
         self._startups.extend(startups)
@@ -138,21 +138,21 @@ class AgentState:
     def take_events(self) -> list[Event]:
         """What happened to the job, with its name."""
         found, self._events = self._events, []
-        return [replace(one, detail=f"{self.operator}: {one.detail}") for one in found]
+        return [replace(event, detail=f"{self.operator}: {event.detail}") for event in found]
 
 
 LOST_AFTER_S = 10.0
-"""An agent that was not heard of for so long is lost."""
+"""An agent that has not reported for this long is lost."""
 PER_INSTANCE_METRICS = frozenset(name for name, metric in METRICS.items() if metric.per_instance)
 
 
 class AgentsEngine:
     """The engine of all operators of a topology, one agent for each.
 
-    - ``starts``: the size that each operator is started with, as long as its agent has not told
-    - ``report_every_s``: how often agents are asked to report
-    - ``further_metrics``: what can be subscribed to, before agents have said what they could tell
-    - ``term``: told to agents, who do not listen to whoever has a lower one
+    - ``starts``: the size that each operator starts with, assumed until its agent reports one
+    - ``report_every_s``: how often agents report
+    - ``extra_metrics``: what can be subscribed to until agents report what they can measure
+    - ``term``: sent to agents, which ignore a controller with a lower term than the highest they have received
     """
 
     def __init__(
@@ -163,14 +163,14 @@ class AgentsEngine:
         now: Callable[[], Instant] = time.time,
         report_every_s: float = 1.0,
         lost_after_s: float = LOST_AFTER_S,
-        further_metrics: Collection[str] = PER_INSTANCE_METRICS,
+        extra_metrics: Collection[str] = PER_INSTANCE_METRICS,
         term: int = 0,
     ) -> None:
         self._topology = topology
         self._now = now
         self._report_every_s = report_every_s
         self._lost_after_s = lost_after_s
-        self._further_metrics = frozenset(further_metrics)
+        self._extra_metrics = frozenset(extra_metrics)
         self._term = term
         self._members = {name: AgentState(name, (starts or {}).get(name, 1)) for name in topology.operators}
         self._subscriptions: tuple[str, ...] = ()
@@ -185,10 +185,10 @@ class AgentsEngine:
         return self._topology
 
     @property
-    def further_metrics(self) -> Collection[str]:
+    def extra_metrics(self) -> Collection[str]:
         """What can be subscribed to."""
         with self._lock:
-            return self._further_metrics.union(*(member.further_metrics for member in self._members.values()))
+            return self._extra_metrics.union(*(member.extra_metrics for member in self._members.values()))
 
     def subscribe(self, keys: Collection[str]) -> None:
         """Have agents report these beyond the basic metrics, and no others."""
@@ -197,25 +197,29 @@ class AgentsEngine:
 
     @property
     def joined(self) -> frozenset[str]:
-        """The operators whose agents are heard of."""
+        """The operators whose agents report."""
         with self._lock:
             now = self._now()
             return frozenset(name for name, member in self._members.items() if not self._is_silent(member, now))
 
     @property
-    def heard(self) -> dict[str, Instant | None]:
-        """When each operator's agent was heard of last; ``None`` before it was."""
+    def last_reports_s(self) -> dict[str, Instant | None]:
+        """When each operator's agent reported last; ``None`` before its first report."""
         with self._lock:
-            return {name: member.heard_s for name, member in self._members.items()}
+            return {name: member.last_report_s for name, member in self._members.items()}
 
     def observe(self) -> Observation:
         with self._lock:
             self._refuse_if_closed()
             now = self._now()
             self._notice_lost(now)
-            samples = {name: sample for name, one in self._members.items() if (sample := one.take_sample()) is not None}
-            instances = {name: one.instances(stale=self._is_silent(one, now)) for name, one in self._members.items()}
-            startups = {name: found for name, one in self._members.items() if (found := one.take_startups())}
+            samples = {
+                name: sample for name, member in self._members.items() if (sample := member.take_sample()) is not None
+            }
+            instances = {
+                name: member.instances(stale=self._is_silent(member, now)) for name, member in self._members.items()
+            }
+            startups = {name: found for name, member in self._members.items() if (found := member.take_startups())}
             return Observation(now, samples, instances, startups)
 
     def apply(self, decision: Decision) -> Receipt:
@@ -225,7 +229,7 @@ class AgentsEngine:
             for name, verdict in decision.verdicts.items():
                 if why := self._why_impossible(name, verdict):
                     return Receipt(now, {name: Answer(Outcome.REFUSED, 0, why)})
-            return Receipt(now, {name: self._leave(name, one) for name, one in decision.verdicts.items()})
+            return Receipt(now, {name: self._leave(name, verdict) for name, verdict in decision.verdicts.items()})
 
     def size_by(self, topology: Topology) -> None:
         """Allow other sizes from now on; the operators must be the same."""
@@ -236,34 +240,34 @@ class AgentsEngine:
             self._topology = topology
 
     def want_nothing(self) -> None:
-        """Leave every job at the size that it has, whoever gave it that."""
+        """Withdraw all decided sizes: every job stays at the size that it has."""
         with self._lock:
             for member in self._members.values():
                 member.wanted = None
 
     def close(self) -> None:
-        """Let go of the jobs, which keep their sizes; agents are told that nobody is there. Twice is fine."""
+        """Release the jobs, which keep their sizes; agents then get an error. Calling it twice is fine."""
         with self._lock:
             self._closed = True
 
     def take_events(self) -> list[Event]:
-        """Who joined, came back or was lost since this was last asked, and what agents told, for the journal."""
+        """Return the joins, returns and losses of agents since the last call, and the events that agents reported."""
         with self._lock:
             events, self._events = self._events, []
-            told = [event for member in self._members.values() for event in member.take_events()]
-            return sorted([*events, *told], key=lambda event: event.at_s)
+            reported = [event for member in self._members.values() for event in member.take_events()]
+            return sorted([*events, *reported], key=lambda event: event.at_s)
 
     # ------------------------------------------------------------------------------------------------- for agents
 
     def report(self, operator: str, report: Report) -> Reply:
-        """Take in what an agent says, and tell it what is wanted of it."""
+        """Take in a report of an agent and return the decided size."""
         with self._lock:
             self._refuse_if_closed()
             if operator not in self._members:
                 raise UnknownNameError("operator", operator, self._members)
             member, now = self._members[operator], self._now()
             if report.agent in member.former:
-                raise SupersededError(f"another agent has joined as {operator!r} since; this one is no longer asked.")
+                raise SupersededError(f"another agent has joined as {operator!r} since; this one is no longer used.")
             self._notice_join(operator, member, report, now)
             self._notice_own(operator, member, report, now)
             member.take(report, now)
@@ -283,21 +287,21 @@ class AgentsEngine:
         return ""
 
     def _leave(self, name: str, verdict: Verdict) -> Answer:
-        """Leave a size for an operator's agent."""
+        """Store the decided size for an operator's agent."""
         member, target = self._members[name], verdict.target
         if target == member.wanted and (refusal := member.refusal) is not None:
             # The agent could not do it: the plan is what it has, until somebody decides again.
             member.wanted = None
             return Answer(refusal.outcome, member.planned, refusal.detail)
-        # A hold is no wish: whoever has not told its size yet must not be brought to the one that was assumed, nor who
-        # told it while that was decided.
+        # A hold is no decision to resize: an agent that has not reported its size yet, or reported it while the
+        # decision was made, must not be brought to the size that was assumed.
         if target == member.planned or (verdict.change == 0 and member.wanted is None):
             return Answer(Outcome.UNCHANGED, member.planned)
         member.wanted = target
         return Answer(Outcome.DELIVERED, target)
 
     def _is_silent(self, member: AgentState, now: Instant) -> bool:
-        return member.heard_s is None or now - member.heard_s > self._lost_after_s
+        return member.last_report_s is None or now - member.last_report_s > self._lost_after_s
 
     def _notice_join(self, operator: str, member: AgentState, report: Report, now: Instant) -> None:
         size = report.instances.planned
@@ -305,10 +309,10 @@ class AgentsEngine:
             self._note(now, "agent-joined", f"{operator} joined at size {size}")
         elif report.agent != member.agent:
             self._note(now, "agent-joined", f"{operator} was started again and joined at size {size}")
-        elif member.heard_s is None:
+        elif member.last_report_s is None:
             self._note(now, "agent-joined", f"{operator} joined again at size {size}")
         elif operator in self._lost:
-            self._note(now, "agent-back", f"{operator} is heard of again, at size {size}")
+            self._note(now, "agent-back", f"{operator} reports again, at size {size}")
         self._lost.discard(operator)
 
     def _notice_own(self, operator: str, member: AgentState, report: Report, now: Instant) -> None:
@@ -320,15 +324,15 @@ class AgentsEngine:
 
     def _notice_leave(self, operator: str, member: AgentState, now: Instant) -> None:
         self._note(now, "agent-left", f"{operator} left at size {member.planned}, which it keeps")
-        member.heard_s = None
+        member.last_report_s = None
         self._lost.discard(operator)
 
     def _notice_lost(self, now: Instant) -> None:
         for name, member in self._members.items():
-            if member.heard_s is not None and name not in self._lost and self._is_silent(member, now):
+            if member.last_report_s is not None and name not in self._lost and self._is_silent(member, now):
                 self._lost.add(name)
-                silent = format_duration(round(now - member.heard_s))
-                detail = f"nothing was heard of {name} for {silent}; its size is left as it is"
+                silent = format_duration(round(now - member.last_report_s))
+                detail = f"{name} has not reported for {silent}; its size is left unchanged"
                 self._note(now, "agent-lost", detail, Severity.WARNING)
 
     def _note(self, now: Instant, kind: str, detail: str, severity: Severity = Severity.INFO) -> None:

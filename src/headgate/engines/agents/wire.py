@@ -1,20 +1,20 @@
-"""What an agent and its controller say to each other, as JSON. Version 1.
+"""The messages between an agent and its controller, as JSON. Version 1.
 
 An agent reports: its sizes, its newest reading, the batches, start-ups and events of which it does not know yet that
-they have arrived, and what became of the size it was told last. The answer is what is wanted of it from now on: desired
+they have arrived, and the result of the last size it received. The reply is the size wanted from now on: desired
 state, no command, so that a message that is lost costs nothing.
 
-Nobody's clock is believed: moments travel as ages at the time of sending (``at_age_s`` for ``at_s``), and become times
-on the receiver's clock. What a reader does not know it does not look at; what it needs must be there.
+Clocks may differ: times travel as ages at the time of sending (``at_age_s`` for ``at_s``), and become times on the
+receiver's clock. Unknown fields are ignored; required ones must be there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from headgate.core.errors import InputError, JournalError
 from headgate.core.types import JSON, Answer, Event, Instances, Instant, Sample, Startup
@@ -28,15 +28,15 @@ LEADER_HEADER = "Headgate-Leader"
 LONGEST_TEXT = 1_000_000
 """Characters of a message; a report has some hundred."""
 _MOMENTS = ("at_s", "batch_ended_s", "started_s", "ended_s", "oldest_s", "requested_s")
-_AGES = {name: name.removesuffix("_s") + "_age_s" for name in _MOMENTS}
-_BACK = {age: name for name, age in _AGES.items()}
+_AGE_OF = {name: name.removesuffix("_s") + "_age_s" for name in _MOMENTS}
+_BACK = {age: name for name, age in _AGE_OF.items()}
 _NAMED_BY_USERS = ("metrics", "numbers")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one agent says; times are on the clock of whoever holds it."""
+    """What one agent reports; times are on the clock of the process that holds it."""
 
     agent: str
     """One life of an agent; a driver that was started again has another."""
@@ -44,22 +44,22 @@ class Report:
     sample: Sample | None = None
     """With the batches that ended since the last report that has surely arrived."""
     first_batch: int = 0
-    """How many batches this agent has told of before the first of these."""
+    """How many batches this agent has reported before the first of these."""
     startups: tuple[Startup, ...] = ()
     first_startup: int = 0
     events: tuple[Event, ...] = ()
     """What happened to the job: that its query was started again, or its plan changed."""
     first_event: int = 0
-    further_metrics: tuple[str, ...] = ()
-    """What could be subscribed to."""
-    told: int | None = None
-    """The size that it was told last."""
+    extra_metrics: Annotated[tuple[str, ...], Field(validation_alias="further_metrics")] = ()
+    """Metrics that can be subscribed to."""
+    last_size: Annotated[int | None, Field(validation_alias="told")] = None
+    """The size that the agent received last."""
     answer: Answer | None = None
-    """What became of that."""
+    """The result of that size."""
     own: int | None = None
-    """The size that it chose itself since nobody answered; ``None`` where it did not."""
+    """The size that the agent chose itself while the controller did not answer; ``None`` where it did not."""
     leaving: bool = False
-    """It is the last report of this agent, which was told to stop."""
+    """Whether this is the agent's last report, because it stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +76,18 @@ class Reply:
 
 
 def report_to_text(report: Report, now: Instant) -> str:
-    """A report as it is sent at a time on the sender's clock."""
+    """Encode a report that is sent at ``now`` on the sender's clock."""
     body: dict[str, JSON] = {
         "version": VERSION,
         "agent": report.agent,
         "instances": asdict(report.instances),
         "first_batch": report.first_batch,
         "first_startup": report.first_startup,
-        "startups": [_aged(asdict(one), now) for one in report.startups],
+        "startups": [_aged(asdict(item), now) for item in report.startups],
         "first_event": report.first_event,
-        "events": [_aged(event_to_dict(one), now) for one in report.events],
-        "further_metrics": list(report.further_metrics),
-        "told": report.told,
+        "events": [_aged(event_to_dict(item), now) for item in report.events],
+        "further_metrics": list(report.extra_metrics),
+        "told": report.last_size,
     }
     if report.sample is not None:
         body["sample"] = _aged(sample_to_dict(report.sample), now)
@@ -101,13 +101,13 @@ def report_to_text(report: Report, now: Instant) -> str:
 
 
 def report_from_text(text: str, now: Instant) -> Report:
-    """A report that came at a time on the receiver's clock; ``InputError`` where it is not one."""
+    """Decode a report that arrives at ``now`` on the receiver's clock; ``InputError`` where it is malformed."""
     body = message_body(text, "a report")
     if isinstance(body.get("sample"), Mapping):
         body["sample"] = timed(body["sample"], now)
-    for told in ("startups", "events"):
-        if isinstance(body.get(told), list):
-            body[told] = [timed(one, now) for one in body[told]]
+    for key in ("startups", "events"):
+        if isinstance(body.get(key), list):
+            body[key] = [timed(item, now) for item in body[key]]
     return checked(_REPORT, body, "a report")
 
 
@@ -116,7 +116,7 @@ def reply_to_text(reply: Reply) -> str:
 
 
 def reply_from_text(text: str) -> Reply:
-    """A reply; ``InputError`` where it is not one."""
+    """Decode a reply; ``InputError`` where it is malformed."""
     return checked(_REPLY, message_body(text, "a reply"), "a reply")
 
 
@@ -125,7 +125,7 @@ _REPLY = TypeAdapter(Reply)
 
 
 def message_body(text: str, what: str) -> dict[str, Any]:
-    """What a message holds, whose version is seen to."""
+    """Return the content of a message after checking its version."""
     if len(text) > LONGEST_TEXT:
         raise InputError(f"{what} has {len(text)} characters; at most {LONGEST_TEXT} are read.")
     try:
@@ -141,7 +141,7 @@ def message_body(text: str, what: str) -> dict[str, Any]:
 
 
 def checked(adapter: TypeAdapter[T], body: dict[str, Any], what: str) -> T:
-    """What it says, if it does."""
+    """Validate a message; ``InputError`` names the first field that is wrong."""
     try:
         return adapter.validate_python(body)
     except ValidationError as error:
@@ -151,32 +151,32 @@ def checked(adapter: TypeAdapter[T], body: dict[str, Any], what: str) -> T:
 
 
 def _aged(value: JSON, now: Instant) -> JSON:
-    """The same with ages in place of moments."""
+    """Replace times by ages at ``now``."""
     if isinstance(value, Mapping):
         return {
-            _AGES.get(key, key): (
-                one if key in _NAMED_BY_USERS or one is None else now - one if key in _AGES else _aged(one, now)
+            _AGE_OF.get(key, key): (
+                item if key in _NAMED_BY_USERS or item is None else now - item if key in _AGE_OF else _aged(item, now)
             )
-            for key, one in value.items()
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_aged(one, now) for one in value]
+        return [_aged(item, now) for item in value]
     return value
 
 
 def timed(value: JSON, now: Instant) -> JSON:
-    """The same with moments in place of ages."""
+    """Replace ages by times, given the time of arrival."""
     if isinstance(value, Mapping):
         return {
             _BACK.get(key, key): (
-                one
+                item
                 if key in _NAMED_BY_USERS
-                else now - one
-                if key in _BACK and isinstance(one, int | float)
-                else timed(one, now)
+                else now - item
+                if key in _BACK and isinstance(item, int | float)
+                else timed(item, now)
             )
-            for key, one in value.items()
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [timed(one, now) for one in value]
+        return [timed(item, now) for item in value]
     return value

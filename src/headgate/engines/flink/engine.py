@@ -108,7 +108,7 @@ class FlinkEngine(EngineBase):
         return self._restarts.usual_pause_s
 
     @property
-    def further_metrics(self) -> Collection[str]:
+    def extra_metrics(self) -> Collection[str]:
         return OPTIONAL_METRICS
 
     def subscribe(self, keys: Collection[str]) -> None:

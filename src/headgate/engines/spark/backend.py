@@ -149,8 +149,8 @@ class SparkBackend:
             # A standalone cluster takes no number of executors, only one of cores.
             most, each = conf.get("spark.cores.max"), conf.get("spark.executor.cores")
             return int(most) // int(each) if most and each else None
-        asked = conf.get("spark.executor.instances")
-        return int(asked) if asked else None
+        target = conf.get("spark.executor.instances")
+        return int(target) if target else None
 
     def slots_per_executor(self) -> int:
         """Tasks that one executor can run at once, where the settings say; 1 otherwise."""

@@ -76,18 +76,18 @@ class SparkEngine:
         self._lock = threading.RLock()
         self._closed = False
         self._backend = SparkBackend(spark, take_over=take_over)
-        asked = self._backend.requested()
-        self._requests = Requests(self._backend.request, confirmed=asked)
+        requested = self._backend.requested()
+        self._requests = Requests(self._backend.request, confirmed=requested)
         self._kills = Kills(self._backend.kill)
         self._slots = self._backend.slots_per_executor()
         self._executors = ExecutorHistory()
         self._listed: list[Executor] = []
         self._listed_s = -math.inf
         self._draining: dict[str, Instant] = {}
-        self._owns_target = asked is not None
+        self._owns_target = requested is not None
         """Until somebody asks for a number, executors may still be coming that the session was set up with."""
         registered = sum(executor.can_work for executor in self._backend.executors())
-        self._planned = max(1, registered, asked or 0, 0 if asked else self._backend.configured() or 0)
+        self._planned = max(1, registered, requested or 0, 0 if requested else self._backend.configured() or 0)
         self._readings: ReadingSource = self._make_readings(queries, late_after_s)
 
     @property
@@ -101,7 +101,7 @@ class SparkEngine:
         return self._backend.drains_gracefully
 
     @property
-    def further_metrics(self) -> Collection[str]:
+    def extra_metrics(self) -> Collection[str]:
         """What can be subscribed to."""
         return self._metrics.names
 
@@ -124,8 +124,8 @@ class SparkEngine:
             self._look(now, len(self._serving(executors)))
             now = self._now()
             sample = self._readings.sample(self._operator, now, self._slots)
-            if sample is not None and (further := self._metrics.collect(executors, self._readings.observed(now))):
-                sample = replace(sample, metrics=further)
+            if sample is not None and (extra := self._metrics.collect(executors, self._readings.observed(now))):
+                sample = replace(sample, metrics=extra)
             samples = {} if sample is None else {self._operator: sample}
             startups = self._executors.take_startups(now)
             instances = {self._operator: self._instances(executors)}
@@ -164,9 +164,9 @@ class SparkEngine:
         readings = self._query_readings
         queries = self._queries.look(readings.counts)
         jobs = self._queries.jobs(readings.inside) if queries else []
-        asked = {query.run_id: self._sources.ask(query) for query in queries}
+        reports = {query.run_id: self._sources.ask(query) for query in queries}
         self._sources.forget_all_but({query.run_id for query in queries})
-        readings.update(self._now(), queries, jobs, asked, self._executors, ready)
+        readings.update(self._now(), queries, jobs, reports, self._executors, ready)
         if not readings.width_is_known(now):
             for query in queries:
                 # An empty batch is one task, however many there will be.

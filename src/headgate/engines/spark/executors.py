@@ -25,7 +25,7 @@ class _StartingExecutor:
     registered_s: Instant
     first_task_s: Instant | None = None
     warm_s: Instant | None = None
-    is_told: bool = False
+    is_reported: bool = False
     """Whether it was told that it has registered."""
 
     @property
@@ -77,7 +77,7 @@ class ExecutorHistory:
             self._available_s += self._slots * max(0.0, now - self._seen_s)
         self._seen_s = now
         self._slots = sum(executor.cores for executor in executors if executor.is_active)
-        for executor in sorted(executors, key=lambda one: one.added_ms):
+        for executor in sorted(executors, key=lambda executor: executor.added_ms):
             if executor.id not in self.joined_s:
                 self._joins(executor.id, min(now, executor.added_ms / 1000 + wall_shift_s))
             if executor.removed_ms is not None:
@@ -106,32 +106,38 @@ class ExecutorHistory:
         """The executors that have registered since this was last asked, and those that were seen to the end of their
         start-up, or for long enough: how long one takes to come must not wait for a batch that is as usual."""
         done = {
-            executor_id: one
-            for executor_id, one in self._starting.items()
-            if one.is_complete or now - one.registered_s >= STARTUP_WATCHED_S
+            executor_id: startup
+            for executor_id, startup in self._starting.items()
+            if startup.is_complete or now - startup.registered_s >= STARTUP_WATCHED_S
         }
-        told = done | {executor_id: one for executor_id, one in self._starting.items() if not one.is_told}
-        for executor_id, one in told.items():
-            one.is_told = True
+        reported = done | {
+            executor_id: startup for executor_id, startup in self._starting.items() if not startup.is_reported
+        }
+        for executor_id, startup in reported.items():
+            startup.is_reported = True
             if executor_id in done:
                 del self._starting[executor_id]
-        return tuple(_told(executor_id, one) for executor_id, one in told.items())
+        return tuple(_startup_of(executor_id, startup) for executor_id, startup in reported.items())
 
 
-def _told(executor_id: str, one: _StartingExecutor) -> Startup:
-    since_s = one.requested_s
+def _startup_of(executor_id: str, starting: _StartingExecutor) -> Startup:
+    since_s = starting.requested_s
     return Startup(
         executor_id,
         since_s,
-        one.registered_s - since_s,
-        None if one.first_task_s is None else one.first_task_s - since_s,
-        None if one.warm_s is None else one.warm_s - since_s,
+        starting.registered_s - since_s,
+        None if starting.first_task_s is None else starting.first_task_s - since_s,
+        None if starting.warm_s is None else starting.warm_s - since_s,
     )
 
 
 def least_useful(executors: Iterable[Executor]) -> list[Executor]:
     """Executors in the order in which they can best be spared: idle, without cached blocks, youngest first."""
-    return sorted(executors, key=lambda one: (max(0, one.active_tasks), one.cached_blocks, -one.added_ms, one.id))
+
+    def usefulness(executor: Executor) -> tuple[int, int, int, str]:
+        return max(0, executor.active_tasks), executor.cached_blocks, -executor.added_ms, executor.id
+
+    return sorted(executors, key=usefulness)
 
 
 ANSWER_WITHIN_S = 5.0
@@ -189,19 +195,19 @@ class Requests:
         self._ask = ask
         self._answer_within_s = answer_within_s
         self._open: _Call | None = None
-        self._asked_for = 0
+        self._last_request = 0
         self.confirmed = confirmed
         """What the cluster has agreed to keep; ``None`` before anything was asked of it."""
 
     def ask(self, executors: int) -> Answer | None:
         """Ask for a total; ``None`` when the cluster agreed, otherwise what is to be told."""
         if self._open is not None and not self._finish(self._open):
-            detail = f"the cluster has not answered the request for {self._asked_for} executors yet"
+            detail = f"the cluster has not answered the request for {self._last_request} executors yet"
             return Answer(Outcome.FAILED, executors, detail)
         if self.confirmed == executors:
             return None
         request = self._open = _Call(lambda: self._ask(executors))
-        self._asked_for = executors
+        self._last_request = executors
         request.start()
         if not self._finish(request, self._answer_within_s):
             waited = format_duration(self._answer_within_s)
@@ -221,7 +227,7 @@ class Requests:
             return False
         self._open = None
         if request.answer:
-            self.confirmed = self._asked_for
+            self.confirmed = self._last_request
         return True
 
 

@@ -90,11 +90,11 @@ class ManagedQuery:
                 self._spark.conf.set(key, value)
             yield
         finally:
-            for key, kept in before.items():
-                if kept is None:
+            for key, value_before in before.items():
+                if value_before is None:
                     self._spark.conf.unset(key)
                 else:
-                    self._spark.conf.set(key, kept)
+                    self._spark.conf.set(key, value_before)
 
     @property
     def is_running(self) -> bool:
@@ -318,11 +318,13 @@ def stage_work(context: Any, run_id: str, state_partitions: int) -> StageWork | 
     for job in newest:
         try:
             ids = store.job(job).stageIds()
-            stages = [store.lastStageAttempt(stage) for stage in sorted(ids.apply(one) for one in range(ids.size()))]
-            told = [(int(stage.numTasks()), int(stage.executorRunTime()) / 1000) for stage in stages]
+            stages = [
+                store.lastStageAttempt(stage) for stage in sorted(ids.apply(index) for index in range(ids.size()))
+            ]
+            tasks_and_seconds = [(int(stage.numTasks()), int(stage.executorRunTime()) / 1000) for stage in stages]
         except Py4JError:
-            continue  # Only so many jobs and stages are kept.
-        for index, (tasks, seconds) in enumerate(told):
+            continue  # Spark retains a limited number of jobs and stages.
+        for index, (tasks, seconds) in enumerate(tasks_and_seconds):
             if index > 0 and tasks == state_partitions:
                 state_s += seconds
             else:

@@ -28,7 +28,7 @@ _NOT_COUNTED = frozenset({"timestamp"})
 _RECORD_BY_RECORD = frozenset({"kafka", "headgate-load", "headgate-records", "rate", "rate-micro-batch"})
 """Sources whose offset moves on by one for each record, or by more than one where there are gaps; that of ``rate`` does
 once its seconds were made records of (``rate_source.py``)."""
-_RATIOS_KEPT = 15
+_MAX_RATIOS = 15
 
 
 @functools.lru_cache(maxsize=64)
@@ -76,7 +76,7 @@ class RecordsPerOffset:
 
     def __init__(self, source: str) -> None:
         self._most = 1.0 if source in _RECORD_BY_RECORD else float("inf")
-        self._ratios: deque[float] = deque(maxlen=_RATIOS_KEPT)
+        self._ratios: deque[float] = deque(maxlen=_MAX_RATIOS)
 
     @property
     def value(self) -> float:

@@ -111,7 +111,7 @@ class QueryHandle:
     def _find_rows_at_once(self, progresses: tuple[QueryProgress, ...]) -> float:
         """How many rows a task puts out at once, by the plan of a batch that has run."""
         if self._rows_at_once is None:
-            if not any("addBatch" in one.body["durationMs"] for one in progresses):
+            if not any("addBatch" in progress.body["durationMs"] for progress in progresses):
                 return math.inf
             self._rows_at_once = self._read_rows_at_once()
         return self._rows_at_once
@@ -186,7 +186,7 @@ def _trigger_interval_s(query: Any) -> float:
         return 0.0  # Continuous, once and available-now triggers have no interval.
 
 
-STAGES_KEPT = 20
+MAX_STAGES = 20
 """Stages of which it is remembered what their tasks have read."""
 MOST_TASKS = 32
 """Of a stage that runs more tasks at once, only so many are looked at: a tenth of a millisecond for each."""
@@ -215,19 +215,19 @@ class SparkQueries:
         self._done_ones.add(task_status.SUCCESS)
         self._rows: dict[tuple[int, int], dict[int, int]] = {}
         self._known: dict[str, QueryHandle] = {}
-        self._told = ""
+        self._active_text = ""
 
     def look(self, counts: Callable[[str], bool]) -> list[Query]:
         """All queries that run now and count, by their names."""
         with spark_errors("looking at the streaming queries"):
             # One call to find out that they are the same ones as before, and in the same state.
-            told = str(self._active.toString())
-            if told != self._told:
+            active_text = str(self._active.toString())
+            if active_text != self._active_text:
                 self._known = self._find(counts)
-                self._told = told
+                self._active_text = active_text
             now, wall_s = self._now(), time.time()
-            looked = [handle.look(now - wall_s) for handle in self._known.values()]
-            return [query for query in looked if query is not None]
+            queries = [handle.look(now - wall_s) for handle in self._known.values()]
+            return [query for query in queries if query is not None]
 
     def _find(self, counts: Callable[[str], bool]) -> dict[str, QueryHandle]:
         # Python would iterate over the map's values ten times as slowly.
@@ -270,16 +270,16 @@ class SparkQueries:
         )
         if last is None:
             return found
-        asked, timed = inside(group), last["numCompleteTasks"]
+        wanted, timed = inside(group), last["numCompleteTasks"]
         done = max(timed, self._done_tasks(last))
         # Only a job of one stage reads what it puts out.
-        asks_rows = asked.rows and len(job["stageIds"]) == 1 and done <= MOST_TASKS
+        asks_rows = wanted.rows and len(job["stageIds"]) == 1 and done <= MOST_TASKS
         return replace(
             found,
             tasks=last["numTasks"],
             done_tasks=done,
             active_tasks=last["numActiveTasks"],
-            running_s=self._running_s(last) if asked.times else (),
+            running_s=self._running_s(last) if wanted.times else (),
             mean_task_s=last["executorRunTime"] / 1000 / timed if timed else None,
             done_rows=self._done_rows(last) if asks_rows else None,
         )
@@ -307,7 +307,10 @@ class SparkQueries:
             task_id = int(task.taskId())
             if task_id not in known:
                 known[task_id] = int(task.taskMetrics().get().inputMetrics().recordsRead())
-        self._rows = {**{one: rows for one, rows in self._rows.items() if one[0] > key[0] - STAGES_KEPT}, key: known}
+        self._rows = {
+            **{stage_key: rows for stage_key, rows in self._rows.items() if stage_key[0] > key[0] - MAX_STAGES},
+            key: known,
+        }
         return float(sum(known.values()))
 
     def _listed(self, stage: Mapping[str, Any], statuses: Any) -> Iterator[Any]:

@@ -128,13 +128,13 @@ class QueryReadings:
                 source.curve, source.worth = known.curve, known.worth
         self._running = RunningBatch()
         self._query = query
-        self._looked_s: Instant | None = None
+        self._last_update_s: Instant | None = None
         self._is_running = False
         self._running_id: int | None = None
         self._started_s: Instant | None = None
         self._arrived = 0.0
         self._done = 0.0
-        self._told_done = 0.0
+        self._reported_done = 0.0
         self._late = 0.0
         self._batches: list[Batch] = []
         self._ended_s: Instant | None = None
@@ -156,48 +156,50 @@ class QueryReadings:
         return Inside(self._running.rows_per_task > self._query.rows_at_once, uneven)
 
     def update(
-        self, now: Instant, query: Query, jobs: Sequence[SparkJob] = (), asked: Sequence[SourceReport] = ()
+        self, now: Instant, query: Query, jobs: Sequence[SparkJob] = (), reports: Sequence[SourceReport] = ()
     ) -> list[Batch]:
         """Bring everything up to date; gives the batches that ended since the last time.
 
-        ``asked`` is what each source says of itself now.
+        ``reports`` is what each source says of itself now.
         """
         self._query = query
         starts = self._parsed(query.start, query.committed)
         for source, start, end in zip(self._sources, starts, self._parsed(query.end), strict=True):
             source.begin(start, end)
-        for source, one in zip(self._sources, asked, strict=False):
-            source.curve.learn_past(one.past)
-        ended = [batch for one in query.progresses if (batch := self._on_progress(one, now)) is not None]
+        for source, report in zip(self._sources, reports, strict=False):
+            source.curve.learn_past(report.past)
+        ended = [batch for progress in query.progresses if (batch := self._on_progress(progress, now)) is not None]
         self._is_running = bool(jobs) or self._is_planned(query)
         self._follow_running(now, query, jobs)
         self._follow_planned(query, jobs)
-        self._take_in_news(now, query, asked)
+        self._update_arrivals(now, query, reports)
         # Those from before anybody looked ran with executors that nobody counted.
         self._batches = [batch for batch in ended if batch.ended_s >= self._since_s]
-        self._looked_s = now
+        self._last_update_s = now
         return self._batches
 
     def sample(self, now: Instant) -> Sample:
         """The state now."""
         # As long as a query without a trigger interval is idle, it has been found so only moments ago.
-        goes_on = self._is_running or self._interval_s > 0
-        looked = [source.reached(now, goes_on=goes_on) for source in self._sources]
-        reached, ages_s = [offsets for offsets, _ in looked], [age_s for _, age_s in looked]
-        self._arrived += sum(source.count(one) for source, one in zip(self._sources, reached, strict=True))
-        waiting = sum(source.backlog(one) for source, one in zip(self._sources, reached, strict=True))
+        extrapolates = self._is_running or self._interval_s > 0
+        positions = [source.reached(now, extrapolates=extrapolates) for source in self._sources]
+        reached, age_by_source_s = [offsets for offsets, _ in positions], [age_s for _, age_s in positions]
+        self._arrived += sum(source.count(offsets) for source, offsets in zip(self._sources, reached, strict=True))
+        waiting = sum(source.backlog(offsets) for source, offsets in zip(self._sources, reached, strict=True))
         unreported = sum(source.unreported for source in self._sources)
         waiting = max(0.0, waiting - unreported)
         # A batch with more jobs than the one before it turns out to be less far than it looked; a counter stays.
-        self._told_done = max(self._told_done, self._done + unreported)
-        late_waiting = sum(self._late_records(one, one.done, one.curve.newest, now) for one in self._sources)
+        self._reported_done = max(self._reported_done, self._done + unreported)
+        late_waiting = sum(
+            self._late_records(offsets, offsets.done, offsets.curve.newest, now) for offsets in self._sources
+        )
         oldest_s = self._oldest_s(now, waiting)
         return Sample(
             operator=self.name,
             at_s=now,
-            age_s=max(ages_s, default=0.0),
+            age_s=max(age_by_source_s, default=0.0),
             arrived=self._arrived,
-            done=self._told_done,
+            done=self._reported_done,
             late=None if self._late_after_s is None else self._late + late_waiting,
             batches=tuple(self._batches),
             backlog=waiting,
@@ -219,8 +221,8 @@ class QueryReadings:
         planned_s = started_s + self._planning_s
         reports = progress.body["sources"]
         if len(reports) != len(self._sources):  # What is not told to be done would wait for ever.
-            told = f"query {self.name!r} has {len(self._sources)} sources, and Spark reports of {len(reports)}"
-            raise EngineError(f"{told}; its readings cannot be trusted.")
+            text = f"query {self.name!r} has {len(self._sources)} sources, and Spark reports of {len(reports)}"
+            raise EngineError(f"{text}; its readings cannot be trusted.")
         if "addBatch" not in took_ms:
             for source, report in zip(self._sources, reports, strict=True):
                 if (latest := source.set_up.offsets(report.get("latestOffset"))) is not None:
@@ -243,8 +245,8 @@ class QueryReadings:
             source.worth.learn(rows, steps)
             records += source.worth.value * steps
             late += self._late_records(source, first, end, ended_s)
-            if steps and (came_s := source.curve.oldest_after(first)) is not None:
-                oldest_s = came_s if oldest_s is None else min(oldest_s, came_s)
+            if steps and (arrived_s := source.curve.oldest_after(first)) is not None:
+                oldest_s = arrived_s if oldest_s is None else min(oldest_s, arrived_s)
             source.done = {**source.done, **end}
         self._done += records
         self._late += late
@@ -267,7 +269,7 @@ class QueryReadings:
         """Of the records from one offset to another, those that had waited too long by a time."""
         if self._late_after_s is None:
             return 0.0
-        return source.came_before(at_s - self._late_after_s - self._excused_s, first, end)
+        return source.arrived_before(at_s - self._late_after_s - self._excused_s, first, end)
 
     # ------------------------------------------------------------------------------------------ the batch that runs
 
@@ -290,7 +292,7 @@ class QueryReadings:
 
     def _believed(self, at_s: Instant, now: Instant) -> Instant:
         """When something happened that is first seen now: since the last look. Spark tells wall times, which jump."""
-        return min(now, at_s if self._looked_s is None else max(at_s, self._looked_s))
+        return min(now, at_s if self._last_update_s is None else max(at_s, self._last_update_s))
 
     def _follow_planned(self, query: Query, jobs: Sequence[SparkJob]) -> None:
         """Find out how much is done of what was planned and not reported yet."""
@@ -308,10 +310,10 @@ class QueryReadings:
 
     # -------------------------------------------------------------------------------------------------- what arrives
 
-    def _take_in_news(self, now: Instant, query: Query, asked: Sequence[SourceReport]) -> None:
+    def _update_arrivals(self, now: Instant, query: Query, reports: Sequence[SourceReport]) -> None:
         planned = self._parsed(query.latest, query.end, query.committed)
         for index, source in enumerate(self._sources):
-            newest = asked[index].newest if index < len(asked) else None
+            newest = reports[index].newest if index < len(reports) else None
             # A trigger that found nothing to do is news too: nothing more had come by then. The first one of a query
             # takes its time, and when it has found out how far a source had come is not known.
             is_dated = query.triggered_s is not None and (newest is None or self._planning_s is not None)
@@ -321,8 +323,8 @@ class QueryReadings:
             if newest is not None:
                 source.answers = True
                 source.curve.add(now, newest)
-            looked_s = now if self._looked_s is None else self._looked_s
-            source.forget_arrivals(looked_s - (self._late_after_s or 0.0) - self._excused_s)
+            last_update_s = now if self._last_update_s is None else self._last_update_s
+            source.forget_arrivals(last_update_s - (self._late_after_s or 0.0) - self._excused_s)
 
     def _rate_per_s(self) -> float | None:
         """Records per second that arrive; ``None`` before that is known of each source."""
@@ -331,20 +333,24 @@ class QueryReadings:
 
     def _oldest_s(self, now: Instant, waiting: float) -> Instant | None:
         """When the oldest record that is not done arrived; ``None`` when none waits."""
-        known = [came_s for one in self._sources if (came_s := one.curve.oldest_after(one.through)) is not None]
+        known = [
+            arrived_s
+            for source in self._sources
+            if (arrived_s := source.curve.oldest_after(source.through)) is not None
+        ]
         if known:
             return min(known)
         if self._is_running and not any(source.curve.newest for source in self._sources):
             return self._started_s if self._planned_s is None else self._planned_s  # As above.
         # What is only taken to have come since the newest news has come after them.
-        news_s = [source.curve.newest_s for source in self._sources if source.curve.newest_s is not None]
-        return max(news_s, default=now) if waiting >= 1 else None
+        known_s = [source.curve.newest_s for source in self._sources if source.curve.newest_s is not None]
+        return max(known_s, default=now) if waiting >= 1 else None
 
     def _skew(self, reached: Sequence[Offsets]) -> float | None:
         lags = [
             value - source.done.get(name, value)
-            for source, one in zip(self._sources, reached, strict=True)
-            for name, value in one.items()
+            for source, position in zip(self._sources, reached, strict=True)
+            for name, value in position.items()
         ]
         total = sum(lags)
         return max(lags) * len(lags) / total if len(lags) > 1 and total >= len(lags) else None
@@ -352,6 +358,6 @@ class QueryReadings:
     def _parsed(self, *choices: Iterable[str | None]) -> list[Offsets | None]:
         """For each source, the first of several offsets that is there."""
         return [
-            next((one for text in texts if (one := source.set_up.offsets(text)) is not None), None)
+            next((offsets for text in texts if (offsets := source.set_up.offsets(text)) is not None), None)
             for source, *texts in zip(self._sources, *choices, strict=True)
         ]

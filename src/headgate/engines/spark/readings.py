@@ -55,7 +55,9 @@ class SparkMetrics:
                 found[key] = observed.get((source.observation, source.column))
             elif name in _OF_EXECUTOR:
                 values = [
-                    value for one in executors if one.is_active and (value := _OF_EXECUTOR[name](one)) is not None
+                    value
+                    for executor in executors
+                    if executor.is_active and (value := _OF_EXECUTOR[name](executor)) is not None
                 ]
                 found[key] = aggregate(values, aggregation)
         return found
@@ -81,7 +83,7 @@ def observed_in(progress: Mapping[str, object]) -> dict[tuple[str, str], float]:
 
 WIDTH_OVER_S = 600.0
 """How much can be done side by side is what the widest stage of about the last so many seconds had."""
-ENDED_KEPT = 20
+MAX_ENDED = 20
 """Queries that have ended of which it is remembered when their records came, should they be started again."""
 OBSERVED_FOR_S = 60.0
 """A number that the job computes itself is forgotten when no batch has told it anew for so long, or for three trigger
@@ -130,7 +132,7 @@ class ApplicationReadings:
         now: Instant,
         queries: Iterable[Query],
         jobs: Iterable[SparkJob],
-        asked: Mapping[str, Sequence[SourceReport]],
+        reports: Mapping[str, Sequence[SourceReport]],
         executors: ExecutorHistory,
         ready: int,
     ) -> None:
@@ -148,7 +150,7 @@ class ApplicationReadings:
                 followed = _Followed(QueryReadings(query, now, self._late_after_s, before))
                 self._queries[query.run_id] = followed
             group = by_group.get(query.run_id, [])
-            batches = followed.readings.update(now, query, group, asked.get(query.run_id, ()))
+            batches = followed.readings.update(now, query, group, reports.get(query.run_id, ()))
             ended.extend(self._marked(followed, batch, executors, ready) for batch in batches)
             self._take_in_observed(query)
             self.widen(now, max((job.widest_tasks for job in group), default=0))
@@ -197,7 +199,7 @@ class ApplicationReadings:
             last = self._last.pop(run_id, None)
             ended = self._queries.pop(run_id).readings
             self._ended[ended.id] = ended
-            if len(self._ended) > ENDED_KEPT:
+            if len(self._ended) > MAX_ENDED:
                 del self._ended[next(iter(self._ended))]
             # Counters of the application go on; what a query that was stopped had not done yet is nobody's any more.
             if last is not None:

@@ -124,7 +124,7 @@ class ArrivalCurve:
 
 RATE_OVER_S = 5.0
 """The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
-GOES_ON_OVER_S = 30.0
+EXTRAPOLATION_OVER_S = 30.0
 """The rate at which records are taken to go on arriving is a steadier one."""
 UNANSWERED_S = 2.0
 """A source that has answered before and does not for so short a time is where it was: on a busy machine that happens
@@ -162,15 +162,15 @@ class SourceState:
 
     # ------------------------------------------------------------------------------------------------- what arrived
 
-    def reached(self, now: Instant, *, goes_on: bool) -> tuple[Offsets, float]:
+    def reached(self, now: Instant, *, extrapolates: bool) -> tuple[Offsets, float]:
         """How far it has come by now, and how old the news is that this rests on.
 
-        ``goes_on``: records are taken to have gone on arriving since, as they did before.
+        ``extrapolates``: records are taken to have gone on arriving since, as they did before.
         """
         newest_s, newest = self.curve.newest_s, self.curve.newest
         age_s = 0.0 if newest_s is None else max(0.0, now - newest_s)
-        if age_s > (UNANSWERED_S if self.answers else 0.0) and goes_on:
-            rates = self.curve.rate_per_s(GOES_ON_OVER_S)
+        if age_s > (UNANSWERED_S if self.answers else 0.0) and extrapolates:
+            rates = self.curve.rate_per_s(EXTRAPOLATION_OVER_S)
             newest = {name: value + rates.get(name, 0.0) * age_s for name, value in newest.items()}
         return newest, age_s
 
@@ -189,7 +189,7 @@ class SourceState:
         """Let go of what is older, but for what rates, and the age of records that are not done, are found by."""
         needed_s = [before_s]
         if self.curve.newest_s is not None:
-            needed_s.append(self.curve.newest_s - GOES_ON_OVER_S)
+            needed_s.append(self.curve.newest_s - EXTRAPOLATION_OVER_S)
         if (oldest_s := self.curve.oldest_after(self.done)) is not None:
             needed_s.append(oldest_s)
         self.curve.forget_before(min(needed_s))
@@ -223,10 +223,10 @@ class SourceState:
             for start in (self.done.get(name, 0.0),)
         }
 
-    def came_before(self, at_s: Instant, first: Offsets, end: Offsets) -> float:
+    def arrived_before(self, at_s: Instant, first: Offsets, end: Offsets) -> float:
         """Of the records from one offset to another, those that had come by a time."""
-        come = self.curve.reached_by(at_s)
+        arrived = self.curve.reached_by(at_s)
         steps = (
-            max(0.0, min(reached, come.get(name, 0.0)) - first.get(name, reached)) for name, reached in end.items()
+            max(0.0, min(reached, arrived.get(name, 0.0)) - first.get(name, reached)) for name, reached in end.items()
         )
         return self.worth.value * sum(steps)

@@ -42,7 +42,7 @@ _OWN_OPTIONS = ("key.deserializer", "value.deserializer", "group.id", "auto.offs
 @dataclass(slots=True)
 class _Question:
     future: Any
-    asked_s: Instant
+    sent_s: Instant
 
 
 class KafkaOffsets:
@@ -83,12 +83,12 @@ class KafkaOffsets:
             if self._question is None:
                 if self._partitions.keys() != set(partitions):
                     self._choose(partitions)
-                self._question = _Question(self._asked(self._latest), self._now())
+                self._question = _Question(self._list_offsets(self._latest), self._now())
             return self._answer(self._question)
         except Py4JError as error:
             self._question = None
             if not self._failing:
-                logger.warning("Kafka does not say how far its topics have come: %s", told(error))
+                logger.warning("Kafka does not say how far its topics have come: %s", error_line(error))
             self._failing = True
             return None
 
@@ -113,7 +113,7 @@ class KafkaOffsets:
                 middle_s = (younger_s + older_s) / 2
                 younger_s, older_s = (middle_s, older_s) if waited(middle_s) else (younger_s, middle_s)
         except Py4JError as error:
-            logger.info("Kafka does not say when its records came: %s", told(error))
+            logger.info("Kafka does not say when its records came: %s", error_line(error))
         return sorted(points, key=lambda point: point[0])
 
     def _choose(self, partitions: Sequence[Partition]) -> None:
@@ -128,7 +128,7 @@ class KafkaOffsets:
             found.put(partition, spec)
         return found
 
-    def _asked(self, question: Any) -> Any:
+    def _list_offsets(self, question: Any) -> Any:
         return self._admin.listOffsets(question, self._options).all()
 
     def _answer(self, question: _Question) -> Offsets | None:
@@ -136,10 +136,10 @@ class KafkaOffsets:
         try:
             found = self._taken(question.future, within_s)
         except Py4JError as error:
-            if "java.util.concurrent.TimeoutException" in told(error):
+            if "java.util.concurrent.TimeoutException" in error_line(error):
                 return None  # It is looked for again at the next look.
             raise
-        late = self._now() - question.asked_s > within_s + ANSWER_WITHIN_S
+        late = self._now() - question.sent_s > within_s + ANSWER_WITHIN_S
         self._question, self._failing = None, False
         if late:
             return self.newest(tuple(self._partitions))  # That one is old by now; the broker is there again.
@@ -152,7 +152,7 @@ class KafkaOffsets:
     def _reached_by(self, wall_s: float, newest: Offsets, within_s: float) -> Offsets:
         """How far the partitions had come by a time of the wall clock: where the first record from then on lies."""
         question = self._specified(self._spec.forTimestamp(int(1000 * wall_s)))
-        found = self._taken(self._asked(question), within_s)
+        found = self._taken(self._list_offsets(question), within_s)
         # Where there is no record from then on, all that there is came before.
         return {name: offset if found.get(name, -1.0) < 0 else found[name] for name, offset in newest.items()}
 
@@ -174,13 +174,13 @@ def first_offsets(jvm: Any, session: Any, sources: str, index: int) -> str | Non
         finally:
             stream.close()
     except Py4JError as error:
-        logger.info("where the first batch begins is not known: %s", told(error))
+        logger.info("where the first batch begins is not known: %s", error_line(error))
         return None
     _, _, offsets = text.partition("\n")
     return offsets or None
 
 
-def told(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """What Java says of an error, in one line."""
     return str(getattr(error, "java_exception", None) or error).splitlines()[0]
 
@@ -205,7 +205,7 @@ class SourceOffsets:
         self._jvm = jvm
         self._now = now
         self._kafka: dict[tuple[str, int], KafkaOffsets | None] = {}
-        self._asked_for_past: set[tuple[str, int]] = set()
+        self._past_known: set[tuple[str, int]] = set()
 
     def ask(self, query: Query) -> list[SourceReport]:
         """What each source of a query says of itself."""
@@ -222,9 +222,9 @@ class SourceOffsets:
             self._kafka[key] = self._opened(source)
         probe = self._kafka[key]
         newest = None if probe is None else probe.newest(tuple(known))
-        if probe is None or newest is None or key in self._asked_for_past:
+        if probe is None or newest is None or key in self._past_known:
             return SourceReport(newest)
-        self._asked_for_past.add(key)
+        self._past_known.add(key)
         done = source.offsets(query.start[index] or query.committed[index]) or source.first_offsets(known)
         return SourceReport(newest, tuple(probe.past(newest, done)))
 
@@ -232,14 +232,14 @@ class SourceOffsets:
         try:
             return KafkaOffsets(self._jvm, source, self._now)
         except (Py4JError, TypeError) as error:
-            logger.warning("Kafka cannot be asked how far its topics have come: %s", told(error))
+            logger.warning("Kafka cannot be asked how far its topics have come: %s", error_line(error))
             return None
 
     def forget_all_but(self, run_ids: set[str]) -> None:
         """Let go of the clients of queries that have ended."""
         for key in [key for key in self._kafka if key[0] not in run_ids]:
             probe = self._kafka.pop(key)
-            self._asked_for_past.discard(key)
+            self._past_known.discard(key)
             if probe is not None:
                 probe.close()
 

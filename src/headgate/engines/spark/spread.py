@@ -143,13 +143,13 @@ def versions() -> dict[str, str]:
     return {"python": sys.version.split()[0], "pyspark": pyspark.__version__, "pyarrow": pa.__version__}
 
 
-def cause(told: str) -> str:
+def cause(message: str) -> str:
     """What went wrong, of all that Spark tells: the error of the Python worker where there is one.
 
     >>> cause(f"Job aborted:\\n{_TRACEBACK}\\n  File ...\\nheadgate.core.errors.InputError: no such load.\\n\\tat java")
     'no such load.'
     """
-    lines = [line for line in told.splitlines() if line.strip()]
+    lines = [line for line in message.splitlines() if line.strip()]
     begin = next((place for place, line in enumerate(lines) if _TRACEBACK in line), None)
     if begin is None:
         return lines[0].strip() if lines else ""

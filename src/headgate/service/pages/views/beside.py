@@ -154,7 +154,7 @@ def now_facts(job: Job, operator: str) -> list[tuple[str, str]]:
     seen, decided = job.observation, job.decision
     instances = None if seen is None else seen.instances.get(operator)
     verdict = None if decided is None else decided.verdicts.get(operator)
-    heard_s = job.engine.heard.get(operator)
+    heard_s = job.engine.last_reports_s.get(operator)
     fewest, most = objective_of(job).bounds_of(operator, job.spec.topology)
     facts = []
     if verdict is not None and decided is not None:
