@@ -1,8 +1,10 @@
-"""Keeps what all jobs want, and tells each at its decision what it may have: quotas first, then the pace.
+"""Arbitrates between jobs that share a cluster: quotas first, then the pace of rescales.
 
-Jobs decide one after the other. As long as everything fits, one is told at once that it gets what it wants; when it
-does not, all are weighed against each other (``quotas.py``) whenever one wants more than was set aside for it, and now
-and then.
+Jobs decide one after the other. As long as everything fits, each gets what it wants at once. Otherwise all demands are
+weighed against each other (``quotas.py``) whenever a job wants more than it was granted, and at regular intervals.
+
+A cluster that all jobs ask at once serves none of them, so a limited number of rescales may begin in any time span.
+Free places go by priority, need and error budget; a job that has waited long enough comes first.
 
 >>> arbiter = Arbiter([QuotaGroup("shop", Quota(instances=10))])
 >>> arbiter.ask(0.0, Demand("search", current=6, wanted=6, group="shop")).instances
@@ -25,9 +27,9 @@ from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup, 
 from headgate.core.types import Instant
 
 LONGEST_WAIT = 6.0
-"""Who has waited for so many spans comes first, whatever the others need."""
+"""A job that has waited for this many spans comes first, whatever the others need."""
 FORGOTTEN_AFTER = 3.0
-"""Who has not asked again for so many spans does not want it any more."""
+"""A job that has not repeated its request for this many spans is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class _Waiting:
 
 
 class Pacer:
-    """Says who may change its size now."""
+    """Decides which job may change its size now."""
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
@@ -92,7 +94,7 @@ class Pacer:
         return True
 
     def forget(self, who: Hashable) -> None:
-        """It does not want to change any more."""
+        """Drop a request."""
         self._waiting.pop(who, None)
 
     @property
@@ -112,12 +114,12 @@ class Pacer:
 
 
 REWEIGH_EVERY_S = 1.0
-"""While there is not enough for all, they are weighed against each other at least so often."""
+"""While there is not enough for all, demands are weighed at least this often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What many jobs share."""
+    """The limits that jobs share."""
 
     groups: tuple[QuotaGroup, ...] = ()
     cluster: Quota = NO_LIMIT
@@ -135,7 +137,7 @@ class Limits:
 
 
 class Arbitration(Protocol):
-    """Whoever says what a job may have."""
+    """Grants jobs their sizes."""
 
     def ask(self, now: Instant, demand: Demand) -> Grant: ...
 
@@ -150,18 +152,18 @@ class Arbiter:
         self.change(Limits(tuple(groups), cluster, pace))
 
     def change(self, limits: Limits) -> None:
-        """Go on with other limits; what jobs want is kept."""
+        """Change the limits; demands are retained."""
         self.limits = limits
         self._priorities = {group.name: group.priority for group in limits.groups}
         self._pacer = None if limits.pace is None else Pacer(limits.pace)
         self._recount()
 
     def expect(self, demand: Demand) -> None:
-        """Count an operator that has not asked yet: others must not grow into what it has."""
+        """Count an operator before its first demand: others must not grow into what it has."""
         self._put(self._demands.get(demand.key), demand)
 
     def forget(self, job: str) -> None:
-        """A job that is no longer there takes nothing."""
+        """Remove the demands of a job that has ended."""
         for key in [key for key in self._demands if key.job == job]:
             del self._demands[key]
             if self._pacer is not None:
@@ -169,29 +171,29 @@ class Arbiter:
         self._recount()
 
     def ask(self, now: Instant, demand: Demand) -> Grant:
-        """What an operator may have now."""
+        """Return what an operator may have now."""
         grant = self._shared(now, demand)
         if self._pacer is not None:
             grant = self._paced(now, demand, grant, self._pacer)
-        # What it was promised is no longer free, though it may be a while until it tells that it has it.
+        # What was granted is no longer free, even before the operator reports it.
         self._demands[demand.key] = replace(demand, held=max(demand.in_use, grant.instances))
         return grant
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn to change their size."""
+        """Number of jobs that wait for their turn to rescale."""
         return 0 if self._pacer is None else self._pacer.waiting
 
     @property
     def short(self) -> dict[OperatorKey, Grant]:
-        """Who got less than it wants, and why."""
+        """Operators that got less than they want, and why."""
         weighed = self._weighed
         if weighed is None:
             return {}
         return {key: weighed.grant(key) for key in weighed if key in self._demands and weighed.is_short(key)}
 
     def usage(self) -> dict[tuple[str, int], tuple[float, float]]:
-        """What runs, of every limit, and the limit."""
+        """Usage and limit of every quota."""
         ledger = self.limits.ledger()
         for demand in self._demands.values():
             ledger.take(demand.group, demand.need, demand.in_use)
@@ -215,7 +217,7 @@ class Arbiter:
         return weighed.grant(key, demand.wanted)
 
     def _put(self, before: Demand | None, demand: Demand) -> None:
-        """Count what would be taken if everybody got what it wants, and nobody had left yet."""
+        """Count what all demands would take together, instances that still leave included."""
         if before is not None:
             self._wished.take(before.group, before.need, -_most(before))
         self._wished.take(demand.group, demand.need, _most(demand))
@@ -232,7 +234,7 @@ class Arbiter:
             return grant
         makes_room = grant.is_short and grant.instances < demand.current
         urgency = Urgency(
-            # Others may wait for what one gives up, and none of them can come before that.
+            # Others may wait for these instances and cannot start before this job has given them up.
             max(self._priorities.values(), default=0) if makes_room else demand.priority_in(self._priorities),
             grows=grant.instances > demand.current or grant.is_short,
             budget_left=demand.budget_left,
@@ -248,7 +250,7 @@ def _most(demand: Demand) -> int:
 
 
 def _mind(demand: Demand | None) -> Demand | None:
-    """What of a demand matters at once; all else changes all the time, and matters when they are weighed next."""
+    """Return the part of a demand whose change triggers a new weighing; the rest counts at the next one."""
     if demand is None:
         return None
     return replace(demand, budget_left=None, held=None, current=0, wanted=0, needed=None, is_behind=False)

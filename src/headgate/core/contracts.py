@@ -17,11 +17,11 @@ class Policy(Protocol):
     def name(self) -> str: ...
 
     def decide(self, now: Instant, window: Window) -> Proposal:
-        """The size wanted for each operator; a policy that lacks data proposes the planned size and says so."""
+        """Return the wanted size of each operator; a policy that lacks data proposes the planned size and says so."""
         ...
 
     def snapshot(self) -> Mapping[str, JSON]:
-        """The learned state, complete: a policy restored from it goes on identically."""
+        """Return the complete learned state: a policy restored from it continues identically."""
         ...
 
     def restore(self, state: Mapping[str, JSON]) -> None: ...
@@ -29,15 +29,15 @@ class Policy(Protocol):
 
 @runtime_checkable
 class ReportsEvents(Protocol):
-    """A policy that has something to journal beside its decisions, such as a switch of mode."""
+    """A policy that has events to journal in addition to its decisions, such as a switch of mode."""
 
     def take_events(self) -> Sequence[Event]:
-        """What happened since this was last asked; each event is given once."""
+        """Return the events since the last call; each is returned once."""
         ...
 
 
 Guard: TypeAlias = Callable[[Window, Decision], Decision]
-"""Changes what a policy proposed, and leaves a note of what it did in every verdict."""
+"""Changes a proposed decision and leaves a note in every verdict."""
 
 
 class Engine(Protocol):
@@ -46,7 +46,7 @@ class Engine(Protocol):
     def topology(self) -> Topology: ...
 
     def observe(self) -> Observation:
-        """The newest readings and sizes; raises ``EngineError`` when they cannot be had."""
+        """Return the newest readings and sizes; raises ``EngineError`` when they are not available."""
         ...
 
     def apply(self, decision: Decision) -> Receipt:
@@ -54,19 +54,19 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the engine and leave the job running at its size; calling it twice is fine."""
+        """Release the engine and leave the job running at its size; calling it twice is fine."""
         ...
 
 
 @runtime_checkable
 class Subscribable(Protocol):
-    """An engine that can measure more than the basic metrics; it does so only for those who ask."""
+    """An engine that can measure more than the basic metrics, when they are subscribed to."""
 
     @property
     def extra_metrics(self) -> Collection[str]:
-        """The names of what it could collect."""
+        """The names of the metrics that it can collect."""
         ...
 
     def subscribe(self, keys: Collection[str]) -> None:
-        """Collect these from now on and no others; keys are those of ``core/metrics.py``."""
+        """Collect these metrics from now on and no others; keys are those of ``core/metrics.py``."""
         ...

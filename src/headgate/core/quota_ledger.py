@@ -17,11 +17,11 @@ from typing import TypeAlias
 from headgate.core.errors import InputError
 
 EVERYWHERE = ""
-"""The name under which the quota of the whole cluster is kept."""
+"""The name of the whole cluster's quota."""
 ROUNDING = 1e-9
-"""Sums of prices are not exact in binary; who asks for just what is left must get it."""
+"""Sums of prices are not exact in binary; a demand for exactly what is left must fit."""
 Place: TypeAlias = tuple[str, int]
-"""A limit: whose it is, and of what."""
+"""A limit: its scope and its resource."""
 _WORDS = ("instances", "cores", "GB of memory", "of money per hour")
 
 
@@ -88,7 +88,7 @@ class Ledger:
         }
         self._taken = dict.fromkeys(self._limits, 0.0)
         self._counted: dict[tuple[str, Need], tuple[tuple[Place, float], ...]] = {}
-        """What an instance takes of which limits; asked for each of a thousand operators, and the same for most."""
+        """Cache of what an instance takes of which limits: the same for most of a thousand operators."""
 
     def emptied(self) -> Ledger:
         return Ledger(self._quotas)
@@ -129,11 +129,11 @@ class Ledger:
         return {place: (self._taken[place], limit) for place, limit in self._limits.items()}
 
     def limit_text(self, scope: str, index: int) -> str:
-        """A limit in words."""
+        """Return a limit in words."""
         return f"{_whose(scope)} may have {self._limits[scope, index]:g} {_WORDS[index]}"
 
     def used(self, scope: str, index: int) -> str:
-        """What is taken of a limit in words."""
+        """Return the usage of a limit in words."""
         return f"{self._taken[scope, index]:g} of {self._limits[scope, index]:g} {_WORDS[index]} of {_whose(scope)}"
 
 

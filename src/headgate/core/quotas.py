@@ -1,19 +1,19 @@
-"""Many jobs on one cluster: who gets how many instances when the quotas do not suffice for what all want.
+"""Divides a cluster's quotas among many jobs when they do not suffice for all demands.
 
 Every group of jobs has a quota and a priority, and the cluster may have a quota of its own. Instances are granted one
 operator after the other, in this order:
 
-1. what each needs at least;
-2. by priority: what runs already and is needed for the load, then what is missing to keep up with it, then what those
-   want to catch up who miss their objective just now;
+1. the minimum of each;
+2. by priority: what runs already and the load needs, then what is missing to keep up with the load, then what jobs that
+   miss their objective need to catch up;
 3. what is wanted beyond that: a reserve.
 
 Within each step the objective that has less of its error budget left comes first, so that the one with the most left
-gives way first. It is told for whom. A shortage is not passed round among jobs that all run with what they need: each
-would be late in its turn, and every turn costs the start of instances.
+gives way first; its grant names the jobs it gives way to. A shortage is not passed round among jobs that run with what
+they need: each would be late in turn, and every turn costs the start of instances.
 
-Who has given way goes on doing so until it is clearly worse off than another. What one gives up is free when its
-instances have left, and only then granted to another: the quota holds for what runs, not only for what is planned.
+A job that has given way continues to do so until it is clearly worse off than another. Its instances are granted to
+another job only when they have left: the quota holds for what runs, not only for what is planned.
 
 >>> shop = QuotaGroup("shop", Quota(instances=10), priority=1)
 >>> demands = [Demand("orders", current=4, wanted=8, budget_left=0.1, group="shop"),
@@ -41,7 +41,7 @@ STICKINESS = 0.1
 
 
 class OperatorKey(NamedTuple):
-    """Which operator of which job."""
+    """An operator of a job."""
 
     job: str
     operator: str
@@ -105,27 +105,27 @@ class Demand:
 
     @property
     def floor(self) -> int:
-        """What comes before any growth of others; who wants less than its minimum gets what it wants."""
+        """The minimum, which comes before any growth of others, or less where less is wanted."""
         return min(self.minimum, self.wanted)
 
     @property
     def keeping_up(self) -> int:
-        """What its load takes."""
+        """Instances that the load needs."""
         return self.wanted if self.needed is None else self._rounded(self.needed)
 
     @property
     def running(self) -> int:
-        """What it has, as far as its load takes it."""
+        """Instances that it has and the load needs."""
         return self.floor if self.needed is None else min(self.keeping_up, self.current)
 
     @property
     def urgent(self) -> int:
-        """What its objective takes: to keep up, or to catch up; the rest of what it wants is a reserve."""
+        """Instances that the objective needs, to keep up or to catch up; the rest is a reserve."""
         return self.wanted if self.is_behind else self.keeping_up
 
     @property
     def rank(self) -> float:
-        """Less comes first."""
+        """Lower ranks come first."""
         left = 1.0 if self.budget_left is None else self.budget_left
         return left + (STICKINESS if self.yielding else 0.0)
 
@@ -149,20 +149,20 @@ class Demand:
 __all__ = ["Demand", "Grant", "Need", "OperatorKey", "Quota", "QuotaGroup", "Weighing", "arbitrate", "weigh"]
 
 NAMED = 3
-"""So many are named of those for whom one gives way."""
+"""Number of jobs that a grant names as those it gives way to."""
 _BY_PRIORITY = (attrgetter("running"), attrgetter("keeping_up"), attrgetter("urgent"))
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an operator may have now, and why it is not what it wants."""
+    """The size that an operator may have now, and why it is less than wanted."""
 
     instances: int
     code: str = "as-wanted"
     """``as-wanted``, ``gives-way``, ``quota``, ``below-minimum`` or ``waits``."""
     why: str = ""
     gives_way_to: tuple[OperatorKey, ...] = ()
-    """For whom: the first of those who come before it and have more than their minimum."""
+    """The first of the operators that come before it and have more than their minimum."""
 
     @property
     def is_short(self) -> bool:
@@ -171,23 +171,23 @@ class Grant:
 
 @dataclass(slots=True)
 class _Allotment:
-    """What is set aside for one demand, and what stands in its way."""
+    """The grant for one demand, and the limits that it meets."""
 
     demand: Demand
     granted: int = 0
-    """Of what is planned."""
+    """Instances granted of the plan."""
     limit: Place | None = None
-    """The quota that has no room for more, and of what."""
+    """The limit that has no room for more."""
     now: int = 0
-    """Of that, what is not still in use by others."""
+    """Granted instances that others do not still use."""
     in_the_way: Place | None = None
-    """The quota that others have not left yet."""
+    """The limit whose instances others still use."""
 
 
 class Weighing:
-    """What came of weighing demands against each other. It is told one by one: to tell all takes longer than to weigh.
+    """The result of weighing demands. Grants are made one by one: making all takes longer than weighing.
 
-    - ``shares``: in the order in which they came
+    - ``shares``: in order of precedence
     """
 
     def __init__(self, shares: Sequence[_Allotment], planned: Ledger, running: Ledger) -> None:
@@ -202,7 +202,7 @@ class Weighing:
         return key in self._shares
 
     def is_yielding(self, key: OperatorKey) -> bool:
-        """Whether an operator is to get less than its load takes."""
+        """Whether an operator gets less than its load needs."""
         share = self._shares.get(key)
         return share is not None and share.granted < share.demand.keeping_up
 
@@ -212,15 +212,16 @@ class Weighing:
         return share.now < share.demand.wanted
 
     def answers(self, demand: Demand) -> bool:
-        """Whether it tells what an operator gets whose wish has changed since: not more than was set aside for it.
+        """Whether the result still holds for a demand that has changed since.
 
-        Who has been told that there is no more gets no more by wanting more.
+        It does when the demand is within its grant, and when the operator got less than it wants already: wanting more
+        gives no more.
         """
         share = self._shares.get(demand.key)
         return share is not None and (demand.wanted <= share.now or self.is_short(demand.key))
 
     def grant(self, key: OperatorKey, wanted: int | None = None) -> Grant:
-        """What an operator may have now, whose wish may have changed since it was weighed."""
+        """Return what an operator may have now; its demand may have changed since the weighing."""
         share = self._shares[key]
         demand, granted = share.demand, share.granted
         wanted = demand.wanted if wanted is None else wanted
@@ -230,7 +231,7 @@ class Weighing:
             in_use = self._running.used(*share.in_the_way) if share.in_the_way else "all"
             why = f"{share.now} of {wanted} until instances of others have left: {in_use} are in use"
             return Grant(share.now, "waits", why)
-        assert share.limit is not None, "who gets less than it wants has met a limit"
+        assert share.limit is not None, "an operator that gets less than it wants has met a limit"
         limit = self._planned.limit_text(*share.limit)
         whom, others_ahead, relation = self._for_whom(share, share.limit)
         names = ", ".join(f"{other.key} ({_left(other)})" for other in whom)
@@ -242,7 +243,7 @@ class Weighing:
         return Grant(granted, code, why, tuple(other.key for other in whom))
 
     def _for_whom(self, share: _Allotment, limit: Place) -> tuple[list[Demand], int, str]:
-        """The first who have more than their minimum of a limit, how many others do, and in which words."""
+        """Return the first operators with more than their minimum of a limit, the number of others, and their relation."""
         ahead: list[Demand] = []
         behind: list[Demand] = []
         found = ahead
@@ -261,19 +262,19 @@ class Weighing:
 def arbitrate(
     demands: Iterable[Demand], groups: Sequence[QuotaGroup] = (), cluster: Quota = NO_LIMIT
 ) -> dict[OperatorKey, Grant]:
-    """What each may have now. The same demands give the same grants, in whatever order they come.
+    """Return what each operator may have now. The order of the demands makes no difference.
 
     - All grants together never exceed a quota, and neither does what runs, unless it does so already.
-    - Nobody gets less than its minimum unless the minima alone exceed a quota, or others have not left yet.
-    - Who wants more, or has less budget left, never gets less for it; with instances that all take the same, a larger
-      quota gives nobody less. (As long as the minima fit.)
+    - No operator gets less than its minimum unless the minima alone exceed a quota, or others have not left yet.
+    - Wanting more, or having less budget left, never gives less. With instances that all take the same, a larger quota
+      gives no operator less, as long as the minima fit.
     """
     weighed = weigh(demands, groups, cluster)
     return {key: weighed.grant(key) for key in weighed}
 
 
 def weigh(demands: Iterable[Demand], groups: Sequence[QuotaGroup] = (), cluster: Quota = NO_LIMIT) -> Weighing:
-    """The same, to be told one by one."""
+    """Weigh demands against each other; see :func:`arbitrate`."""
     priorities = {group.name: group.priority for group in groups}
     shares = [_Allotment(demand) for demand in sorted(demands, key=lambda demand: _precedence(demand, priorities))]
     planned = Ledger({EVERYWHERE: cluster, **{group.name: group.quota for group in groups}})
@@ -310,7 +311,7 @@ def _grow(share: _Allotment, wanted: int, ledger: Ledger) -> None:
 
 
 def _phase(shares: Sequence[_Allotment], running: Ledger) -> None:
-    """Let those who give way go first: others grow into what has become free."""
+    """Shrink operators that give way first, so that others can grow into what becomes free."""
     for share in shares:
         running.take(share.demand.group, share.demand.need, share.demand.in_use)
     for share in shares:

@@ -1,4 +1,4 @@
-"""How long new instances take to be of use, as it was measured on this very job.
+"""Start-up times of new instances, as measured on this job.
 
 >>> times = StartupTimes()
 >>> times.add(Startup("1", 0.0, 4.0, 6.0, 11.0))
@@ -21,7 +21,7 @@ from headgate.core.types import JSON, Observation, Startup
 from headgate.core.units import format_duration, instances_in_words
 
 MAX_DURATIONS = 100
-"""Newest times that are kept: a cluster that became slower is noticed."""
+"""Number of newest times to retain, so that a cluster that became slower is noticed."""
 
 
 class Durations:
@@ -62,13 +62,13 @@ class StartupTimes:
         """Until a batch was no longer slower because of it."""
 
         self._incomplete: dict[str, Startup] = {}
-        """What was told of instances of which there is more to be told."""
+        """Start-ups that are not complete yet, by instance."""
 
     def __len__(self) -> int:
         return len(self.registered_s)
 
     def add(self, startup: Startup) -> None:
-        """Take in what is known of an instance; told again when more is, it counts once."""
+        """Add a start-up; an instance that is reported again when more is known counts once."""
         before = self._incomplete.pop(startup.instance, None)
         if before is None or before.requested_s != startup.requested_s:
             before = None
@@ -98,7 +98,7 @@ class StartupTimes:
 
 @dataclass(frozen=True, slots=True)
 class DurationQuantiles:
-    """What half and what nine tenths of some durations did not exceed."""
+    """The median and the 90th percentile of durations."""
 
     median_s: float
     p90_s: float
@@ -106,7 +106,7 @@ class DurationQuantiles:
 
 @dataclass(frozen=True, slots=True)
 class StartupSummary:
-    """How long new instances take, from the request for one; ``None`` where that was never seen."""
+    """Start-up times from the request on; ``None`` where they were never observed."""
 
     count: int
     registered_s: DurationQuantiles | None
@@ -127,7 +127,7 @@ def _spread(durations: Durations) -> DurationQuantiles | None:
 def startup_summaries(
     saved: Mapping[str, JSON] | None, observations: Iterable[Observation] = ()
 ) -> dict[str, StartupSummary]:
-    """A summary for each operator: of the times that were saved as learned, or else of those in some observations."""
+    """Return a summary per operator: of saved times, or else of those in the observations."""
     times: dict[str, StartupTimes] = defaultdict(StartupTimes)
     if saved is None:
         for observation in observations:
@@ -153,6 +153,6 @@ def startup_in_words(summary: StartupSummary) -> str:
 
 
 def _stage(name: str, spread: DurationQuantiles, *, first: bool) -> str:
-    """The first one says what the two numbers are."""
+    """Return one stage as text; the first explains the two numbers."""
     median, p90 = format_duration(spread.median_s), format_duration(spread.p90_s)
     return f"{name} {median} after the request (90 % within {p90})" if first else f"{name} after {median} ({p90})"

@@ -37,13 +37,13 @@ class Batch:
     oldest_s: Instant | None = None
     """When the oldest of its records arrived; ``None`` when that is not known."""
     late: float | None = None
-    """Records of it whose result came later than the objective allows."""
+    """Records whose result was later than the objective allows."""
     trigger_interval_s: float = 0.0
     """0: a batch follows the one before it as fast as possible."""
     instances: int | None = None
     """Instances that could take work when it ended."""
     warming: bool = False
-    """Instances came, went or warmed up meanwhile: true, but not typical of this size."""
+    """Instances joined, left or warmed up meanwhile: the values are correct but not typical of this size."""
     query: str = ""
     """Which of several queries it belongs to."""
 
@@ -53,7 +53,7 @@ class Batch:
 
     @property
     def latency_s(self) -> float:
-        """What the oldest of its records waited until it was done; at least the processing time."""
+        """How long the oldest record waited until it was processed; at least the processing time."""
         return self.ended_s - (self.started_s if self.oldest_s is None else min(self.oldest_s, self.started_s))
 
     @property
@@ -88,20 +88,20 @@ class Sample:
     at_s: Instant
     """When the reading was taken."""
     age_s: float = 0.0
-    """How old the newest news of the source is that it rests on; 0 where the source was asked just now."""
+    """Age of the newest source offset that the reading uses; 0 where the source has just reported it."""
 
     # Counters, since a start that may be any: only differences mean something.
     arrived: float | None = None
     """Records that have been offered, whether or not they were admitted yet."""
     given: float | None = None
-    """Records that those upstream have handed to it, where that is less than what has arrived: they are held back by an
-    operator that has no room. ``None``: all that has arrived."""
+    """Records that upstream operators have handed over, where backpressure makes that less than what has arrived.
+    ``None``: all that has arrived."""
     done: float | None = None
-    """Records that the operator is through with."""
+    """Records that the operator has processed."""
     emitted: float | None = None
     """Records that the operator has given to those downstream of it."""
     late: float | None = None
-    """Records whose result came, or is still to come, later than the objective allows."""
+    """Records whose result was, or will be, later than the objective allows."""
     busy_s: float | None = None
     """Seconds that slots of instances were busy, of the batches that have ended."""
     available_s: float | None = None
@@ -139,30 +139,30 @@ class Sample:
     utilization: float | None = None
     """Busy share of the ready instances, 0 to 1."""
     warming: bool = False
-    """The reading was made while instances were joining, leaving or warming up: true, but not typical of this size."""
+    """Instances were joining, leaving or warming up: the values are correct but not typical of this size."""
     metrics: Mapping[str, float | None] = field(default_factory=lambda: NO_METRICS)
-    """Further metrics by name, for those who subscribed to them."""
+    """Subscribed metrics by name."""
     parts: Mapping[str, Sample] = field(default_factory=lambda: NO_PARTS)
     """A reading of each part, where an operator has several: the streaming queries of one Spark application."""
 
     @property
     def measured_s(self) -> Instant:
-        """When what was measured last was complete: the end of the newest batch, or the reading itself without one.
+        """Time of the newest measurement: the end of the newest batch, or the reading itself where there is none.
 
-        A reading is taken at every tick, but only a new batch tells anything new of what the operator can do; or none,
-        where there is nothing to do.
+        A reading is taken at every tick, but only a new batch shows what the operator can do. An idle operator has
+        nothing newer than the reading.
         """
         return self.at_s if self.batch_ended_s is None or self.is_idle else self.batch_ended_s
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do: nothing runs, nothing waits, and nothing came since the reading before."""
+        """Whether nothing runs, nothing waits, and nothing has arrived since the previous reading."""
         quiet = self.running_s is None and self.backlog == 0 and self.input_rate_per_s == 0
         return quiet and not any(batch.records for batch in self.batches)
 
     @property
     def worst_latency_s(self) -> float | None:
-        """The longest that any record waited since the reading before this one, or has waited by now."""
+        """The longest wait of any record since the previous reading, waits that still last included."""
         latencies_s = [batch.latency_s for batch in self.batches if batch.records]
         if self.latency_s is not None:
             latencies_s.append(self.latency_s)
@@ -185,7 +185,7 @@ class Sample:
     def metric(self, name: str) -> float | None:
         """A metric by name: one of the fields above, or one of ``metrics``.
 
-        The latency is the worst since the reading before: now it may be small because a batch has just ended.
+        The latency is the worst since the previous reading; the present one may be small because a batch has just ended.
         """
         if name == "latency_s":
             return self.worst_latency_s
@@ -209,21 +209,21 @@ METRIC_FIELDS = (
     "utilization",
     "skew",
 )
-"""The metrics every engine knows by the same name; an engine that cannot measure one says ``None``."""
+"""The metrics that every engine has under the same name; ``None`` where it cannot measure one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instances:
-    """How many instances of one operator there are; the three are kept apart because they differ while it matters."""
+    """The number of instances of one operator; planned, requested and ready differ while a change is under way."""
 
     planned: int
-    """What the last decision asked for."""
+    """The size of the last decision."""
     requested: int
-    """What the engine has asked its cluster for."""
+    """The size that the engine has requested from its cluster."""
     ready: int
     """What can take work now; instances that are draining do not count."""
     stale: bool = False
-    """The newest observation did not tell: this is the last known size."""
+    """Whether the newest observation lacks the size: this is the last known one."""
 
     @property
     def pending(self) -> int:
@@ -239,8 +239,8 @@ class Observation:
     samples: Mapping[str, Sample]
     instances: Mapping[str, Instances]
     startups: Mapping[str, tuple[Startup, ...]] = field(default_factory=lambda: NO_STARTUPS)
-    """The instances that have registered since the observation before this one, and those whose start-up was seen to
-    the end: each is told of twice, unless it is known to the end at once."""
+    """Instances that have registered since the previous observation, and those whose start-up has completed. Each
+    appears twice, unless both happen at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a policy wants for every operator it has an opinion on."""
+    """The sizes that a policy wants, for every operator that it has an opinion on."""
 
     targets: Mapping[str, Target]
 
@@ -297,7 +297,7 @@ class Role(StrEnum):
 
     ACTING = "acting"
     RECOMMENDED = "recommended"
-    """Not applied, because nobody but the user acts."""
+    """Not applied: the user decides whether to act."""
     SHADOW = "shadow"
     """Never applied: what another policy would have done."""
 
@@ -317,7 +317,7 @@ class Decision:
 
     @property
     def is_hold(self) -> bool:
-        for verdict in self.verdicts.values():  # noqa: SIM110 - all() takes twice as long, and each decision is asked
+        for verdict in self.verdicts.values():  # noqa: SIM110 - all() takes twice as long, and this runs for each decision
             if verdict.target != verdict.current:
                 return False
         return True
@@ -329,7 +329,7 @@ class Outcome(StrEnum):
     UNCHANGED = "unchanged"
     ACCEPTED = "accepted"
     DELIVERED = "delivered"
-    """Handed to whoever scales the operator, who has not confirmed it yet."""
+    """Handed to the agent that scales the operator, not confirmed yet."""
     REFUSED = "refused"
     FAILED = "failed"
 
@@ -344,11 +344,11 @@ _GRAVITY = (Outcome.UNCHANGED, Outcome.ACCEPTED, Outcome.DELIVERED, Outcome.REFU
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of the size decided for one operator."""
+    """The engine's answer for one operator."""
 
     outcome: Outcome
     requested: int
-    """Instances asked of the cluster after this decision."""
+    """Instances requested from the cluster after this decision."""
     detail: str = ""
 
 
@@ -361,7 +361,7 @@ class Receipt:
 
     @property
     def outcome(self) -> Outcome:
-        """The gravest of the answers."""
+        """The most severe of the answers."""
         if len(self.answers) == 1:
             return next(iter(self.answers.values())).outcome
         return max((answer.outcome for answer in self.answers.values()), key=_GRAVITY.index, default=Outcome.UNCHANGED)
@@ -403,7 +403,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One life of a control loop: what it was asked to do, with what.
+    """One run of a control loop: its policy, objective and operators.
 
     History and learned state belong to the job, whose name outlives its processes.
     """
@@ -418,7 +418,7 @@ class Run:
     job: str = "job"
     """The job's name, by which a later run of the same job is known."""
     bounds: tuple[int, int] | None = None
-    """Fewest and most instances that were asked for; ``None`` where nobody did."""
+    """The minimum and maximum of instances that were requested; ``None`` where there are none."""
 
 
 P = ParamSpec("P")
@@ -426,13 +426,20 @@ T = TypeVar("T")
 
 
 def quickly(kind: Callable[P, T]) -> Callable[P, T]:
-    """What a frozen dataclass with slots does when it is called, for those that are made at every cycle."""
+    """Return a faster constructor of a frozen dataclass with slots, for values that every cycle creates.
+
+    Creating a frozen dataclass is slow: every field goes through ``object.__setattr__``. This constructor fills an
+    unfrozen twin and then changes its class.
+
+    >>> quickly(Target)(2, code="steady", reason="enough") == Target(2, "steady", "enough")
+    True
+    """
     given = fields(kind)  # type: ignore[arg-type] # a class, of which only the call matters to its type here
     same = [(item.name, object, field(default=item.default, default_factory=item.default_factory)) for item in given]
 
     def close(made: object) -> None:
-        # Python allows it because both have the same slots, and nothing else.
+        # Python allows this because both classes have the same slots and nothing else.
         made.__class__ = kind  # type: ignore[assignment]
 
-    # Closed as the last thing that is done when one is made: what comes out is of the class that was asked for.
+    # `__post_init__` runs last, so the caller gets an instance of the frozen class.
     return make_dataclass(f"Open{getattr(kind, '__name__', '')}", same, slots=True, namespace={"__post_init__": close})

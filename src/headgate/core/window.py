@@ -1,4 +1,4 @@
-"""What a policy may look back on: the recent observations and decisions, by time.
+"""The recent observations and decisions that a policy may use, by time.
 
 A policy gets a :class:`Window`, which can only be read. The loop owns the :class:`History` behind it and is the only
 one to add to it, so a cycle costs the same however long the history is.
@@ -23,7 +23,7 @@ from headgate.core.types import JSON, Batch, Decision, Instances, Instant, Obser
 DEFAULT_RETENTION_S = 3600.0
 _observation = quickly(Observation)
 PEACE_S = 60.0
-"""When no instance came or went for so long, what comes next is another story."""
+"""After this long without a change in ready instances, the next one starts a new unsettled period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class SizeChange:
 
 
 class Window:
-    """A read-only view of what happened until now, newest last."""
+    """A read-only view of the recent past, newest last."""
 
     __slots__ = (
         "_budgets",
@@ -63,7 +63,7 @@ class Window:
         self._observations: deque[Observation] = deque()
         self._decisions: deque[Decision] = deque()
         self._samples: dict[str, deque[Sample]] = {name: deque() for name in topology.operators}
-        # The last changes outlive the retention: a guard time asks for them however long ago they were.
+        # The last changes outlive the retention: a guard time needs them however long ago they were.
         self._last_out: dict[str, SizeChange] = {}
         self._last_in: dict[str, SizeChange] = {}
         self._streaks: dict[str, int] = {}
@@ -88,15 +88,15 @@ class Window:
         return self._decisions
 
     def instances(self, operator: str) -> Instances | None:
-        """The newest known size of an operator; marked stale when the newest observation did not tell it."""
+        """The newest known size of an operator; stale when the newest observation lacks it."""
         return self._observations[-1].instances.get(operator) if self._observations else None
 
     def startup_times(self, operator: str) -> StartupTimes:
-        """How long new instances of an operator took to be of use, as measured so far."""
+        """Start-up times of an operator's instances, as measured so far."""
         return self._startup_times[operator]
 
     def budget(self, operator: str) -> Budget | None:
-        """How the error budget of an operator stands; ``None`` while nothing is known of it.
+        """The state of an operator's error budget; ``None`` while it is unknown.
 
         It covers a whole period of the objective, runs before a restart included, whatever the window retains.
         """
@@ -104,7 +104,7 @@ class Window:
         return keeper.budget(self._observations[-1].at_s) if keeper is not None and self._observations else None
 
     def spending(self) -> Spending | None:
-        """What the operators cost together, and may cost; ``None`` where they have no price."""
+        """The cost of all operators and its limit; ``None`` where they have no price."""
         if self._spending is None or not self._observations:
             return None
         return self._spending.spending(self._observations[-1].at_s)
@@ -158,9 +158,9 @@ class Window:
         return found
 
     def settled_since_s(self, operator: str) -> Instant | None:
-        """Since when the size has been what it is: no later decision changed it, and no instance came or went.
+        """Since when the size is unchanged: no later decision changed it, and no instance joined or left.
 
-        A reading that is not newer than this tells of another size.
+        A reading that is not newer than this belongs to another size.
         """
         change, ready_since_s = self.last_change(operator), self._ready_since_s.get(operator)
         if change is None or ready_since_s is None:
@@ -168,11 +168,11 @@ class Window:
         return max(change.at_s, ready_since_s)
 
     def unsettled_since_s(self, operator: str) -> Instant | None:
-        """Since when instances have been coming and going without a minute of peace in between."""
+        """Since when instances have been joining and leaving without a quiet minute in between."""
         return self._unsettled_since_s.get(operator)
 
     def short_since_s(self, operator: str) -> Instant | None:
-        """Since when fewer instances than planned have been ready, and none came; ``None`` if none is missing."""
+        """Since when fewer instances than planned are ready and none has joined; ``None`` if none is missing."""
         return self._short_since_s.get(operator)
 
     def last_change(self, operator: str) -> SizeChange | None:
@@ -208,7 +208,7 @@ class History(Window):
         self.retention_s = retention_s
 
     def observe(self, observation: Observation) -> None:
-        """Add what the engine saw, completed by what was known before: it is then the last of ``observations``.
+        """Add an observation, completed by earlier ones; it is then the last of ``observations``.
 
         A reading that was reported before is not counted twice.
         """
@@ -246,7 +246,7 @@ class History(Window):
             self._short_since_s[name] = at_s
 
     def restore_startup_times(self, saved: Mapping[str, JSON]) -> None:
-        """Begin with the start-up times that were measured before; what was seen here comes on top."""
+        """Restore start-up times of earlier runs, and add those observed in this one."""
         self._startup_times = {
             name: StartupTimes.from_json(saved[name]) if name in saved else StartupTimes() for name in self.operators
         }
@@ -259,15 +259,15 @@ class History(Window):
                 self._startup_times[name].add(startup)
 
     def saved_budgets(self) -> dict[str, JSON]:
-        """What the budgets have counted and what was spent, to go on with after a restart."""
+        """Return the counts of the budgets and the money spent, to continue after a restart."""
         saved: dict[str, JSON] = {"budgets": {name: keeper.to_json() for name, keeper in self._budgets.items()}}
         if self._spending is not None:
             saved["spending"] = self._spending.to_json()
         return saved
 
     def restore_budgets(self, saved: Mapping[str, JSON]) -> list[str]:
-        """Begin with what was counted before, and count what was seen since; gives why where that cannot be."""
-        # Anew: what is seen here was counted before, too, and must not count twice.
+        """Restore saved counts and add later readings; returns the reasons for those that cannot be restored."""
+        # Start from zero: readings of this run were counted already and must not count twice.
         self._budgets = _budgets_of(self.topology, self._objective)
         self._spending = _spending_of(self.topology, self._objective)
         refused = []
@@ -291,7 +291,7 @@ class History(Window):
         return refused
 
     def record(self, decision: Decision) -> None:
-        """Add what was decided and given to the engine."""
+        """Add a decision that was given to the engine."""
         self._decisions.append(decision)
         for name, verdict in decision.verdicts.items():
             if verdict.change == 0:
@@ -300,7 +300,7 @@ class History(Window):
             last = self._last_out if direction > 0 else self._last_in
             last[name] = SizeChange(decision.at_s, verdict)
             if direction > 0 and name in self._short_since_s:
-                # What is asked for now is given its own time to come.
+                # Instances requested now get their own time to start.
                 self._short_since_s[name] = decision.at_s
             streak = self._streaks.get(name, 0)
             self._streaks[name] = streak + direction if streak * direction > 0 else direction
@@ -312,7 +312,7 @@ class History(Window):
         while decisions and decisions[0].at_s < before_s:
             decisions.popleft()
         for samples in self._samples.values():
-            # The newest reading stays, however old: it is what is known, and its age is told with it.
+            # The newest reading stays, however old: it carries its age.
             while len(samples) > 1 and samples[0].at_s < before_s:
                 samples.popleft()
 
@@ -345,7 +345,7 @@ _OF_NEWEST_BATCH = ("processed_rate_per_s", "processing_time_s", "scheduling_del
 
 
 def completed(sample: Sample, before: Sample | None) -> Sample:
-    """The reading with the rates that it and the one before it tell."""
+    """Complete a reading by the rates that follow from it and the previous one."""
     found: dict[str, float | None] = {}
     if sample.backlog is None and sample.arrived is not None and sample.done is not None:
         found["backlog"] = max(0.0, float(sample.arrived - sample.done))
@@ -357,7 +357,7 @@ def completed(sample: Sample, before: Sample | None) -> Sample:
     if sample.batches:
         found |= _of_batches(sample.batches)
     elif sample.batch_ended_s is not None and before is not None:
-        # No batch has ended since: what the newest one told is still the newest that is known.
+        # No batch has ended since: the values of the newest one still hold.
         found |= {name: getattr(before, name) for name in _OF_NEWEST_BATCH}
     made = _with(sample, found) if found else sample
     is_idle = sample.batch_ended_s is not None and not sample.batches and made.is_idle
@@ -365,7 +365,7 @@ def completed(sample: Sample, before: Sample | None) -> Sample:
 
 
 def _with(sample: Sample, found: Mapping[str, float | None]) -> Sample:
-    # A reading has many fields and each is completed: dataclasses.replace, which asks for one at a time, takes long.
+    # dataclasses.replace reads field by field, which is slow for a reading of many fields.
     values: list[JSON] = list(_all_of(sample))
     changed = False
     for name, value in found.items():
@@ -383,7 +383,7 @@ def busy_span_s(batches: Iterable[Batch]) -> float:
     7.0
     """
     total_s, until_s = 0.0, float("-inf")
-    for batch in sorted(batches, key=lambda each: each.started_s):
+    for batch in sorted(batches, key=attrgetter("started_s")):
         total_s += max(0.0, batch.ended_s - max(batch.started_s, until_s))
         until_s = max(until_s, batch.ended_s)
     return total_s
@@ -402,7 +402,7 @@ def _of_batches(batches: tuple[Batch, ...]) -> dict[str, float | None]:
 
 
 def _rate(before: float | None, after: float | None, elapsed_s: float) -> float | None:
-    # A counter that went back was started anew: the difference means nothing.
+    # A counter that decreased was reset: the difference means nothing.
     return None if before is None or after is None or after < before else float((after - before) / elapsed_s)
 
 
