@@ -91,8 +91,8 @@ class _ObservedEngine:
         return self._engine.apply(decision)
 
     @property
-    def further_metrics(self) -> Collection[str]:
-        return self._engine.further_metrics if isinstance(self._engine, Subscribable) else ()
+    def extra_metrics(self) -> Collection[str]:
+        return self._engine.extra_metrics if isinstance(self._engine, Subscribable) else ()
 
     def subscribe(self, keys: Collection[str]) -> None:
         self.own_keys = frozenset(keys)

@@ -243,7 +243,7 @@ class Weighing:
         return Grant(granted, code, why, tuple(other.key for other in whom))
 
     def _for_whom(self, share: _Allotment, limit: Place) -> tuple[list[Demand], int, str]:
-        """Return the first operators with more than their minimum of a limit, the number of others, and their relation."""
+        """Return the first operators with more than their minimum of a limit, how many others, and the relation."""
         ahead: list[Demand] = []
         behind: list[Demand] = []
         found = ahead

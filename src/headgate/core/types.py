@@ -185,7 +185,7 @@ class Sample:
     def metric(self, name: str) -> float | None:
         """A metric by name: one of the fields above, or one of ``metrics``.
 
-        The latency is the worst since the previous reading; the present one may be small because a batch has just ended.
+        The latency is the worst since the previous reading; the present one may be small after a batch.
         """
         if name == "latency_s":
             return self.worst_latency_s
