@@ -292,8 +292,8 @@ class SeveralAgents:
         return answer if size_before == size else Answer(Outcome.ACCEPTED, size)
 
     @property
-    def further_metrics(self) -> Collection[str]:
-        return self._engine.further_metrics if isinstance(self._engine, Subscribable) else ()
+    def extra_metrics(self) -> Collection[str]:
+        return self._engine.extra_metrics if isinstance(self._engine, Subscribable) else ()
 
     def subscribe(self, operator: str, keys: Collection[str]) -> None:
         """Collect what the service asks of any of them."""
@@ -322,8 +322,8 @@ class _OneOperator:
         """The engine is everybody's."""
 
     @property
-    def further_metrics(self) -> Collection[str]:
-        return self._all.further_metrics
+    def extra_metrics(self) -> Collection[str]:
+        return self._all.extra_metrics
 
     def subscribe(self, keys: Collection[str]) -> None:
         self._all.subscribe(self._operator, keys)

@@ -23,7 +23,9 @@ RESOURCES = ("instances", "cores", "memory_gb", "money_per_hour")
 def limits_of(config: ServiceConfig) -> Limits:
     """What a configuration lets its jobs have."""
     groups = tuple(
-        QuotaGroup(group.name, Quota(group.instances, group.cores, group.memory_gb, group.money_per_hour), group.priority)
+        QuotaGroup(
+            group.name, Quota(group.instances, group.cores, group.memory_gb, group.money_per_hour), group.priority
+        )
         for group in config.groups
     )
     return Limits(groups, config.cluster, config.pace)

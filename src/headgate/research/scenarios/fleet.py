@@ -12,7 +12,7 @@ import numpy as np
 
 from headgate.core.arbiter import Arbiter, Arbitration, Pace
 from headgate.core.objective import Objective
-from headgate.core.quotas import Demand, Grant, QuotaGroup, OperatorKey, Quota
+from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup
 from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Decision, Instant
 from headgate.lab.scenario import Outcome, Progress, scenario

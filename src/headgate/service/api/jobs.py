@@ -46,7 +46,7 @@ def job_view(job: Job) -> dict[str, JSON]:
 
 def state_of(job: Job) -> str:
     """``waiting`` for a first agent, ``running``, ``partial`` where an agent is missing, ``lost`` where all are."""
-    joined, reported_s = job.engine.joined, job.engine.heard
+    joined, reported_s = job.engine.joined, job.engine.last_reports_s
     if len(joined) == len(job.operators):
         return "running"
     if joined:
@@ -62,7 +62,7 @@ def operator_view(job: Job, name: str) -> dict[str, JSON]:
     return {
         "name": name,
         "joined": name in job.engine.joined,
-        "heard_s": job.engine.heard[name],
+        "heard_s": job.engine.last_reports_s[name],
         "instances": _sizes(None if seen is None else seen.instances.get(name)),
         "bounds": [sizing.min_instances, sizing.max_instances],
         "price": sizing.price,
