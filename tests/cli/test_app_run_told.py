@@ -42,7 +42,7 @@ def test_what_was_kept_aside_and_what_is_not_known_is_told(result: RunResult) ->
     told = " ".join(sentences(replace(result, available=None, totals=Totals(malformed=2, unknown_late=1))))
     assert "an unknown number there" in told
     assert f"stored unchanged in {result.plan.folder.malformed}" in told
-    assert "late in 1 batches is not known" in told
+    assert "Late records of 1 batches are unknown" in told
 
 
 def test_results_that_differ_are_a_problem_and_late_records_may_be_why(result: RunResult) -> None:

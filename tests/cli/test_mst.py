@@ -113,7 +113,7 @@ def test_a_measurement_of_all_that_was_stopped_goes_on(folder: Path, monkeypatch
     first = headgate(*ALL)
     assert first.exit_code == 130
     assert "headgate: stopped; saved: models/steady-job.json, " in first.stderr
-    assert "; the same command goes on with the others." in first.stderr
+    assert "; the same command continues with the others." in first.stderr
     assert sorted(file.stem for file in folder.iterdir()) == sorted(stopped.asked)
     monkeypatch.setattr(mst_measuring, "measure_all", rest)
     second = headgate(*ALL, "--plot", "mst.html", "--json", "found.json")
