@@ -72,25 +72,27 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         )
     },
     "docs/guides/flink.md": {
-        "headgate flink up": Ends(as_printed=True),
-        "headgate flink status": Ends(as_printed=True),
-        "headgate flink down": Ends(as_printed=True),
-        "headgate flink run nexmark-5": Ends(r"\d+ results, all as a batch computes them"),
-        "headgate flink run click-fraud": Ends(r"clicks runs at \S+ as [0-9a-f]{32}"),
-        "headgate flink run slow-middle": Ends(r"middle runs at \S+ as [0-9a-f]{32}"),
-        "headgate load": Stopped("acknowledged", "stopped early: .* acknowledged, 0 failed", goes_on=True),
         "headgate autoscale-flink --url http://127.0.0.1:48101 --job clicks --objective": Stopped(
             r"now +events: ", "why: headgate explain clicks.db", code=0
         ),
         "headgate autoscale-flink --url http://127.0.0.1:48101 --job clicks --policy ds2": Stopped(
             r"now +events: ", code=0
         ),
-        "headgate autoscale-flink --url http://127.0.0.1:48101 --job middle": Ends(
-            r"Calc +1 → 2: .*why: headgate explain middle.db"
-        ),
         "headgate agent": Stopped(
             "clicks/Calc: reporting for", code=0, seen_by=("headgate history clicks", "Calc joined at size 2")
         ),
+    },
+    "docs/guides/flink-cluster.md": {
+        "headgate flink up": Ends(as_printed=True),
+        "headgate flink status": Ends(as_printed=True),
+        "headgate flink down": Ends(as_printed=True),
+        "headgate flink run slow-middle": Ends(r"middle runs at \S+ as [0-9a-f]{32}"),
+        "headgate load": Stopped("acknowledged", "stopped early: .* acknowledged, 0 failed", goes_on=True),
+        "headgate autoscale-flink --url http://127.0.0.1:48101 --job middle": Ends(
+            r"Calc +1 → 2: .*why: headgate explain middle.db"
+        ),
+        "headgate flink run nexmark-5": Ends(r"\d+ results, all as a batch computes them"),
+        "headgate flink run click-fraud": Ends(r"clicks runs at \S+ as [0-9a-f]{32}"),
     },
     "docs/guides/kafka.md": {
         "headgate kafka up": Ends(as_printed=True),

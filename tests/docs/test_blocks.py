@@ -93,7 +93,7 @@ RUN_ELSEWHERE = {
     "docs/apps.md python 1": PROGRAMS,
     "docs/guides/engines.md python 1": COMMANDS,
     "docs/guides/engines.md python 2": COMMANDS,
-    "docs/guides/flink.md python 1": PROGRAMS,
+    "docs/guides/flink-cluster.md python 1": PROGRAMS,
     "docs/guides/kafka.md python 1": EXAMPLES,
     "docs/guides/load.md python 1": PROGRAMS,
     "docs/guides/managed.md python 1": PROGRAMS,

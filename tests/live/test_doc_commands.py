@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -186,6 +185,18 @@ def a_job_and_a_broker(terminal: Terminal) -> Iterator[None]:
 
 
 @contextmanager
+def a_flink_job_and_a_service(terminal: Terminal) -> Iterator[None]:
+    """A job to scale on a Flink cluster of this machine, and a service that has its file."""
+    with a_service(terminal, printed="docs/guides/flink.md yaml 1"):
+        (address,) = ADDRESS.findall(terminal.output(Typed("headgate flink up --taskmanagers 2 --slots 2")))
+        terminal.replaced["127.0.0.1:48101"] = address
+        terminal.output(Typed("headgate kafka up"))
+        terminal.output(Typed("headgate kafka topic clicks --partitions 4"))
+        terminal.output(Typed("headgate flink run click-fraud --topic clicks --parallelism 2 --job clicks"))
+        yield
+
+
+@contextmanager
 def a_backlog(terminal: Terminal) -> Iterator[None]:
     """A topic with more than the page's own job gets through, and a model as the first command would have left it."""
     address = a_broker(terminal, "localhost:9092")
@@ -237,7 +248,7 @@ PREPARED: dict[str, Callable[[Terminal], AbstractContextManager[None]]] = {
     "docs/guides/applications.md": a_clone,
     "docs/guides/deploy.md": a_broker_and_a_service,
     "docs/guides/engines.md": an_adaptor,
-    "docs/guides/flink.md": partial(a_service, printed="docs/guides/flink.md yaml 1"),
+    "docs/guides/flink.md": a_flink_job_and_a_service,
     "docs/guides/kafka.md": a_job_and_a_broker,
     "docs/guides/measure-mst.md": a_backlog,
     "docs/guides/own-policy.md": a_place_for_packages,

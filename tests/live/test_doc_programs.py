@@ -289,7 +289,7 @@ def test_a_job_joins_two_services_follows_the_one_that_leads_and_decides_alone_w
 
 
 def test_taskmanagers_come_and_go(capsys: pytest.CaptureFixture[str]) -> None:
-    run(PRINTED["docs/guides/flink.md python 1"])
+    run(PRINTED["docs/guides/flink-cluster.md python 1"])
     told = capsys.readouterr().out
     assert re.match(r"http://127\.0\.0\.1:\d+ \[", told)
     assert told.count("free_slots=2") == 2
