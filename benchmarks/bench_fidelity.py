@@ -18,7 +18,7 @@ from benchmarks.common import Row, report
 from headgate.core.course import Course
 from headgate.core.objective import parse_objective
 from headgate.lab.fidelity import COMPARED, Calibration, calibrate, replay, replay_course
-from headgate.lab.observed_run import ObservedRun, RunPlan, observe_run
+from headgate.lab.observed_run import ObservedRun, ObservedRunPlan, observe_run
 from headgate.local.spark.cluster import LocalCluster
 
 OBJECTIVE = parse_objective("latency p95 < 5s").within(1, 2)
@@ -38,7 +38,7 @@ def run(cluster: LocalCluster, workload: str, seconds: float) -> ObservedRun:
     spark = cluster.session("fidelity", executors=1)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            return observe_run(spark, RunPlan(workload, seconds, OBJECTIVE), Path(folder))
+            return observe_run(spark, ObservedRunPlan(workload, seconds, OBJECTIVE), Path(folder))
     finally:
         spark.stop()
 

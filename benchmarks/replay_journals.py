@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headgate.core.errors import InputError
 from headgate.journal.sqlite import SqliteJournal
-from headgate.lab.what_if import Contender, RecordedJob
+from headgate.lab.what_if import CandidatePolicy, RecordedJob
 from headgate.render.explanation import objective_of, pick_run
 from headgate.runtime.summary import Summary
 
@@ -39,7 +39,7 @@ def row_of(path: Path) -> list[str]:
         job = RecordedJob.of(observations, decisions, objective, run.operators[0])
     except InputError as error:
         return [path.stem, str(error)]
-    anew, _ = job.under(Contender(run.policy, run.settings), objective, seed=run.seed)
+    anew, _ = job.under(CandidatePolicy(run.policy, run.settings), objective, seed=run.seed)
     measured, again, foretold = job.measured(objective, objective), job.again(objective), job.as_foretold(objective)
     return [
         path.stem,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from headgate.lab.scenario import Outcome
+from headgate.lab.scenario import ScenarioOutcome
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.render.plots import Candlestick, Plot, candlestick_plot
 
@@ -24,7 +24,7 @@ def written(path: Path) -> Path:
     spread = {"type": "data", "array": [1, 2, 1], "arrayminus": [0.5, 1, 1]}
     bars = [{"type": "bar", "name": name, "x": names[:3], "y": [1, 2, 3], "error_y": spread} for name in names[:2]]
     boxes = {name: Candlestick(0.0, 1.0, 2.0, 3.0, 4.0 + place) for place, name in enumerate(names)}
-    outcome = Outcome(
+    outcome = ScenarioOutcome(
         rows=[{"policy": "static", "late_pct": 1.5}],
         plots=[
             Plot("Lines", lines),

@@ -15,7 +15,7 @@ from headgate.cli.common import check_target, prepare_folder
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, OutputError
 from headgate.journal.sqlite import SqliteJournal
-from headgate.lab.scenario import Outcome, Scenario
+from headgate.lab.scenario import Scenario, ScenarioOutcome
 from tests.cli.commands import REACTIVE, SIMULATE, headgate
 
 FULL = "/dev/full cannot be written: no space left on device."
@@ -51,7 +51,7 @@ def test_a_journal_that_cannot_be_written_on_the_way_costs_no_figures(
 
 
 def test_a_scenario_is_shown_although_its_report_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = Outcome([{"policy": "static", "mean instances": 3.0}])
+    outcome = ScenarioOutcome([{"policy": "static", "mean instances": 3.0}])
     scenario = Scenario("a-scenario", "It counts.", lambda _: outcome)
     monkeypatch.setattr("headgate.lab.scenario.find_scenario", lambda _: scenario)
     result = headgate("lab", "run", "a-scenario", "--report", "/dev/full")

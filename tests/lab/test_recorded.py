@@ -12,7 +12,7 @@ from headgate.core.types import Batch, Role, Sample
 from headgate.lab.fidelity import replay
 from headgate.lab.journal_replay import found_out
 from headgate.lab.recorded import most_records, recorded_load, until_trigger_s
-from headgate.lab.what_if import Contender, RecordedJob, as_held_up, as_it_happened
+from headgate.lab.what_if import CandidatePolicy, RecordedJob, as_held_up, as_it_happened
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
@@ -73,7 +73,7 @@ def test_a_job_that_is_not_held_up_knows_nothing_of_what_held_it_up(run: Simulat
 
 
 def test_the_policy_that_acted_comes_close_to_what_it_came_to(run: SimulationResult) -> None:
-    found, _ = job_of(run).under(Contender("reactive", {"idle_for_s": 60.0}), ASKED)
+    found, _ = job_of(run).under(CandidatePolicy("reactive", {"idle_for_s": 60.0}), ASKED)
     assert found.instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.15)
 
 

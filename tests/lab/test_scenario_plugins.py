@@ -15,12 +15,12 @@ from tests.cli.commands import headgate, refused
 
 COIN = """
 from pathlib import Path
-from headgate.lab.scenario import Outcome, experiment_file, scenario
+from headgate.lab.scenario import ScenarioOutcome, experiment_file, scenario
 
 @scenario("coin", "Tosses a coin.")
 def run(progress):
     progress(1.0)
-    return Outcome([{"side": "heads"}])
+    return ScenarioOutcome([{"side": "heads"}])
 
 experiment_file("coins", "Tosses many coins.", Path(__file__).parent / "coins.yaml")
 """

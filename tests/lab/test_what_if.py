@@ -10,13 +10,13 @@ from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Sample
 from headgate.lab.recorded import recorded_load
-from headgate.lab.what_if import Contender, what_if
+from headgate.lab.what_if import CandidatePolicy, what_if
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
 
 ASKED = parse_objective("latency p95 < 20s, price 0.5").within(1, 8)
-HPA, STATIC = Contender("hpa", {}), Contender("static", {"instances": 8})
+HPA, STATIC = CandidatePolicy("hpa", {}), CandidatePolicy("static", {"instances": 8})
 
 
 def recorded(policy: str = "reactive", **options: Any) -> SimulationResult:
@@ -37,7 +37,7 @@ def run() -> SimulationResult:
 
 
 def test_the_policy_that_acted_comes_to_much_what_it_came_to(run: SimulationResult) -> None:
-    found = what_if(run.observations, [Contender("reactive", {})], ASKED)["reactive"]
+    found = what_if(run.observations, [CandidatePolicy("reactive", {})], ASKED)["reactive"]
     assert found.instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.1)
     assert found.latency_p50_s == pytest.approx(run.summary.latency_p50_s, rel=0.15)
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.lab.experiments.groups import groups_by_arrow
 from headgate.lab.experiments.parts import LabFolder, count_rows, read_parts
-from headgate.lab.experiments.summary import read_summary
+from headgate.lab.experiments.summary import groups_by_arrow, read_summary
 from headgate.local.spark.cluster import LocalCluster
 
 EXPERIMENT = """\

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from headgate.core.objective import parse_objective
 from headgate.engines.spark import SparkEngine
 from headgate.lab.fidelity import COMPARED, calibrate, compare, replay
-from headgate.lab.observed_run import ObservedRun, RunPlan, observe_run
+from headgate.lab.observed_run import ObservedRun, ObservedRunPlan, observe_run
 from tests.live.support import resize
 
 OBJECTIVE = parse_objective("latency p95 < 5s").within(2, 2)
@@ -31,7 +31,7 @@ def test_a_replay_comes_within_15_percent_of_a_live_run_that_it_was_not_calibrat
     engine.close()
 
     def observed(name: str, workload: str, seconds: float) -> ObservedRun:
-        plan = RunPlan(workload, seconds, OBJECTIVE, policy="static", settings={"instances": 2})
+        plan = ObservedRunPlan(workload, seconds, OBJECTIVE, policy="static", settings={"instances": 2})
         return observe_run(spark, plan, tmp_path / name)
 
     calibration = calibrate(observed("ramp", "ramp:from=6,to=45,over=60s", 70.0).recording)

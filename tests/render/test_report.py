@@ -14,7 +14,7 @@ import pytest
 from headgate.core.errors import InputError, OutputError
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, GuardNote, Instances, Observation, Sample, Verdict
-from headgate.lab.scenario import Outcome
+from headgate.lab.scenario import ScenarioOutcome
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.render.figures import TimeUnit, figure, peaks
 from headgate.render.page import require_plotly, write_page
@@ -306,7 +306,7 @@ def test_error_bars_end_where_values_end() -> None:
 def test_a_lab_report_says_what_its_plots_show(tmp_path: Path) -> None:
     sticks = {"static": Candlestick(0.0, 1.0, 2.0, 3.0, 4.0)}
     plots = [candlestick_plot("Latency", "seconds", sticks, 30.0), Plot("Plain", [])]
-    outcome = Outcome([{"policy": "static", "empty": None, "latency_p95_s": 2.5}], plots=plots)
+    outcome = ScenarioOutcome([{"policy": "static", "empty": None, "latency_p95_s": 2.5}], plots=plots)
     written = write_scenario_report(tmp_path / "r.html", "s", "A scenario.", outcome)
     page = Page(written.read_text())
     assert "the line in them is the mean" in page.text

@@ -10,24 +10,24 @@ import pytest
 from headgate.core.errors import InputError
 from headgate.core.objective import parse_objective
 from headgate.journal.codec import to_json
-from headgate.lab.scenario import Outcome, find_scenario
+from headgate.lab.scenario import ScenarioOutcome, find_scenario
 from headgate.research.scenarios import giannakopoulos_flink as live
 from headgate.runtime.simulate import simulate
 from headgate.workloads import parse_workload
 from headgate.workloads.traces import VARIABLE, trace_folder
 
 
-def played(name: str) -> Outcome:
+def played(name: str) -> ScenarioOutcome:
     return find_scenario(name).run(lambda share: None)
 
 
 @pytest.fixture(scope="module")
-def optimal_control() -> Outcome:
+def optimal_control() -> ScenarioOutcome:
     return played("giannakopoulos-5.3")
 
 
 @pytest.fixture(scope="module")
-def row(optimal_control: Outcome) -> Callable[[str, str], Any]:
+def row(optimal_control: ScenarioOutcome) -> Callable[[str, str], Any]:
     return lambda run, policy: next(
         one for one in optimal_control.rows if one["run"] == run and one["policy"] == policy
     )

@@ -14,11 +14,11 @@ from ruamel.yaml import YAML
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.document import json_schema
-from headgate.lab.experiments.model import Experiment
+from headgate.lab.experiments.model import ExperimentMatrix
 from headgate.lab.experiments.parts import LabFolder, write_part
-from headgate.lab.experiments.results import Results, read_results
+from headgate.lab.experiments.results import LabResults, read_results
 from headgate.lab.experiments.run_case import FIGURES, run_case
-from headgate.lab.experiments.summary import Group, verdicts
+from headgate.lab.experiments.summary import RepeatGroup, verdicts
 from headgate.lab.measures.repeats import Estimate
 from headgate.lab.scenario import find_named_experiment, missing_traces_note
 from headgate.policies import policy_names
@@ -53,9 +53,9 @@ def plain(file: Path) -> dict[str, Any]:
     return found
 
 
-def made_up(contests: Mapping[tuple[str, str], Figures]) -> Results:
+def made_up(contests: Mapping[tuple[str, str], Figures]) -> LabResults:
     """Instance-hours and late records of policies, contest by contest; ``None`` for one that failed."""
-    groups: list[Group] = []
+    groups: list[RepeatGroup] = []
     for (workload, job), row in contests.items():
         for policy, found in row.items():
             hours, late = found or (None, None)
@@ -65,8 +65,8 @@ def made_up(contests: Mapping[tuple[str, str], Figures]) -> Results:
             }
             failed, error = (1, "it broke") if found is None else (0, None)
             kept = int(late is not None and late <= 5)
-            groups.append(Group(workload, job, "p95", policy, len(groups), 1, failed, error, kept, figures))
-    return Results("made up", Path(), groups, verdicts(groups), len(groups), len(groups), experiment=TOLD)
+            groups.append(RepeatGroup(workload, job, "p95", policy, len(groups), 1, failed, error, kept, figures))
+    return LabResults("made up", Path(), groups, verdicts(groups), len(groups), len(groups), experiment=TOLD)
 
 
 RANKED = made_up(
@@ -163,7 +163,7 @@ def test_plots_show_who_is_beaten_on_neither() -> None:
     assert json.loads(json.dumps(league_outcome(RANKED).details, allow_nan=False))[2]["first"] is None
 
 
-def small_league() -> Experiment:
+def small_league() -> ExperimentMatrix:
     """Ten minutes of one load and three of those who take part."""
     assert LEAGUE is not None
     whole = LEAGUE.read(is_quick=True)[0]

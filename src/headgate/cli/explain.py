@@ -84,13 +84,13 @@ def explain(
 
 def _what_if(reader: JournalReader, picked: JournalRun, shadows: Iterable[str]) -> Mapping[str, Summary] | str:
     """Simulate the acting policy and its shadows on a job calibrated to this run; or say why that is not possible."""
-    from headgate.lab.what_if import Contender, what_if
+    from headgate.lab.what_if import CandidatePolicy, what_if
     from headgate.render.explanation import objective_of
 
     run = picked.run
     if len(run.operators) > 1:
         return f"the job has {len(run.operators)} operators; the simulator is calibrated to jobs of one."
-    contenders = [Contender(run.policy, run.settings), *(Contender(name, {}) for name in shadows)]
+    contenders = [CandidatePolicy(run.policy, run.settings), *(CandidatePolicy(name, {}) for name in shadows)]
     try:
         objective = objective_of(run)
         observations, decisions = reader.observations(run=picked.number), reader.decisions(run=picked.number)

@@ -24,7 +24,7 @@ from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError
 
 if TYPE_CHECKING:
-    from headgate.lab.scenario import Outcome, Scenario
+    from headgate.lab.scenario import Scenario, ScenarioOutcome
 
 
 from headgate.core.units import format_duration
@@ -167,7 +167,7 @@ def run(
             _print(found, outcome)
 
 
-def _print(found: Scenario, outcome: Outcome) -> None:
+def _print(found: Scenario, outcome: ScenarioOutcome) -> None:
     from rich.text import Text
 
     from headgate.cli.tables import print_table

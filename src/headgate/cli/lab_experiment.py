@@ -17,8 +17,8 @@ from headgate.core.extras import require
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headgate.lab.experiments.model import Experiment
-    from headgate.lab.experiments.results import Results
+    from headgate.lab.experiments.model import ExperimentMatrix
+    from headgate.lab.experiments.results import LabResults
     from headgate.lab.scenario import NamedExperiment
 
 SUFFIXES = (".yaml", ".yml")
@@ -66,8 +66,8 @@ class ExperimentOptions:
     """An experiment, its folder and how its results are shown."""
 
     home: Path
-    experiment: Experiment
-    show: Callable[[Results, Path | None, str | None], None]
+    experiment: ExperimentMatrix
+    show: Callable[[LabResults, Path | None, str | None], None]
 
 
 def _run(options: ExperimentOptions, out: Path | None, master: str, report: Path | None, json_file: str | None) -> None:
@@ -93,7 +93,7 @@ def _run(options: ExperimentOptions, out: Path | None, master: str, report: Path
         say(f"\n{len(experiment):,} runs in {folder}; look again with: headgate lab results {folder}{ranked}")
 
 
-def default_folder(experiment: Experiment) -> Path:
+def default_folder(experiment: ExperimentMatrix) -> Path:
     """A new folder each time, named after the experiment and the time of day."""
     at = datetime.now().astimezone()
     return Path("lab") / f"{experiment.name.replace('/', '-')}-{at:%Y%m%d-%H%M%S}"

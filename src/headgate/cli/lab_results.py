@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from headgate.core.types import JSON
-    from headgate.lab.experiments.results import Compared, Results
-    from headgate.lab.experiments.summary import Group
-    from headgate.lab.scenario import Outcome
+    from headgate.lab.experiments.results import Compared, LabResults
+    from headgate.lab.experiments.summary import RepeatGroup
+    from headgate.lab.scenario import ScenarioOutcome
 
 
-def show_ranks(found: Results, report: Path | None, json_file: str | None) -> None:
+def show_ranks(found: LabResults, report: Path | None, json_file: str | None) -> None:
     """Write the requested files, and print the ranks unless JSON goes to standard output."""
     from headgate.lab.scenario_report import write_scenario_report
     from headgate.research.league.report import league_outcome
@@ -39,7 +39,7 @@ def show_ranks(found: Results, report: Path | None, json_file: str | None) -> No
             _print(outcome)
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: ScenarioOutcome) -> None:
     from rich.text import Text
 
     from headgate.cli.tables import print_table
@@ -122,7 +122,7 @@ def results(
             _print_compared(pairs)
 
 
-def show_results(found: Results, report: Path | None, json_file: str | None) -> None:
+def show_results(found: LabResults, report: Path | None, json_file: str | None) -> None:
     """Write the requested files, and print the contests unless JSON goes to standard output."""
     from headgate.lab.experiments.report import write_results_report
 
@@ -135,7 +135,7 @@ def show_results(found: Results, report: Path | None, json_file: str | None) -> 
             print_results(found)
 
 
-def print_results(found: Results) -> None:
+def print_results(found: LabResults) -> None:
     """A table for each contest, and what to know about them."""
     from rich.text import Text
 
@@ -180,7 +180,7 @@ def _print_compared(pairs: Sequence[Compared]) -> None:
     console.print(Text(f"\n{note}", style="dim"))
 
 
-def _columns(groups: Iterable[Group]) -> dict[str, str]:
+def _columns(groups: Iterable[RepeatGroup]) -> dict[str, str]:
     """Money where there is a price, and what it is paid for otherwise."""
     is_priced = any(group.figures["cost"] for group in groups)
     return (_PRICED if is_priced else _HOURS) | _SHOWN

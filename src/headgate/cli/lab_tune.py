@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from headgate.lab.tuning.plan import TunePlan
-    from headgate.lab.tuning.tune import Tuned
+    from headgate.lab.tuning.tune import TuningResult
 
 E = TypeVar("E", bound="StrEnum")
 
@@ -141,10 +141,9 @@ def tune(  # noqa: PLR0913 - one parameter per option
     """
     from headgate.core.objective_form import objective_to_data
     from headgate.lab.experiments.model import ObjectivePart
-    from headgate.lab.tuning.build_plan import files_of, job_of, offered, stretches
     from headgate.lab.tuning.folder import TuneFolder, tuned_to_json
     from headgate.lab.tuning.on_spark import expected_s, run_tuning
-    from headgate.lab.tuning.plan import TunePlan
+    from headgate.lab.tuning.plan import TunePlan, files_of, job_of, offered, stretches
     from headgate.lab.tuning.pruning import Prune
     from headgate.lab.tuning.report import write_tuning_report
     from headgate.lab.tuning.search import SEARCHES
@@ -221,7 +220,7 @@ def _require(plan: TunePlan, report: Path | None) -> None:
     require_spark()
 
 
-def print_tuned(tuned: Tuned, folder: Path) -> None:
+def print_tuned(tuned: TuningResult, folder: Path) -> None:
     """Print the default next to the undominated candidates, the chosen one and its gain."""
     from rich.text import Text
 

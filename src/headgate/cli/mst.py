@@ -192,7 +192,7 @@ def _sizes(option: str, text: str) -> tuple[int, ...]:
 
 def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     from headgate.lab.mst import PLOT_KEY
-    from headgate.lab.scenario import Outcome
+    from headgate.lab.scenario import ScenarioOutcome
     from headgate.lab.scenario_report import write_scenario_report
     from headgate.render.plots import Plot
 
@@ -207,7 +207,9 @@ def _write_plot(path: Path, results: Sequence[MstResult]) -> None:
     plots = [
         Plot(f"{result.plan.app}: maximum sustainable throughput", *result.figure(), PLOT_KEY) for result in results
     ]
-    outcome = Outcome([row for result in results for row in _rows(result, with_app=len(results) > 1)], notes, plots)
+    outcome = ScenarioOutcome(
+        [row for result in results for row in _rows(result, with_app=len(results) > 1)], notes, plots
+    )
     summary = "The throughput that a job sustains at most, by its number of executors."
     name = f"mst {plan.app}" if len(results) == 1 else "mst --all"
     write_scenario_report(path, name, summary, outcome)

@@ -21,7 +21,7 @@ from headgate.core.units import format_duration
 
 if TYPE_CHECKING:
     from headgate.lab.journal_replay import JournalReplay
-    from headgate.lab.what_if import Contender
+    from headgate.lab.what_if import CandidatePolicy
     from headgate.render.explanation import JournalRun
 
 DEFAULT_POLICIES = ("autopilot", "hpa", "reactive")
@@ -135,9 +135,9 @@ def _operator(picked: JournalRun, name: str | None) -> str:
     return name or operators[0]
 
 
-def _contenders(picked: JournalRun, policies: Sequence[str], settings: Sequence[str]) -> dict[str, Contender]:
+def _contenders(picked: JournalRun, policies: Sequence[str], settings: Sequence[str]) -> dict[str, CandidatePolicy]:
     """The policies that are compared; the one that acted has the settings it had."""
-    from headgate.lab.what_if import Contender
+    from headgate.lab.what_if import CandidatePolicy
 
     acted = picked.run.policy
     names = list(dict.fromkeys(policies or (acted, *DEFAULT_POLICIES)))
@@ -150,7 +150,7 @@ def _contenders(picked: JournalRun, policies: Sequence[str], settings: Sequence[
         if of.strip() not in given:
             raise UnknownNameError("policy of --set", of.strip(), names)
         given[of.strip()][key] = value
-    return {name: Contender(name, given[name]) for name in names}
+    return {name: CandidatePolicy(name, given[name]) for name in names}
 
 
 def _within(objective: Objective, picked: JournalRun) -> Objective:

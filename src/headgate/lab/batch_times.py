@@ -51,7 +51,7 @@ def first_task_extra_s(startup: Startup, batch: Batch, task_s: float) -> float |
 
 
 def cold_task_s(
-    startups: Sequence[Startup], batches: Sequence[Batch], times: BatchTimes, seen_within_s: float = SEEN_WITHIN_S
+    startups: Sequence[Startup], batches: Sequence[Batch], times: BatchTimeModel, seen_within_s: float = SEEN_WITHIN_S
 ) -> float:
     """What new instances cost a batch that is cut into tasks, at the median; 0 where batches are not.
 
@@ -89,7 +89,7 @@ _USUAL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class BatchTimes:
+class BatchTimeModel:
     overhead_s: float
     """What a batch takes however few its records are."""
     rate_per_s: float
@@ -112,7 +112,7 @@ class BatchTimes:
         return self.overhead_s + self.task_overhead_s * waves + records * share / self.rate_per_s
 
 
-def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | None = None) -> BatchTimes | None:
+def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | None = None) -> BatchTimeModel | None:
     """The times of batches that were measured; ``None`` where they tell too little.
 
     >>> batches = [Batch(0, 1 + records / 50, records, instances=1) for records in (50, 100, 200)]
@@ -135,7 +135,7 @@ def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | No
     # What a batch took for its work is known where that is most of its time.
     mostly = (work_s >= fixed_s) & (times_s > fixed_s)
     cold = [batch for batch in told if batch.warming]
-    return BatchTimes(
+    return BatchTimeModel(
         overhead_s=overhead_s,
         rate_per_s=1 / slope_s,
         cold_factor=_cold_factor(cold, np.array([overhead_s, task_overhead_s]), slope_s, cores, tasks),

@@ -15,7 +15,7 @@ from headgate.core.objective import Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.lab.batch_times import fit_batch_times, without_first_tasks
 from headgate.lab.fidelity import Recording
-from headgate.lab.what_if import Contender, RecordedJob
+from headgate.lab.what_if import CandidatePolicy, RecordedJob
 from headgate.runtime.simulate import SimulationResult
 from headgate.runtime.summary import Summary
 
@@ -70,7 +70,7 @@ class JournalReplay:
 def replay_journal(
     observations: Sequence[Observation],
     decisions: Sequence[Decision],
-    contenders: Mapping[str, Contender],
+    contenders: Mapping[str, CandidatePolicy],
     objective: Objective,
     *,
     asked: Objective,

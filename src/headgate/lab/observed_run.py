@@ -36,7 +36,7 @@ _GRID_S = 0.01
 
 
 @dataclass(frozen=True)
-class RunPlan:
+class ObservedRunPlan:
     """What to run: a steady job whose executors follow its load."""
 
     workload: str
@@ -80,7 +80,7 @@ class Executors:
         )
 
 
-def observe_run(spark: SparkSession, plan: RunPlan, directory: Path) -> ObservedRun:
+def observe_run(spark: SparkSession, plan: ObservedRunPlan, directory: Path) -> ObservedRun:
     """Run a plan in a session that has one executor."""
     record, executors = RunRecord(plan.objective), Executors()
     about: dict[str, Any] = {"trigger_interval_s": plan.trigger_interval_s, "partitions": plan.partitions}

@@ -22,7 +22,7 @@ TUNING = "tuning"
 """The ``kind`` in the manifest of a tuning; that of a lab run has none."""
 
 
-class RunFolder:
+class ResultFolder:
     """A folder that the same command with the same ``--out`` continues; another one is refused."""
 
     kind: ClassVar[str | None] = None

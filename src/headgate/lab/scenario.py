@@ -4,7 +4,7 @@ A scenario is a seeded function that returns the rows of a table, notes on how t
 gives the same rows:
 
     @scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.")
-    def run(progress: Progress) -> Outcome: ...
+    def run(progress: Progress) -> ScenarioOutcome: ...
 
 A named experiment is an experiment file that ships with a package, registered by :func:`experiment_file`.
 
@@ -37,7 +37,7 @@ from headgate.core.types import JSON
 from headgate.render.plots import Plot
 
 if TYPE_CHECKING:
-    from headgate.lab.experiments.model import Experiment
+    from headgate.lab.experiments.model import ExperimentMatrix
 
 Progress: TypeAlias = Callable[[float], None]
 """Called now and then with the share of the work that is done, from 0 to 1."""
@@ -55,7 +55,7 @@ def mark_begin(progress: Progress, share: float) -> None:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScenarioOutcome:
     """The result of a scenario."""
 
     rows: Sequence[Mapping[str, JSON]]
@@ -85,13 +85,13 @@ class Scenario:
 
     name: str
     summary: str
-    run: Callable[[Progress], Outcome]
+    run: Callable[[Progress], ScenarioOutcome]
     resumes: bool = False
     """Whether a second run continues where an interrupted one stopped."""
     takes_s: float | None = None
     """About how long it takes on two cores; ``None`` where progress shows within a second."""
 
-    def to_json(self, outcome: Outcome) -> dict[str, JSON]:
+    def to_json(self, outcome: ScenarioOutcome) -> dict[str, JSON]:
         return outcome.to_json(self.name, self.summary)
 
 
@@ -105,7 +105,7 @@ class NamedExperiment:
     quick: Path | None = None
     """The same on a smaller scale, where there is such a file."""
 
-    def read(self, *, is_quick: bool = False) -> tuple[Experiment, list[str]]:
+    def read(self, *, is_quick: bool = False) -> tuple[ExperimentMatrix, list[str]]:
         """Read the experiment without workloads whose traces are not installed; also return the names of those."""
         from headgate.lab.experiments.document import read_experiment
         from headgate.workloads.day_load import named_day
@@ -153,10 +153,10 @@ def _check_unique(name: str) -> None:
 
 def scenario(
     name: str, summary: str, *, resumes: bool = False, takes_s: float | None = None
-) -> Callable[[Callable[[Progress], Outcome]], Callable[[Progress], Outcome]]:
+) -> Callable[[Callable[[Progress], ScenarioOutcome]], Callable[[Progress], ScenarioOutcome]]:
     """Register the decorated function as a scenario."""
 
-    def register(run: Callable[[Progress], Outcome]) -> Callable[[Progress], Outcome]:
+    def register(run: Callable[[Progress], ScenarioOutcome]) -> Callable[[Progress], ScenarioOutcome]:
         _check_unique(name)
         _SCENARIOS[name] = Scenario(name, summary, run, resumes, takes_s)
         return run

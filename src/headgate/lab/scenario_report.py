@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from headgate.lab.scenario import Outcome
+from headgate.lab.scenario import ScenarioOutcome
 from headgate.render.page import write_page
 from headgate.render.plots import Plot
 from headgate.render.tables import html_table
@@ -14,7 +14,7 @@ from headgate.render.tables import html_table
 MANY_PLOTS = 4
 
 
-def write_scenario_report(path: Path, title: str, summary: str, outcome: Outcome) -> Path:
+def write_scenario_report(path: Path, title: str, summary: str, outcome: ScenarioOutcome) -> Path:
     """Write the report and return its path; an existing file is replaced."""
     return write_page(
         path,
@@ -25,7 +25,7 @@ def write_scenario_report(path: Path, title: str, summary: str, outcome: Outcome
     )
 
 
-def _sections(outcome: Outcome) -> list[str]:
+def _sections(outcome: ScenarioOutcome) -> list[str]:
     """Return plots, table and notes; of many plots all but the first follow the table."""
     plots = [_plot(index, plot) for index, plot in enumerate(outcome.plots)]
     first = 1 if len(plots) > MANY_PLOTS else len(plots)

@@ -85,7 +85,7 @@ def _ready(turns: list[tuple[float, int]], at_s: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class CandidatePolicy:
     """A policy that acted, or was a shadow, or might have acted."""
 
     policy: str
@@ -136,7 +136,7 @@ class RecordedJob:
 
     def under(
         self,
-        contender: Contender,
+        contender: CandidatePolicy,
         objective: Objective,
         *,
         seed: int = 0,
@@ -163,7 +163,7 @@ class RecordedJob:
 
 def what_if(
     observations: Sequence[Observation],
-    contenders: Sequence[Contender],
+    contenders: Sequence[CandidatePolicy],
     objective: Objective,
     operator: str = "job",
     *,

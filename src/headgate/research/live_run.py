@@ -18,7 +18,7 @@ from headgate.core.objective import Objective
 from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.sqlite import SqliteJournal
-from headgate.lab.scenario import Outcome, Progress
+from headgate.lab.scenario import Progress, ScenarioOutcome
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
@@ -106,9 +106,9 @@ def play(runs: Sequence[Live], progress: Progress) -> list[Lived]:
     return lived
 
 
-def outcome(lived: Sequence[Lived], notes: Sequence[str], rows: Sequence[Mapping[str, JSON]] = ()) -> Outcome:
+def outcome(lived: Sequence[Lived], notes: Sequence[str], rows: Sequence[Mapping[str, JSON]] = ()) -> ScenarioOutcome:
     """The runs side by side; ``rows`` stand before them."""
-    return Outcome(
+    return ScenarioOutcome(
         [*rows, *(one.row() for one in lived)],
         (*NOTES, *notes),
         [one.plot() for one in lived],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headgate.lab.experiments.model import Experiment, JobPart, LoadPart, ObjectivePart, PolicyPart
+from headgate.lab.experiments.model import ExperimentMatrix, JobPart, LoadPart, ObjectivePart, PolicyPart
 from headgate.lab.experiments.parts import LabFolder, write_part
 from headgate.lab.experiments.run_case import FIGURES, Case, Row
 
 ASKED = {"slo": "latency p95 < 10s", "per": "1d", "by": "records", "price": 0.5, "instances": [1, 8]}
-SMALL = Experiment(
+SMALL = ExperimentMatrix(
     "small",
     (LoadPart("steady", "constant:15", 120.0), LoadPart("noisy", "constant:15 | noise 20%", 120.0)),
     (JobPart("queue", 10.0, startup_s=5.0, startup_spread=0.5),),
@@ -31,7 +31,7 @@ def row(place: int, policy: str, hours: float | None, *, kept: bool = True, erro
     return {"place": place, "key": f"{place:020}", **labels, "seed": place, "kept": judged, "error": error, **figures}
 
 
-def lab_folder(path: Path, rows: list[Row], experiment: Experiment = SMALL) -> LabFolder:
+def lab_folder(path: Path, rows: list[Row], experiment: ExperimentMatrix = SMALL) -> LabFolder:
     """A folder as a lab run leaves it that was stopped before its end."""
     folder = LabFolder(path)
     folder.begin(experiment, {})

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from headgate.core.errors import InputError
 from headgate.documents import DocumentError
 from headgate.lab.experiments.document import json_schema, read_experiment
-from headgate.lab.experiments.model import Experiment
+from headgate.lab.experiments.model import ExperimentMatrix
 
 EXAMPLE = Path(__file__).parents[3] / "src/headgate/lab/experiments/example.yaml"
 GOOD = """\
@@ -49,7 +49,7 @@ seconds: 10m
 """
 
 
-def read(folder: Path, text: str) -> Experiment:
+def read(folder: Path, text: str) -> ExperimentMatrix:
     (folder / "load.csv").write_text("timestamp,count\n0,10\n60,20\n")
     file = folder / "my.yaml"
     file.write_text(text)

@@ -10,10 +10,9 @@ import pytest
 
 from headgate.core.errors import InputError
 from headgate.lab.experiments import parts
-from headgate.lab.experiments.groups import groups_by_arrow
 from headgate.lab.experiments.parts import LabFolder, read_parts
 from headgate.lab.experiments.results import read_results
-from headgate.lab.experiments.summary import Verdict, differs, read_summary, write_summary
+from headgate.lab.experiments.summary import GroupVerdict, differs, groups_by_arrow, read_summary, write_summary
 from headgate.lab.measures.repeats import Estimate
 from tests.cli.commands import headgate, refused
 from tests.lab.experiments.matrices import SMALL, lab_folder, row
@@ -52,11 +51,11 @@ def test_a_difference_inside_the_noise_is_none(one: Estimate | None, other: Esti
 def test_the_cheapest_that_always_keeps_the_objective_is_best(tmp_path: Path) -> None:
     found = read_results(lab_folder(tmp_path / "lab", ROWS).path)
     assert {group.policy: verdict for group, verdict in found.rows} == {
-        "cheap": Verdict.MISSED,
-        "good": Verdict.BEST,
-        "near": Verdict.NOISE,
-        "dear": Verdict.DEARER,
-        "broken": Verdict.FAILED,
+        "cheap": GroupVerdict.MISSED,
+        "good": GroupVerdict.BEST,
+        "near": GroupVerdict.NOISE,
+        "dear": GroupVerdict.DEARER,
+        "broken": GroupVerdict.FAILED,
     }
     assert [group.policy for group in found.sorted_by(None).groups] == ["good", "near", "dear", "cheap", "broken"]
     assert [group.policy for group in found.sorted_by("cost").groups][:2] == ["cheap", "good"]

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from headgate.core.course import rows
 from headgate.core.errors import InputError
 from headgate.core.objective import Objective, parse_objective
-from headgate.lab.measures import Measures, measures_of
-from headgate.lab.measures.elasticity import elasticity
-from headgate.lab.measures.recovery import Recovery, recovery
+from headgate.lab.measures import RunMeasures, measures_of
+from headgate.lab.measures.measures import Recovery, elasticity, recovery
 from headgate.runtime.simulate import simulate
 from headgate.workloads import parse_workload
 
@@ -23,7 +22,7 @@ OBJECTIVE = parse_objective("latency p95 < 5s, price 0.5").within(1, 10)
 
 def measured(
     spec: str, *, policy: str = "static", start: int = 1, objective: Objective = OBJECTIVE, **options: Any
-) -> Measures:
+) -> RunMeasures:
     load = parse_workload(spec)
     job = {"service_rate_per_s": 10.0, "startup_s": 0.0, **options}
     result = simulate(policy, load, objective=objective, start=start, seconds=3600.0, **job)

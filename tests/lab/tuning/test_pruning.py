@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.lab.tuning.pruning import Terms, lost, worse_half
-from headgate.lab.tuning.trial import Minimise, Status, Trial, TrialRuns, chosen, pareto_front
+from headgate.lab.tuning.pruning import PruningTerms, lost, worse_half
+from headgate.lab.tuning.trial import Minimise, TrialRuns, TrialStatus, TuningTrial, chosen, pareto_front
 
 RUNS, LEAST = 4, 1.0
 SEEN = st.builds(
@@ -16,13 +16,13 @@ SEEN = st.builds(
 )
 
 
-def terms(minimise: Minimise) -> Terms:
-    return Terms(runs=RUNS, least_hours=LEAST, allowed_pct=5.0, minimise=minimise)
+def terms(minimise: Minimise) -> PruningTerms:
+    return PruningTerms(runs=RUNS, least_hours=LEAST, allowed_pct=5.0, minimise=minimise)
 
 
 @given(st.lists(SEEN, min_size=2, max_size=6), st.sampled_from(list(Minimise)))
 def test_what_is_surely_lost_is_never_what_would_be_chosen(table: list[TrialRuns], minimise: Minimise) -> None:
-    trials = [Trial(number, {}, seen, Status.DONE) for number, seen in enumerate(table)]
+    trials = [TuningTrial(number, {}, seen, TrialStatus.DONE) for number, seen in enumerate(table)]
     best = {chosen(trials, 5.0).number}
     if minimise is Minimise.BOTH:
         best |= {trial.number for trial in pareto_front(trials, 5.0)}

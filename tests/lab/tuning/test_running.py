@@ -12,12 +12,12 @@ from headgate.core.errors import InputError
 from headgate.core.objective_form import objective_from
 from headgate.lab.experiments.model import JobPart
 from headgate.lab.experiments.parts import LabFolder
-from headgate.lab.tuning.build_plan import job_of, offered, stretches
 from headgate.lab.tuning.folder import TuneFolder, tuned_to_json
 from headgate.lab.tuning.on_spark import CachedRuns, write_tuned
+from headgate.lab.tuning.plan import job_of, offered, stretches
 from headgate.lab.tuning.pruning import Prune
 from headgate.lab.tuning.report import front_rows, notes_on, outcome_of
-from headgate.lab.tuning.trial import Minimise, Status
+from headgate.lab.tuning.trial import Minimise, TrialStatus
 from headgate.lab.tuning.tune import tune
 from headgate.runtime.settings_file import read_settings
 from tests.cli.commands import refused
@@ -59,7 +59,7 @@ def test_stopping_saves_runs_and_each_that_is_stopped_says_why(prune: Prune) -> 
     table = Table(near_a_target)
     tuned = tune(plan_for(prune=prune), table)
     assert len(tuned.trials) == 41
-    assert all(trial.why for trial in tuned.trials if trial.status is Status.STOPPED)
+    assert all(trial.why for trial in tuned.trials if trial.status is TrialStatus.STOPPED)
     assert (tuned.saved_pct > 0) is (prune is not Prune.NO)
     held_back = 2 * len(tuned.plan.held_back) * len(tuned.plan.seeds)
     assert len(table.asked) == tuned.runs + held_back
@@ -72,7 +72,7 @@ def test_a_trial_that_fails_is_told_and_the_search_goes_on() -> None:
             return row | {"error": "too small"} if float(case.settings.get("target", 1)) < 0.3 else row
 
     tuned = tune(plan_for(), Failing(near_a_target))
-    failed = [trial for trial in tuned.trials if trial.status is Status.FAILED]
+    failed = [trial for trial in tuned.trials if trial.status is TrialStatus.FAILED]
     assert failed
     assert failed[0].why == "too small"
     assert any("trials failed: too small" in note for note in notes_on(tuned))

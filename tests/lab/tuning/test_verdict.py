@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.lab.tuning.trial import TrialRuns
-from headgate.lab.tuning.verdict import judged
+from headgate.lab.tuning.tune import judged
 
 SIX = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
 

@@ -13,7 +13,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History
-from headgate.lab.scenario import Outcome, Progress, find_scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, find_scenario
 from headgate.policies.frame.base import Context, make_policy
 from headgate.research.imai.applications import WEEK_MINUTES, load_shape
 from headgate.research.imai.evaluation import Bench, EvaluationPlan
@@ -85,7 +85,7 @@ def test_the_least_size_is_the_one_that_was_enough_as_drawn() -> None:
     assert least_sizes(load, means, deviations, np.array([0.0, -2.0])).tolist() == [1] * 5 + [2] * 5 + [2] * 5 + [3] * 5
 
 
-SMALL: dict[str, Callable[[Progress], Outcome]] = {
+SMALL: dict[str, Callable[[Progress], ScenarioOutcome]] = {
     "imai-fig-7": lambda progress: imai.compare_policies(progress, GENERATED, processes=1),
     "imai-fig-8": lambda progress: imai.compare_applications(
         progress, replace(GENERATED, policies=("mst-0", "mst-7")), processes=1

@@ -44,7 +44,7 @@ from headgate.documents.values import (
 )
 from headgate.lab.experiments.model import (
     DEFAULT_INTERVAL_S,
-    Experiment,
+    ExperimentMatrix,
     JobPart,
     LoadPart,
     ObjectivePart,
@@ -76,7 +76,7 @@ LeaveOut: TypeAlias = Callable[[str], bool]
 
 
 @dataclass
-class _Reading:
+class ExperimentContext:
     """What is known while a file is read."""
 
     path: Path
@@ -127,7 +127,7 @@ def _parse_positive(text: str) -> float:
     return number
 
 
-def _parse_seconds(text: str, reading: _Reading) -> float:
+def _parse_seconds(text: str, reading: ExperimentContext) -> float:
     reading.seconds = parse_duration_s(text)
     if reading.seconds == 0:
         raise InputError("found 0 s, expected a time above 0.")
@@ -145,7 +145,7 @@ def _parse_seeds(node: object) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def _parse_load(text: str, reading: _Reading) -> tuple[str, Workload | None]:
+def _parse_load(text: str, reading: ExperimentContext) -> tuple[str, Workload | None]:
     """The text of a workload with the workload; without, where it is passed over."""
     if reading.leave_out(text):
         return text, None
@@ -155,7 +155,7 @@ def _parse_load(text: str, reading: _Reading) -> tuple[str, Workload | None]:
     return text, load
 
 
-def _parse_model_file(text: str, reading: _Reading) -> tuple[float, MicroBatch]:
+def _parse_model_file(text: str, reading: ExperimentContext) -> tuple[float, MicroBatch]:
     measured = measured_job(reading.folder / text)
     reading.note_file(text)
     return measured
@@ -203,7 +203,7 @@ class WorkloadForm(Form[LoadPart | None]):
     scale: Positive = key("How many times as much arrives.", 1.0)
     jobs: NamesOfJobs | None = key("The names of the jobs it is run with; all of them where not given.")
 
-    def build(self, context: _Reading) -> LoadPart | None:
+    def build(self, context: ExperimentContext) -> LoadPart | None:
         text, load = self.workload
         if load is None:
             return None
@@ -219,7 +219,7 @@ class WorkloadForm(Form[LoadPart | None]):
         return LoadPart(name, text, seconds, self.scale, self.jobs, kind, notes)
 
 
-class ObjectiveForm(Form[ObjectivePart]):
+class ExperimentObjectiveForm(Form[ObjectivePart]):
     noun = "an objective"
     synonyms: ClassVar = {
         "slo": "objective",
@@ -239,7 +239,7 @@ class ObjectiveForm(Form[ObjectivePart]):
     max: Count | None = key("Never more instances.")
     price: NotNegative | None = key("What an instance costs for an hour.")
 
-    def build(self, context: _Reading) -> ObjectivePart:
+    def build(self, context: ExperimentContext) -> ObjectivePart:
         name = self.name or str(self.objective)
         fewest = self.objective.min_instances if self.min is None else self.min
         most = self.objective.max_instances if self.max is None else self.max
@@ -252,7 +252,7 @@ class ObjectiveForm(Form[ObjectivePart]):
 class _BatchesForm(Form[dict[str, JSON]]):
     noun = "batches"
 
-    def build(self, context: _Reading) -> dict[str, JSON]:
+    def build(self, context: ExperimentContext) -> dict[str, JSON]:
         """The fields that are set, as plain data: durations in seconds, pairs as lists."""
         found: dict[str, JSON] = {name: getattr(self, name) for name in self.node}
         try:
@@ -288,7 +288,7 @@ else:
     BatchesForm = create_model("BatchesForm", __base__=_BatchesForm, **dict(_batch_keys()))
 
 
-class JobForm(Form[JobPart]):
+class ExperimentJobForm(Form[JobPart]):
     noun = "a job"
     synonyms: ClassVar = {
         "label": "name",
@@ -331,7 +331,7 @@ class JobForm(Form[JobPart]):
             message = "batches: found in a job whose model is queue, expected micro-batch."
             yield Mistake(message, "batches", at_key=True)
 
-    def build(self, context: _Reading) -> JobPart:
+    def build(self, context: ExperimentContext) -> JobPart:
         batches = None if self.batches is None else self.batches.built
         if batches is None and self.model == "micro-batch":
             batches = {}
@@ -378,14 +378,14 @@ class PolicyForm(Form[PolicyPart]):
         "Instances at the start; the fewest allowed where not given."
     )
 
-    def build(self, context: _Reading) -> PolicyPart:
+    def build(self, context: ExperimentContext) -> PolicyPart:
         part = PolicyPart(self.name or self.policy, self.policy, self.settings, self.guards, self.start)
         for objective in context.objectives:
             self._require_fit(objective, context)
         context.refuse_second("policies", part.name, self.node)
         return part
 
-    def _require_fit(self, part: ObjectivePart, context: _Reading) -> None:
+    def _require_fit(self, part: ObjectivePart, context: ExperimentContext) -> None:
         """Refuse a policy that cannot be made for an objective with its settings, its guards and its first size."""
         objective = objective_from(part.objective)
         if self.start is not None and not objective.min_instances <= self.start <= objective.max_instances:
@@ -409,7 +409,7 @@ class PolicyForm(Form[PolicyPart]):
         return (name,) if name in self.node else ()
 
 
-class ExperimentForm(Form[Experiment]):
+class ExperimentForm(Form[ExperimentMatrix]):
     noun = "an experiment file"
     synonyms: ClassVar = {
         "slos": "objectives",
@@ -432,10 +432,12 @@ class ExperimentForm(Form[Experiment]):
         "What arrives: a list of workloads.", ...
     )
     # Before jobs and policies, which must fit them.
-    objectives: Annotated[tuple[Annotated[ObjectiveForm, OrText()], ...], AtLeastOne("one")] = key(
+    objectives: Annotated[tuple[Annotated[ExperimentObjectiveForm, OrText()], ...], AtLeastOne("one")] = key(
         "What must be met: a list of objectives.", ...
     )
-    jobs: Annotated[tuple[JobForm, ...], AtLeastOne("one")] = key("How fast the job is: a list of service models.", ...)
+    jobs: Annotated[tuple[ExperimentJobForm, ...], AtLeastOne("one")] = key(
+        "How fast the job is: a list of service models.", ...
+    )
     policies: Annotated[tuple[Annotated[PolicyForm, OrText()], ...], AtLeastOne("one")] = key(
         "What decides the sizes: a list of policies.", ...
     )
@@ -455,7 +457,7 @@ class ExperimentForm(Form[Experiment]):
         "Time between two decisions, such as 5s, which it is where not given.", DEFAULT_INTERVAL_S
     )
 
-    def build(self, context: _Reading) -> Experiment:
+    def build(self, context: ExperimentContext) -> ExperimentMatrix:
         jobs = tuple(form.built for form in self.jobs)
         known = [job.name for job in jobs]
         unknown = [
@@ -466,7 +468,7 @@ class ExperimentForm(Form[Experiment]):
         ]
         if unknown:
             raise Mistakes(unknown)
-        experiment = Experiment(
+        experiment = ExperimentMatrix(
             self.name or re.sub(r"\W+", "-", context.path.stem),
             tuple(load for form in self.workloads if (load := form.built) is not None),
             jobs,
@@ -481,9 +483,9 @@ class ExperimentForm(Form[Experiment]):
         return experiment
 
 
-def read_experiment(path: Path, leave_out: LeaveOut = lambda _: False) -> Experiment:
+def read_experiment(path: Path, leave_out: LeaveOut = lambda _: False) -> ExperimentMatrix:
     """The experiment in a file; raises an ``InputError`` with everything that is wrong."""
-    return documents.read(documents.read_text(path), ExperimentForm, str(path), _Reading(path, leave_out))
+    return documents.read(documents.read_text(path), ExperimentForm, str(path), ExperimentContext(path, leave_out))
 
 
 def json_schema() -> dict[str, Any]:

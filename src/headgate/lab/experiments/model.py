@@ -82,7 +82,7 @@ class ObjectivePart:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class ExperimentMatrix:
     name: str
     workloads: tuple[LoadPart, ...]
     jobs: tuple[JobPart, ...]

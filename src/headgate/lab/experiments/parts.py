@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from headgate.core.errors import EngineError, InputError
 from headgate.lab.experiments.run_case import FIGURES, Case, Row, own_code, run_case
-from headgate.lab.run_folder import RunFolder
+from headgate.lab.run_folder import ResultFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headgate.lab.experiments.model import Experiment
+    from headgate.lab.experiments.model import ExperimentMatrix
 
 
 from contextlib import suppress
@@ -72,14 +72,14 @@ WRITTEN_EVERY_S = 2.0
 """What a kill loses of a task, beside the case that is running."""
 
 
-class LabFolder(RunFolder):
+class LabFolder(ResultFolder):
     """The folder of ``headgate lab run FILE``; ``summary.parquet`` has the groups of a run that is complete."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.summary = path / "summary.parquet"
 
-    def begin(self, experiment: Experiment, versions: Mapping[str, str]) -> None:
+    def begin(self, experiment: ExperimentMatrix, versions: Mapping[str, str]) -> None:
         """Create the folder, or check that it is of the same experiment by the same code."""
         details = {"cases": len(experiment), "seeds": list(experiment.seeds)}
         self.resume_or_create(own_code(), experiment.to_json(), details, versions)

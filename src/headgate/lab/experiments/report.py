@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headgate.core.types import JSON
-from headgate.lab.experiments.results import Results
+from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.run_case import FIGURES
-from headgate.lab.experiments.summary import COST, Group
+from headgate.lab.experiments.summary import COST, RepeatGroup
 from headgate.lab.measures.repeats import Estimate
-from headgate.lab.scenario import Outcome
+from headgate.lab.scenario import ScenarioOutcome
 from headgate.lab.scenario_report import write_scenario_report
 from headgate.render.plots import ALL_PCT, Plot, error_bars
 from headgate.render.tables import number
@@ -24,7 +24,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8
 _SHOWN = ("instance_hours", "cost", "late_records_pct", "slo_violation_pct", "latency_p95_s", "rescales_per_day")
 
 
-def write_results_report(path: Path, results: Results) -> Path:
+def write_results_report(path: Path, results: LabResults) -> Path:
     runs = (
         f"{results.done} simulated runs" if results.done == results.total else f"{results.done} of {results.total} runs"
     )
@@ -32,13 +32,13 @@ def write_results_report(path: Path, results: Results) -> Path:
     return write_scenario_report(path, results.name, summary, outcome_of(results))
 
 
-def outcome_of(results: Results) -> Outcome:
-    return Outcome(
+def outcome_of(results: LabResults) -> ScenarioOutcome:
+    return ScenarioOutcome(
         rows=[_row(group, verdict) for group, verdict in results.rows], notes=results.notes, plots=_plots(results)
     )
 
 
-def _row(group: Group, verdict: str) -> dict[str, JSON]:
+def _row(group: RepeatGroup, verdict: str) -> dict[str, JSON]:
     row: dict[str, JSON] = {
         "workload": group.workload,
         "job": group.job,
@@ -68,8 +68,8 @@ def with_interval(found: Estimate | None) -> str:
     return f"{found.mean:,.{places}f} ± {found.half_width:,.{places}f}"
 
 
-def _plots(results: Results) -> list[Plot]:
-    contests: dict[tuple[str, str, str], list[Group]] = {}
+def _plots(results: LabResults) -> list[Plot]:
+    contests: dict[tuple[str, str, str], list[RepeatGroup]] = {}
     for group in results.groups:
         contests.setdefault(group.contest, []).append(group)
     policies = list(dict.fromkeys(group.policy for group in results.groups))
@@ -88,7 +88,7 @@ def _plots(results: Results) -> list[Plot]:
     ]
 
 
-def _lateness(groups: Sequence[Group]) -> str:
+def _lateness(groups: Sequence[RepeatGroup]) -> str:
     """Late records where the objective is about latency, and time in violation otherwise."""
     return "late_records_pct" if any(group.figures["late_records_pct"] for group in groups) else "slo_violation_pct"
 
@@ -97,7 +97,7 @@ def _bars(found: Estimate | None, most: float | None = None) -> dict[str, JSON]:
     return error_bars([None if found is None else found.mean], [None if found is None else found.half_width], most)
 
 
-def _points(group: Group, index: int) -> Mapping[str, JSON]:
+def _points(group: RepeatGroup, index: int) -> Mapping[str, JSON]:
     """A policy looks the same in every plot."""
     cost, late = group.figures[COST], group.figures[_lateness([group])]
     return {

@@ -10,23 +10,31 @@ from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
-from headgate.lab.experiments.groups import groups_by_arrow
 from headgate.lab.experiments.parts import LabFolder, read_parts
 from headgate.lab.experiments.run_case import FIGURES, LABELS
-from headgate.lab.experiments.summary import COST, Group, Verdict, differs, notes_on, read_summary, verdicts
+from headgate.lab.experiments.summary import (
+    COST,
+    GroupVerdict,
+    RepeatGroup,
+    differs,
+    groups_by_arrow,
+    notes_on,
+    read_summary,
+    verdicts,
+)
 from headgate.lab.measures.repeats import Estimate
 
 FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Results:
+class LabResults:
     """The groups of a lab run with their verdicts, in the order of their cases."""
 
     name: str
     path: Path
-    groups: Sequence[Group]
-    judged: Sequence[Verdict]
+    groups: Sequence[RepeatGroup]
+    judged: Sequence[GroupVerdict]
     done: int
     total: int
     headgate: str = ""
@@ -35,7 +43,7 @@ class Results:
     """What was run, as the manifest has it."""
 
     @property
-    def rows(self) -> list[tuple[Group, Verdict]]:
+    def rows(self) -> list[tuple[RepeatGroup, GroupVerdict]]:
         return list(zip(self.groups, self.judged, strict=True))
 
     @property
@@ -49,7 +57,7 @@ class Results:
     def notes(self) -> list[str]:
         return [*self.unfinished, *notes_on(self.groups)]
 
-    def where(self, wanted: Mapping[str, str]) -> Results:
+    def where(self, wanted: Mapping[str, str]) -> LabResults:
         """Only those whose labels are as wanted; ``*`` stands for anything."""
         rows = self.rows
         for label, pattern in wanted.items():
@@ -61,13 +69,13 @@ class Results:
                 raise InputError(f"no {label} is {pattern!r}; there are {', '.join(map(repr, known))}.")
         return replace(self, groups=[group for group, _ in rows], judged=[verdict for _, verdict in rows])
 
-    def sorted_by(self, figure: str | None) -> Results:
+    def sorted_by(self, figure: str | None) -> LabResults:
         """Within each contest by a figure, the least first; where none is named, those that kept it first, by cost."""
         if figure is not None and figure not in FIGURES:
             raise UnknownNameError("figure", figure, FIGURES)
         contests = list(dict.fromkeys(group.contest for group in self.groups))
 
-        def order(row: tuple[Group, Verdict]) -> tuple[float, ...]:
+        def order(row: tuple[RepeatGroup, GroupVerdict]) -> tuple[float, ...]:
             group, _ = row
             found = group.figures[COST if figure in (None, "cost") else figure]
             value = math.inf if found is None else found.mean
@@ -88,7 +96,7 @@ class Results:
         }
 
 
-def read_results(path: Path) -> Results:
+def read_results(path: Path) -> LabResults:
     """Of a run that is done, or of one that is still under way or was stopped."""
     folder = LabFolder(path)
     manifest = folder.manifest()
@@ -100,7 +108,7 @@ def read_results(path: Path) -> Results:
         groups, done = groups_by_arrow(table), table.num_rows
     if not groups:
         raise InputError(f"{path} has no runs yet; at least one of its {total:,} must be done.")
-    return Results(
+    return LabResults(
         experiment["name"],
         path,
         groups,
@@ -117,8 +125,8 @@ class Compared:
     """The same case in two lab runs; ``None`` where one does not have it."""
 
     labels: tuple[str, str, str, str]
-    before: Group | None
-    after: Group | None
+    before: RepeatGroup | None
+    after: RepeatGroup | None
 
     def change(self, figure: str) -> tuple[float | None, float | None, bool]:
         """A figure before and after, and whether that is more than noise."""
@@ -138,16 +146,16 @@ def compared_to_json(pairs: Sequence[Compared]) -> dict[str, JSON]:
     return {"version": FORMAT_VERSION, "rows": [pair.to_json() for pair in pairs]}
 
 
-def compare(before: Results, after: Results) -> list[Compared]:
+def compare(before: LabResults, after: LabResults) -> list[Compared]:
     """Both side by side, in the order of the second, then what only the first has."""
     old = {group.labels: group for group in before.groups}
     new = {group.labels: group for group in after.groups}
     return [Compared(labels, old.get(labels), new.get(labels)) for labels in dict.fromkeys([*new, *old])]
 
 
-def _figure(group: Group | None, name: str) -> Estimate | None:
+def _figure(group: RepeatGroup | None, name: str) -> Estimate | None:
     return None if group is None else group.figures[name]
 
 
-def _label(group: Group, label: str) -> str:
+def _label(group: RepeatGroup, label: str) -> str:
     return group.labels[LABELS.index(label)]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.core.errors import EngineError
-from headgate.lab.experiments.groups import groups_by_sql
-from headgate.lab.experiments.model import Experiment
+from headgate.lab.experiments.model import ExperimentMatrix
 from headgate.lab.experiments.parts import (
     LabFolder,
     count_rows,
@@ -18,7 +17,7 @@ from headgate.lab.experiments.parts import (
     runs_underway,
     work_in,
 )
-from headgate.lab.experiments.summary import Group, read_summary, write_summary
+from headgate.lab.experiments.summary import RepeatGroup, groups_by_sql, read_summary, write_summary
 from headgate.lab.scenario import Progress, mark_begin
 from headgate.local.machine import java, spark_home
 
@@ -33,7 +32,7 @@ times as long as others."""
 class ExperimentPlan:
     """What to run, where."""
 
-    experiment: Experiment
+    experiment: ExperimentMatrix
     home: Path
     """The folder of the experiment file, in which the files that it names are."""
     out: LabFolder
@@ -48,7 +47,7 @@ def require_spark() -> None:
     java(needed_by="a lab run on Spark")
 
 
-def expected_s(experiment: Experiment, cores: int) -> float:
+def expected_s(experiment: ExperimentMatrix, cores: int) -> float:
     """About how long an experiment takes, before anything is known of how it goes."""
     steps = sum(case.seconds / case.interval_s for case in experiment.cases())
     return SPARK_START_S + STEP_S * steps / min(cores, len(experiment))
@@ -56,7 +55,7 @@ def expected_s(experiment: Experiment, cores: int) -> float:
 
 def run_experiment(
     plan: ExperimentPlan, progress: Progress, told: Callable[[str], None] = lambda _: None
-) -> list[Group]:
+) -> list[RepeatGroup]:
     """Carry out the cases that are not in the folder yet, keep and give what all come to.
 
     The folder is made, or gone on with; ``told`` is given a sentence where it is gone on with.

@@ -16,12 +16,18 @@ from headgate.lab.measures.repeats import Estimate, t_quantile
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 COST = "instance_hours"
 """What is paid by, whatever the price: a price only multiplies it."""
 
 
 @dataclass(frozen=True)
-class Group:
+class RepeatGroup:
     """The repeats of one case."""
 
     workload: str
@@ -62,7 +68,7 @@ class Group:
         return row
 
 
-class Verdict(StrEnum):
+class GroupVerdict(StrEnum):
     BEST = "best"
     NOISE = "as good"
     """Dearer than the best, or cheaper, by no more than chance makes."""
@@ -71,7 +77,7 @@ class Verdict(StrEnum):
     FAILED = "failed"
 
 
-def group_from(row: Mapping[str, Any]) -> Group:
+def group_from(row: Mapping[str, Any]) -> RepeatGroup:
     """From a row with the count, the mean and the deviation of every figure."""
     figures = {}
     for name in FIGURES:
@@ -80,26 +86,26 @@ def group_from(row: Mapping[str, Any]) -> Group:
         known = stddev if count > 1 and stddev is not None and math.isfinite(stddev) else None
         figures[name] = Estimate(mean, known, count) if count else None
     told = {name: row[name] for name in (*LABELS, "place", "runs", "failed", "error")}
-    return Group(**told, kept=row["kept"] or 0, figures=figures)
+    return RepeatGroup(**told, kept=row["kept"] or 0, figures=figures)
 
 
-def verdicts(groups: Sequence[Group]) -> list[Verdict]:
+def verdicts(groups: Sequence[RepeatGroup]) -> list[GroupVerdict]:
     """How each does among those that it competes with."""
-    best: dict[tuple[str, str, str], Group] = {}
+    best: dict[tuple[str, str, str], RepeatGroup] = {}
     for group in groups:
         if group.is_met and (first := best.setdefault(group.contest, group)) is not group:
             best[group.contest] = min(first, group, key=lambda one: (_hours(one), one.place))
     return [_verdict(group, best.get(group.contest)) for group in groups]
 
 
-def _verdict(group: Group, best: Group | None) -> Verdict:
+def _verdict(group: RepeatGroup, best: RepeatGroup | None) -> GroupVerdict:
     if group.failed:
-        return Verdict.FAILED
+        return GroupVerdict.FAILED
     if not group.is_met:
-        return Verdict.MISSED
+        return GroupVerdict.MISSED
     if best is None or group is best:
-        return Verdict.BEST
-    return Verdict.DEARER if differs(group.figures[COST], best.figures[COST]) else Verdict.NOISE
+        return GroupVerdict.BEST
+    return GroupVerdict.DEARER if differs(group.figures[COST], best.figures[COST]) else GroupVerdict.NOISE
 
 
 def differs(one: Estimate | None, other: Estimate | None) -> bool:
@@ -120,7 +126,7 @@ def differs(one: Estimate | None, other: Estimate | None) -> bool:
     return gap > t_quantile(freedom) * math.sqrt(noise)
 
 
-def notes_on(groups: Sequence[Group]) -> list[str]:
+def notes_on(groups: Sequence[RepeatGroup]) -> list[str]:
     """What a reader must know beside the table."""
     notes = ["kept: repeats in which the objective was kept. best: least instance-hours of those that always kept it."]
     if any(group.runs > 1 for group in groups):
@@ -133,7 +139,7 @@ def notes_on(groups: Sequence[Group]) -> list[str]:
     return [*notes, *failures_of(groups)]
 
 
-def failures_of(groups: Sequence[Group]) -> list[str]:
+def failures_of(groups: Sequence[RepeatGroup]) -> list[str]:
     """What went wrong, where it did."""
     return [
         f"{group.failed} of {group.runs} runs of {', '.join(group.labels)} failed: {group.error}"
@@ -142,7 +148,7 @@ def failures_of(groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _hours(group: Group) -> float:
+def _hours(group: RepeatGroup) -> float:
     found = group.figures[COST]
     return math.inf if found is None else found.mean
 
@@ -150,7 +156,7 @@ def _hours(group: Group) -> float:
 _COUNTS = ("place", "runs", "failed", "kept")
 
 
-def write_summary(path: Path, groups: Sequence[Group]) -> None:
+def write_summary(path: Path, groups: Sequence[RepeatGroup]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -159,13 +165,13 @@ def write_summary(path: Path, groups: Sequence[Group]) -> None:
     unfinished.replace(path)
 
 
-def read_summary(path: Path) -> list[Group]:
+def read_summary(path: Path) -> list[RepeatGroup]:
     import pyarrow.parquet as pq
 
     return [group_from(row) for row in pq.read_table(path, schema=_schema()).to_pylist()]
 
 
-def _row(group: Group) -> dict[str, object]:
+def _row(group: RepeatGroup) -> dict[str, object]:
     row: dict[str, object] = dict(zip(LABELS, group.labels, strict=True))
     row |= {name: getattr(group, name) for name in (*_COUNTS, "error")}
     for name in FIGURES:
@@ -191,3 +197,54 @@ def _schema() -> pa.Schema:
             *figures,
         ]
     )
+
+
+_KEPT = "CAST(kept AS INT)"
+
+
+def query() -> str:
+    """The SQL that makes one row per group of the table ``runs``, in the order of their first cases."""
+    figures = ",\n  ".join(
+        f"count({name}) AS {name}_count, avg({name}) AS {name}_mean, stddev_samp({name}) AS {name}_stddev"
+        for name in FIGURES
+    )
+    labels = ", ".join(LABELS)
+    return f"""SELECT {labels}, min(place) AS place, count(*) AS runs, count(error) AS failed,
+  min(error) AS error, coalesce(sum({_KEPT}), 0) AS kept, count(kept) AS judged,
+  {figures}
+FROM runs GROUP BY {labels} ORDER BY place"""
+
+
+def groups_by_sql(session: Any, runs: Path) -> list[RepeatGroup]:
+    """By Spark, whose session it is."""
+    from headgate.engines.spark.spread import sql_rows
+
+    return [group_from(row) for row in sql_rows(session, runs, "runs", query(), order="place")]
+
+
+def groups_by_arrow(table: pa.Table) -> list[RepeatGroup]:
+    """By Arrow, from rows that are at hand."""
+    import pyarrow.compute as pc
+
+    ready = table.set_column(table.schema.get_field_index("kept"), "kept", pc.cast(table["kept"], "int64"))
+    spread = pc.VarianceOptions(ddof=1)
+    wanted: list[tuple[Any, ...]] = [
+        ("place", "min"),
+        ("place", "count"),
+        ("error", "count"),
+        ("error", "min"),
+        ("kept", "sum"),
+        ("kept", "count"),
+    ]
+    for name in FIGURES:
+        wanted += [(name, "count"), (name, "mean"), (name, "stddev", spread)]
+    renamed = {
+        "place_min": "place",
+        "place_count": "runs",
+        "error_count": "failed",
+        "error_min": "error",
+        "kept_sum": "kept",
+        "kept_count": "judged",
+    }
+    found = ready.group_by(list(LABELS), use_threads=False).aggregate(wanted).sort_by("place_min").to_pylist()
+    return [group_from({renamed.get(name, name): value for name, value in row.items()}) for row in found]

@@ -1,17 +1,16 @@
-"""What the load would have cost somebody who knew it: the instances that were needed at each time, and paid for.
+"""The clairvoyant: the instances that a load needs at each time, and what a policy that knows the load would pay.
 
-**Micro-batches.** A record that just misses a batch waits for it, and then for its own. So there are as many instances
-as a batch needs that takes half the bound; where the trigger interval is longer than that, as one needs that takes what
-is left of the bound after an interval's wait (the whole bound where that wait is excused). The load is the mean of what
-comes around the moment, as long as a batch.
+**Micro-batches.** A record that just misses a batch waits for that batch and then for its own. So a batch may take half
+the latency bound; where the trigger interval is longer than that, it may take what is left of the bound after waiting
+for an interval (the whole bound where that wait is excused). The load is the mean over a batch's length.
 
-**Queue.** As many as serve within the bound what came within the last bound: then no record waits longer than it.
+**Queue.** Instances serve within the bound what arrived within the last bound, so that no record waits longer.
 
-Without a bound on latency, what came in an interval is got through in one. Instances are asked for early enough to be
-ready, are paid for from then on, and are kept where letting them go and starting them again would cost as much. Nothing
-else is known better: sizes are whole and within their bounds, batches have their overhead, and several instances get
-through what the job lets them (``speed_up``, ``partitions``, ``skew``). It is not the cheapest that one could think of,
-as it makes no use of the records that may be late; and pauses, cold batches and admission limits cost it nothing.
+Without a latency bound, the arrivals of an interval are processed in one. Instances are requested early enough to be
+ready, are paid for from then on, and stay where releasing and restarting them would cost as much. Everything else is as
+for a real policy: sizes are whole and within bounds, batches have overhead, and scaling is limited by ``speed_up``,
+``partitions`` and ``skew``. This is not the lowest possible cost: it makes no use of the records that may be late.
+Pauses, cold batches and admission limits cost it nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from headgate.forecast.base import FloatArray
 from headgate.simulation.micro_batch import MicroBatch
 
 _LEAST_SPARE = 0.1
-"""Where overhead takes nearly all of a batch, that much is taken to be left for records: no size helps then."""
+"""The least share of a batch left for records: where overhead takes nearly all of it, no size helps."""
 _HAIR = 1e-9
-"""Instances by which rounding must not make one more necessary."""
+"""Tolerance in instances, so that rounding does not require one more."""
 
 
 def needed_instances(
@@ -38,9 +37,9 @@ def needed_instances(
     bound_s: float | None,
     bounds: tuple[int, int],
 ) -> FloatArray:
-    """The instances that have to be ready, one value per step; ``job`` is ``None`` in the queue model.
+    """Return the instances that have to be ready in each step; ``job`` is ``None`` in the queue model.
 
-    Where no size within the bounds is enough, the one that gets through most.
+    Where no size within the bounds is enough, it is the size with the highest throughput.
     """
     lowest, highest = bounds
     sizes = np.arange(lowest, highest + 1)
@@ -53,19 +52,19 @@ def needed_instances(
         rates = _mean_around(_weighed(rates_per_s, step_s, job), max(1, round(window_s / step_s)))
         speeds = np.array([_speed(job, int(size), window_s, spare) for size in sizes])
     wanted = rates / service_rate_per_s / spare - _HAIR
-    # The first size that is as fast as all before it, and fast enough.
+    # The smallest size that is fast enough.
     place = np.searchsorted(np.maximum.accumulate(speeds), wanted)
     return np.asarray(sizes[np.where(place < len(sizes), place, speeds.argmax())], dtype=np.float64)
 
 
 def paid_instances(needed: FloatArray, step_s: float, startup_s: float) -> FloatArray:
-    """The instances that are paid for: each from when it must be asked for, to be ready when it is needed."""
-    # That closes gaps that are too short to pay off as well.
+    """Return the instances that are paid for: each from when it has to be requested to be ready when needed."""
+    # This also closes gaps that are too short to pay off.
     return _largest_ahead(needed, round(startup_s / step_s))
 
 
 def _batch(trigger_interval_s: float, bound_s: float | None) -> tuple[float, float]:
-    """How long the records of a batch come in, and how long it may take."""
+    """Return how long a batch collects records, and how long it may take."""
     if bound_s is None:
         return trigger_interval_s, trigger_interval_s
     if trigger_interval_s <= bound_s / 2:
@@ -74,7 +73,7 @@ def _batch(trigger_interval_s: float, bound_s: float | None) -> tuple[float, flo
 
 
 def _speed(job: MicroBatch, instances: int, window_s: float, spare: float) -> float:
-    """How many single instances' worth of records a number of them gets through in a batch."""
+    """Return the throughput of several instances in a batch, as a multiple of one instance's."""
     if instances == 0:
         return 0.0
     busy = float(instances)
@@ -90,7 +89,7 @@ def _speed(job: MicroBatch, instances: int, window_s: float, spare: float) -> fl
 
 
 def _weighed(rates_per_s: FloatArray, step_s: float, job: MicroBatch) -> FloatArray:
-    """Rates in records of usual weight."""
+    """Return rates in records of usual weight."""
     if not job.work_factor:
         return rates_per_s
     times_s, factors = zip(*job.work_factor, strict=True)
@@ -108,10 +107,10 @@ def _mean_before(rates: FloatArray, span: int) -> FloatArray:
 
 
 def _largest_ahead(values: FloatArray, steps: int) -> FloatArray:
-    """At each place the largest of it and the ``steps`` that follow."""
+    """Return at each place the largest of its value and the ``steps`` that follow."""
     found, covered = values, 1
     while covered < steps + 1:
-        # Two stretches that overlap make one of up to twice the length.
+        # Two overlapping windows make one of up to twice the length.
         ahead = min(covered, steps + 1 - covered)
         found = np.maximum(found, np.concatenate([found[ahead:], np.full(min(ahead, len(found)), found[-1])]))
         covered += ahead

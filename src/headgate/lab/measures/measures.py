@@ -1,4 +1,4 @@
-"""What one simulated run came to, in measures that people in the field know; ``docs/guides/measures.md`` tells them."""
+"""Measures of one simulated run, as used in the field; ``docs/guides/measures.md`` explains them."""
 
 from __future__ import annotations
 
@@ -10,35 +10,143 @@ from functools import lru_cache
 
 import numpy as np
 
+from headgate.core.course import Rows
 from headgate.core.errors import InputError
 from headgate.core.objective import HOUR_S, Objective
 from headgate.core.slo import DAY_S, LatencySlo
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances
-from headgate.lab.measures.elasticity import elasticity
-from headgate.lab.measures.recovery import recovery
 from headgate.runtime.simulate import Model, SimulationResult, micro_batch
 from headgate.runtime.summary import violated_parts
 from headgate.workloads.contract import Workload
 
+INSTABILITY_STEP_S = 60.0
+"""Changes are compared from minute to minute: a shorter step finds more of them in either curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elasticity:
+    under_accuracy_pct: float
+    over_accuracy_pct: float
+    under_time_pct: float
+    over_time_pct: float
+    instability_pct: float | None
+    """``None`` where the run is shorter than two steps."""
+
+
+def elasticity(
+    sizes: Rows, edges_s: FloatArray, needed: FloatArray, instability_step_s: float = INSTABILITY_STEP_S
+) -> Elasticity:
+    """SPEC's measures of elasticity: how well the ready instances (supply) followed the needed ones (demand).
+
+    With supply ``s`` and demand ``d`` in instances over a run of length ``T``:
+
+    - accuracy, in per cent of the demand: ``θ_U = 100/T · ∫ max(d - s, 0)/d dt`` and
+      ``θ_O = 100/T · ∫ max(s - d, 0)/d dt``
+    - time share, in per cent: ``τ_U = 100/T · ∫ [d > s] dt`` and ``τ_O = 100/T · ∫ [s > d] dt``
+    - instability, in per cent: ``υ = 100/(T - t₁) · Σ min(|sgn Δs - sgn Δd|, 1) Δt`` from the second point ``t₁`` on,
+      the share of the time in which one rises or falls and the other does not
+
+    All are best at 0. Where a demand of 0 would divide, it counts as 1. Sources: N. Herbst et al., Ready for Rain? A
+    View from SPEC Research on the Future of Cloud Metrics, SPEC RG Cloud technical report SPEC-RG-2016-01, 2016;
+    N. Herbst et al., Quantifying Cloud Performance and Dependability: Taxonomy, Metric Design, and Emerging Challenges,
+    ACM ToMPECS 3(4), 2018. ``docs/guides/measures.md`` says which formulas were checked against published programs.
+
+    >>> from headgate.core.course import rows
+    >>> edges_s, needed = np.array([0.0, 60.0, 120.0]), np.array([4.0, 2.0])
+    >>> found = elasticity(rows([(0, 60, 2, 2), (60, 120, 4, 4)], 4), edges_s, needed)
+    >>> found.under_accuracy_pct, found.over_accuracy_pct, found.under_time_pct, found.over_time_pct
+    (25.0, 50.0, 50.0, 50.0)
+    """
+    from_s, to_s = edges_s[0], edges_s[-1]
+    begins_s = np.union1d(edges_s[:-1], sizes[:, 0])
+    begins_s = begins_s[(begins_s >= from_s) & (begins_s < to_s)]
+    weights = np.diff(begins_s, append=to_s) / (to_s - from_s)
+    supply, demand = _supply(sizes, begins_s), _demand(edges_s, needed, begins_s)
+    missing, divisor = demand - supply, np.maximum(demand, 1.0)
+    return Elasticity(
+        under_accuracy_pct=100 * float((weights * np.maximum(missing, 0.0) / divisor).sum()),
+        over_accuracy_pct=100 * float((weights * np.maximum(-missing, 0.0) / divisor).sum()),
+        under_time_pct=100 * float(weights[missing > 0].sum()),
+        over_time_pct=100 * float(weights[missing < 0].sum()),
+        instability_pct=_instability_pct(sizes, edges_s, needed, instability_step_s),
+    )
+
+
+def _instability_pct(sizes: Rows, edges_s: FloatArray, needed: FloatArray, step_s: float) -> float | None:
+    at_s = np.arange(edges_s[0], edges_s[-1], step_s)
+    if len(at_s) < 2:
+        return None
+    change = np.sign(np.diff(_supply(sizes, at_s)))
+    wanted_change = np.sign(np.diff(_demand(edges_s, needed, at_s)))
+    return 100 * float(np.mean(change != wanted_change))
+
+
+def _supply(sizes: Rows, at_s: FloatArray) -> FloatArray:
+    """Ready instances at some times."""
+    place = np.clip(np.searchsorted(sizes[:, 0], at_s, side="right") - 1, 0, len(sizes) - 1)
+    return np.asarray(sizes[place, 2])
+
+
+def _demand(edges_s: FloatArray, needed: FloatArray, at_s: FloatArray) -> FloatArray:
+    place = np.clip(np.searchsorted(edges_s, at_s, side="right") - 1, 0, len(needed) - 1)
+    return np.asarray(needed[place])
+
+
+CALM_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    violations: int
+    median_s: float | None
+    """``None`` where nothing was violated."""
+    worst_s: float | None
+    is_violated_at_end: bool
+
+
+def recovery(violated: Rows, from_s: float, to_s: float, calm_s: float = CALM_S) -> Recovery:
+    """Return how long each violation lasted, from parts of the time (from, to), which may overlap.
+
+    A violation ends when the objective is met again for ``calm_s``, which does not count. One that lasts at the end of
+    the run counts up to there.
+
+    >>> from headgate.core.course import rows
+    >>> recovery(rows([(10, 40), (30, 60), (70, 80), (500, 510)], 2), 0.0, 600.0)
+    Recovery(violations=2, median_s=40.0, worst_s=70.0, is_violated_at_end=False)
+    """
+    parts = np.clip(violated, from_s, to_s)
+    parts = parts[parts[:, 1] > parts[:, 0]]
+    if not len(parts):
+        return Recovery(0, None, None, is_violated_at_end=False)
+    parts = parts[np.argsort(parts[:, 0], kind="stable")]
+    reached_s = np.maximum.accumulate(parts[:, 1])
+    is_first = np.append(True, parts[1:, 0] - reached_s[:-1] > calm_s)
+    begins_s = parts[is_first, 0]
+    ends_s = reached_s[np.append(is_first[1:], True)]
+    lasting_s = ends_s - begins_s
+    return Recovery(
+        len(lasting_s), float(np.median(lasting_s)), float(lasting_s.max()), is_violated_at_end=bool(ends_s[-1] >= to_s)
+    )
+
 
 def step_rates_per_s(workload: Workload, seconds: float, step_s: float) -> FloatArray:
-    """Records per second, the mean of each step; the last step may be cut off.
+    """Return the mean rate of each step; the last step may be shorter.
 
-    It is kept for the next who asks, as many policies are measured on one load.
+    Rates are cached, because many policies are measured on one load.
     """
     return _cached_rates(_Load(workload), seconds, step_s)
 
 
 def step_edges_s(seconds: float, step_s: float) -> FloatArray:
-    """Where steps begin, and where the last one ends."""
+    """Return where steps begin, and where the last one ends."""
     count = max(1, int(np.ceil(seconds / step_s - 1e-9)))
     return np.append(np.arange(count) * step_s, seconds)
 
 
 class _Load(Hashable):
-    """A workload that is itself only: two that are equal may not know it, and some cannot be hashed."""
+    """A workload compared by identity: some workloads cannot be hashed or compared."""
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
@@ -64,11 +172,11 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
-    """Flat, with units in the names; ``None`` is what cannot be said of this run."""
+class RunMeasures:
+    """Flat figures with units in their names; ``None`` where the run does not tell."""
 
     records_in_objective_pct: float | None
-    """Share of the records in time; of a latency objective."""
+    """Share of the records in time; only with a latency objective."""
     time_in_objective_pct: float | None
     latency_p50_s: float | None
     latency_p95_s: float | None
@@ -77,7 +185,7 @@ class Measures:
     cost: float | None
     """In the unit of the price."""
     mean_instances: float
-    """Ready ones."""
+    """Ready instances."""
     rescales_per_day: float
     worst_backlog_records: float | None
     violations: int | None
@@ -96,10 +204,9 @@ class Measures:
     """υ"""
     clairvoyant_instance_hours: float
     regret_pct: float | None
-    """By how much more was paid than the clairvoyant pays; below 0 where less was, at the cost of late records."""
+    """Extra instance time over the clairvoyant; below 0 where a run saved some at the cost of late records."""
 
     def to_json(self) -> dict[str, JSON]:
-        """Plain numbers under the names of the fields."""
         return {name: _rounded(value) for name, value in dataclasses.asdict(self).items()}
 
 
@@ -113,10 +220,10 @@ def measures_of(
     startup_s: float = 0.0,
     work: Workload | None = None,
     step_s: float = STEP_S,
-) -> Measures:
-    """Measure a run; what it is given beside ``result`` is what :func:`~headgate.runtime.simulate.simulate` was given.
+) -> RunMeasures:
+    """Measure a run; the other arguments are those of :func:`~headgate.runtime.simulate.simulate`.
 
-    Demand and the clairvoyant are reckoned in steps of ``step_s``; all else is exact.
+    Demand and the clairvoyant are computed in steps of ``step_s``; all other figures are exact.
     """
     if not 0 < step_s < math.inf:
         raise InputError(f"step_s {step_s} is not allowed; it must be finite and above 0.")
@@ -134,13 +241,13 @@ def measures_of(
         bound_s=slo.bound_s if isinstance(slo, LatencySlo) else None,
         bounds=(objective.min_instances, objective.max_instances),
     )
-    # Not a scalar product: that would be spread over threads, and rounded as many of them as there are.
+    # Not a scalar product: numpy spreads one over threads, and their number changes the rounding.
     clairvoyant_s = float((paid_instances(needed, step_s, startup_s) * (edges_s[1:] - edges_s[:-1])).sum())
     followed = elasticity(course.sizes, edges_s, needed)
     parts = violated_parts(course, objective, operator)
     recovered = None if parts is None else recovery(parts, course.from_s, course.to_s)
     late_pct, violated_pct = summary.late_records_pct, summary.slo_violation_pct
-    return Measures(
+    return RunMeasures(
         records_in_objective_pct=None if late_pct is None else 100 - late_pct,
         time_in_objective_pct=None if violated_pct is None else 100 - violated_pct,
         latency_p50_s=summary.latency_p50_s,
@@ -166,7 +273,7 @@ def measures_of(
 
 
 def _rounded(value: JSON) -> JSON:
-    """A number that JSON can hold."""
+    """Return a number that JSON can represent."""
     if not isinstance(value, float):
         return value
     return round(value, _DIGITS) if math.isfinite(value) else None

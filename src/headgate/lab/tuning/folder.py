@@ -14,18 +14,17 @@ from headgate._version import __version__
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
 from headgate.lab.code_state import fingerprint
-from headgate.lab.run_folder import TUNING, RunFolder
-from headgate.lab.tuning.importance import importances
+from headgate.lab.run_folder import TUNING, ResultFolder
 from headgate.lab.tuning.plan import TunePlan
 from headgate.lab.tuning.space import GUARDS, Value
-from headgate.lab.tuning.trial import Trial
-from headgate.lab.tuning.tune import Tuned
+from headgate.lab.tuning.trial import TuningTrial, importances
+from headgate.lab.tuning.tune import TuningResult
 from headgate.render.files import write_file
 from headgate.runtime.model_file import SETTING as MODEL_FILE
 from headgate.runtime.settings_file import VERSION as SETTINGS_VERSION
 
 
-class TuneFolder(RunFolder):
+class TuneFolder(ResultFolder):
     """The folder of ``headgate lab tune``."""
 
     kind = TUNING
@@ -39,10 +38,10 @@ class TuneFolder(RunFolder):
 
     def begin(self, plan: TunePlan, versions: Mapping[str, str]) -> bool:
         """Create the folder; return whether it was there already, of the same tuning by the same code."""
-        return self.resume_or_create(fingerprint(Tuned.__module__), plan.to_json(), {}, versions)
+        return self.resume_or_create(fingerprint(TuningResult.__module__), plan.to_json(), {}, versions)
 
 
-def write_trials(path: Path, trials: Sequence[Trial]) -> None:
+def write_trials(path: Path, trials: Sequence[TuningTrial]) -> None:
     """One row per trial; its settings as JSON, as they differ from policy to policy."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -62,7 +61,7 @@ def write_trials(path: Path, trials: Sequence[Trial]) -> None:
 TUNED_VERSION = 1
 
 
-def write_settings(path: Path, tuned: Tuned, home: Path) -> None:
+def write_settings(path: Path, tuned: TuningResult, home: Path) -> None:
     """What is recommended, as :func:`~headgate.runtime.settings_file.read_settings` takes it; where the default stays,
     only what the user has fixed."""
     plan = tuned.plan
@@ -108,7 +107,7 @@ def _unquoted(value: Value) -> Value:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def tuned_to_json(tuned: Tuned) -> dict[str, JSON]:
+def tuned_to_json(tuned: TuningResult) -> dict[str, JSON]:
     plan = tuned.plan
     return {
         "version": TUNED_VERSION,

@@ -18,7 +18,7 @@ from headgate.lab.scenario import Progress
 from headgate.lab.tuning.folder import TuneFolder, tuned_to_json, write_settings, write_trials
 from headgate.lab.tuning.plan import TunePlan
 from headgate.lab.tuning.search import require_optuna
-from headgate.lab.tuning.tune import Tuned, tune
+from headgate.lab.tuning.tune import TuningResult, tune
 from headgate.render.files import write_file
 
 Work: TypeAlias = Callable[[Iterable[str]], int]
@@ -74,7 +74,7 @@ def expected_s(plan: TunePlan, cores: int) -> float:
 
 def run_tuning(
     plan: TunePlan, folder: TuneFolder, home: Path, master: str, progress: Progress, told: Callable[[str], None]
-) -> Tuned:
+) -> TuningResult:
     """Carry out a plan on Spark, or go on with it, and write what it came to into its folder.
 
     ``home`` is where the files that it names are; ``told`` is given a sentence where it is gone on with.
@@ -99,7 +99,7 @@ def run_tuning(
     return tuned
 
 
-def write_tuned(folder: TuneFolder, tuned: Tuned, home: Path) -> None:
+def write_tuned(folder: TuneFolder, tuned: TuningResult, home: Path) -> None:
     """Everything beside the rows of the runs."""
     write_trials(folder.trials, tuned.trials)
     write_file(folder.result, to_json(tuned_to_json(tuned), indent=2) + "\n")

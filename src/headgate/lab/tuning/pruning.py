@@ -20,7 +20,7 @@ class Prune(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PruningTerms:
     """What stopping depends on."""
 
     runs: int
@@ -31,7 +31,7 @@ class Terms:
     minimise: Minimise
 
 
-def lost(seen: TrialRuns, finished: Sequence[TrialRuns], terms: Terms) -> str | None:
+def lost(seen: TrialRuns, finished: Sequence[TrialRuns], terms: PruningTerms) -> str | None:
     """Why a trial cannot win any more; ``None`` while it still may.
 
     Whatever comes, its cost only grows, by the fewest instances at least, and what it has missed stays missed.
@@ -62,7 +62,7 @@ def lost(seen: TrialRuns, finished: Sequence[TrialRuns], terms: Terms) -> str | 
     return None
 
 
-def worse_half(batch: Sequence[TrialRuns], default: TrialRuns, terms: Terms) -> set[int]:
+def worse_half(batch: Sequence[TrialRuns], default: TrialRuns, terms: PruningTerms) -> set[int]:
     """The places in a batch of those that stop: the worse half, by how many beat them in everything, then by cost at a
     kept objective."""
     scores = [scores_of(seen, default, terms.allowed_pct, Minimise.BOTH) for seen in batch]

@@ -7,17 +7,16 @@ from pathlib import Path
 
 from headgate.core.types import JSON
 from headgate.lab.experiments.report import COLOURS, SYMBOLS
-from headgate.lab.scenario import Outcome
+from headgate.lab.scenario import ScenarioOutcome
 from headgate.lab.scenario_report import write_scenario_report
-from headgate.lab.tuning.importance import importances
-from headgate.lab.tuning.trial import Status, Trial
-from headgate.lab.tuning.tune import Tuned
+from headgate.lab.tuning.trial import TrialStatus, TuningTrial, importances
+from headgate.lab.tuning.tune import TuningResult
 from headgate.render.plots import Plot
 
 HOURS, MISSED = "instance-hours", "missed, %"
 
 
-def write_tuning_report(path: Path, tuned: Tuned) -> Path:
+def write_tuning_report(path: Path, tuned: TuningResult) -> Path:
     plan = tuned.plan
     summary = (
         f"{plan.space.policy} on {plan.workload}, {plan.asked.name}; all figures simulated. {tuned.verdict.sentence}"
@@ -25,11 +24,11 @@ def write_tuning_report(path: Path, tuned: Tuned) -> Path:
     return write_scenario_report(path, f"Tuning of {plan.space.policy}", summary, outcome_of(tuned))
 
 
-def outcome_of(tuned: Tuned) -> Outcome:
-    return Outcome(rows=front_rows(tuned), notes=notes_on(tuned), plots=_plots(tuned))
+def outcome_of(tuned: TuningResult) -> ScenarioOutcome:
+    return ScenarioOutcome(rows=front_rows(tuned), notes=notes_on(tuned), plots=_plots(tuned))
 
 
-def front_rows(tuned: Tuned) -> list[dict[str, JSON]]:
+def front_rows(tuned: TuningResult) -> list[dict[str, JSON]]:
     """The default, what was chosen, and those that no other beats in both; with the settings that differ."""
     shown = {trial.number: trial for trial in (tuned.trials[0], *tuned.front, tuned.found)}
     default = tuned.plan.space.defaults()
@@ -48,11 +47,11 @@ def front_rows(tuned: Tuned) -> list[dict[str, JSON]]:
     return rows
 
 
-def notes_on(tuned: Tuned) -> list[str]:
+def notes_on(tuned: TuningResult) -> list[str]:
     """What a reader must know beside the table."""
     plan = tuned.plan
-    stopped = sum(trial.status is Status.STOPPED for trial in tuned.trials)
-    failed = [trial for trial in tuned.trials if trial.status is Status.FAILED]
+    stopped = sum(trial.status is TrialStatus.STOPPED for trial in tuned.trials)
+    failed = [trial for trial in tuned.trials if trial.status is TrialStatus.FAILED]
     notes = [
         tuned.verdict.sentence,
         *tuned.verdict.lines(),
@@ -73,7 +72,7 @@ def notes_on(tuned: Tuned) -> list[str]:
     return notes
 
 
-def _plots(tuned: Tuned) -> list[Plot]:
+def _plots(tuned: TuningResult) -> list[Plot]:
     plots = [_pareto(tuned), _history(tuned)]
     found = importances(tuned.plan.space, tuned.trials)
     if found:
@@ -96,7 +95,7 @@ def _plots(tuned: Tuned) -> list[Plot]:
     return plots
 
 
-def _pareto(tuned: Tuned) -> Plot:
+def _pareto(tuned: TuningResult) -> Plot:
     groups = {
         "trials": [trial for trial in tuned.trials if trial.is_done],
         "not beaten in both": tuned.front,
@@ -126,7 +125,7 @@ def _pareto(tuned: Tuned) -> Plot:
     return Plot("Cost against what was missed", data, layout, "A point is a trial. Dotted: what may be missed.")
 
 
-def _history(tuned: Tuned) -> Plot:
+def _history(tuned: TuningResult) -> Plot:
     done = [trial for trial in tuned.trials if trial.is_done]
     allowed = tuned.plan.allowed_pct
     keeping = [trial for trial in done if trial.seen.mean_missed_pct <= allowed]
@@ -150,7 +149,7 @@ def _history(tuned: Tuned) -> Plot:
     return Plot("The course of the search", data, layout, "A point is a trial, in the order in which they were made.")
 
 
-def _points(name: str, trials: Sequence[Trial], place: int) -> dict[str, JSON]:
+def _points(name: str, trials: Sequence[TuningTrial], place: int) -> dict[str, JSON]:
     return {
         "type": "scatter",
         "mode": "markers",

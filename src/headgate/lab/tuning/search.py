@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from headgate.core.errors import InputError
-from headgate.lab.tuning.space import Dimension, Space, Value
+from headgate.lab.tuning.space import SearchDimension, Space, Value
 from headgate.policies.tuning.random_search import Point, recursive_random_points
 
 
@@ -176,7 +176,7 @@ def _sampler(optuna: Any, seed: int, scores: int) -> Any:
         )
 
 
-def _distribution(optuna: Any, one: Dimension) -> Any:
+def _distribution(optuna: Any, one: SearchDimension) -> Any:
     kinds = optuna.distributions
     if one.choices:
         return kinds.CategoricalDistribution(one.choices)
@@ -185,5 +185,5 @@ def _distribution(optuna: Any, one: Dimension) -> Any:
     return kinds.FloatDistribution(one.low, one.high, log=one.is_log)
 
 
-def _value(one: Dimension, found: Value) -> Value:
+def _value(one: SearchDimension, found: Value) -> Value:
     return found if one.choices or isinstance(found, str) else one.near(float(found))

@@ -24,7 +24,7 @@ _DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Dimension:
+class SearchDimension:
     """A number between ``low`` and ``high``, or one of ``choices``.
 
     >>> wait = Dimension("hold_s", 300.0, 37.5, 2400.0, is_log=True)
@@ -99,7 +99,7 @@ class Space:
     """What is searched, what keeps a value the user has given, and what is left out, with the reason."""
 
     policy: str
-    dimensions: tuple[Dimension, ...]
+    dimensions: tuple[SearchDimension, ...]
     fixed: Mapping[str, str]
     left_out: Mapping[str, str]
 
@@ -151,7 +151,7 @@ def search_space(
         if name in fix or (only and name not in named):
             continue
         made = _with_range(name, part, ranges[name]) if name in ranges else _dimension(name, part)
-        if isinstance(made, Dimension):
+        if isinstance(made, SearchDimension):
             found.append(made)
         elif name in only:
             raise InputError(f"{name} of {policy} cannot be searched: it is {made}.")
@@ -192,13 +192,13 @@ def _parts(kind: type[Settings], defaults: Mapping[str, JSON]) -> dict[str, dict
     return found
 
 
-def _dimension(name: str, part: Mapping[str, Any]) -> Dimension | str:
+def _dimension(name: str, part: Mapping[str, Any]) -> SearchDimension | str:
     """How a setting is searched, or why it is not."""
     default = part["default"]
     if part.get("type") == "boolean":
-        return Dimension(name, default, choices=(False, True))
+        return SearchDimension(name, default, choices=(False, True))
     if options := part.get("enum"):
-        return Dimension(name, default, choices=tuple(options))
+        return SearchDimension(name, default, choices=tuple(options))
     if part.get("type") not in ("number", "integer"):
         return _NO_NUMBERS.get(str(part.get("type")), "no number")
     if name.endswith("seed"):
@@ -230,14 +230,14 @@ def _end(part: Mapping[str, Any], word: str, otherwise: float) -> float:
     return float(part.get(f"m{word}", part.get(f"exclusiveM{word}", otherwise)))
 
 
-def _within(name: str, part: Mapping[str, Any], low: float, high: float, is_log: bool) -> Dimension:
+def _within(name: str, part: Mapping[str, Any], low: float, high: float, is_log: bool) -> SearchDimension:
     if part.get("type") == "integer":
         low, high = max(1.0, math.floor(low)) if is_log else math.ceil(low), math.floor(high)
-        return Dimension(name, part["default"], low, high, is_log=is_log, is_whole=True)
-    return Dimension(name, part["default"], low, high, is_log=is_log)
+        return SearchDimension(name, part["default"], low, high, is_log=is_log, is_whole=True)
+    return SearchDimension(name, part["default"], low, high, is_log=is_log)
 
 
-def _with_range(name: str, part: Mapping[str, Any], text: str) -> Dimension:
+def _with_range(name: str, part: Mapping[str, Any], text: str) -> SearchDimension:
     """A range that the user has given; by factors where it spans many."""
     wrong = InputError(f"--range {name}={text} is not understood; write {name}=LOW..HIGH with LOW below HIGH.")
     if part.get("type") not in ("number", "integer"):

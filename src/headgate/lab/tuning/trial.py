@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 
 from headgate.core.types import JSON
 from headgate.lab.tuning.search import Scores
-from headgate.lab.tuning.space import Value
+from headgate.lab.tuning.space import Space, Value
 
 MISSED = 10.0
 """Where one number is followed, settings that miss the objective come after all that keep it; so many times dearer than
@@ -27,7 +28,7 @@ class Minimise(StrEnum):
     """Cost, of what keeps the objective."""
 
 
-class Status(StrEnum):
+class TrialStatus(StrEnum):
     RUNNING = "running"
     DONE = "done"
     STOPPED = "stopped"
@@ -64,22 +65,22 @@ class TrialRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TuningTrial:
     number: int
     """0 is the default."""
     values: Mapping[str, Value]
     seen: TrialRuns
-    status: Status
+    status: TrialStatus
     why: str = ""
     scores: Scores | None = None
 
     @property
     def is_running(self) -> bool:
-        return self.status is Status.RUNNING
+        return self.status is TrialStatus.RUNNING
 
     @property
     def is_done(self) -> bool:
-        return self.status is Status.DONE
+        return self.status is TrialStatus.DONE
 
     def to_json(self) -> dict[str, JSON]:
         known = self.seen.runs > 0
@@ -105,7 +106,7 @@ def scores_of(seen: TrialRuns, default: TrialRuns, allowed_pct: float, minimise:
     return (min(cost, MISSED) if missed_pct <= allowed_pct else MISSED + missed_pct - allowed_pct,)
 
 
-def chosen(trials: Sequence[Trial], allowed_pct: float) -> Trial:
+def chosen(trials: Sequence[TuningTrial], allowed_pct: float) -> TuningTrial:
     """The cheapest that keeps the objective on the whole; where none does, the one that misses least.
 
     The earlier one of two that are alike, so that the default gives way only to something better.
@@ -117,13 +118,64 @@ def chosen(trials: Sequence[Trial], allowed_pct: float) -> Trial:
     return min(done, key=lambda one: (one.seen.mean_missed_pct, one.seen.total_hours, one.number))
 
 
-def pareto_front(trials: Sequence[Trial], allowed_pct: float) -> list[Trial]:
+def pareto_front(trials: Sequence[TuningTrial], allowed_pct: float) -> list[TuningTrial]:
     """Those that no other beats in both cost and what is missed, the cheapest first; without those that are far from
     what is asked, unless all are."""
-    front: list[Trial] = []
+    front: list[TuningTrial] = []
     done = [trial for trial in trials if trial.is_done]
     done = [trial for trial in done if trial.seen.mean_missed_pct <= FAR * allowed_pct] or done
     for trial in sorted(done, key=lambda one: (one.seen.total_hours, one.seen.mean_missed_pct, one.number)):
         if not front or trial.seen.mean_missed_pct < front[-1].seen.mean_missed_pct:
             front.append(trial)
     return front
+
+
+GROUPS = 4
+LEAST_TRIALS = 16
+"""With fewer trials, importances are not computed."""
+
+
+def importances(space: Space, trials: Sequence[TuningTrial]) -> dict[str, tuple[float, float]]:
+    """Return the importance of each setting for cost and for what was missed, the largest first; empty for few trials.
+
+    Importance is the share of a score's variation that the setting explains.
+    """
+    known = [trial for trial in trials if trial.is_done and trial.number > 0]
+    if len(known) < LEAST_TRIALS:
+        return {}
+    hours = [trial.seen.total_hours for trial in known]
+    missed_pct = [trial.seen.mean_missed_pct for trial in known]
+    found = {}
+    for one in space.dimensions:
+        values = [trial.values[one.name] for trial in known]
+        found[one.name] = importance(values, hours), importance(values, missed_pct)
+    return dict(sorted(found.items(), key=lambda pair: -max(pair[1])))
+
+
+def importance(values: Sequence[Value], scores: Sequence[float], groups: int = GROUPS) -> float:
+    """Return the share of the scores' variation that is between groups of similar values.
+
+    Values are sorted into groups of equal size. A search visits some places more often than others, so the result is a
+    hint, not a measurement.
+
+    >>> importance([1.0, 2.0, 3.0, 4.0], [10.0, 10.0, 30.0, 30.0], groups=2)
+    1.0
+    """
+    mean = fmean(scores)
+    total = sum((score - mean) ** 2 for score in scores)
+    if total == 0:
+        return 0.0
+    grouped: dict[Hashable, list[float]] = {}
+    for label, score in zip(_labels(values, groups), scores, strict=True):
+        grouped.setdefault(label, []).append(score)
+    explained = sum(len(one) * (fmean(one) - mean) ** 2 for one in grouped.values())
+    return min(1.0, explained / total)
+
+
+def _labels(values: Sequence[Value], groups: int) -> list[Hashable]:
+    if any(isinstance(value, bool | str) for value in values):
+        return list(values)
+    numbers = [float(value) for value in values]
+    ranked = sorted(numbers)
+    # Equal values have the same first place, so that they are in one group.
+    return [ranked.index(number) * groups // len(ranked) for number in numbers]

@@ -8,13 +8,100 @@ from typing import TypeAlias
 
 from headgate.core.errors import InputError
 from headgate.core.objective import HOUR_S
+from headgate.core.types import JSON
 from headgate.lab.experiments.run_case import Case, Row
+from headgate.lab.measures.repeats import PairedDifference, difference_in_words, is_noise, paired_difference
 from headgate.lab.scenario import Progress, mark_begin
 from headgate.lab.tuning.plan import Stretch, TunePlan
-from headgate.lab.tuning.pruning import Prune, Terms, lost, worse_half
+from headgate.lab.tuning.pruning import Prune, PruningTerms, lost, worse_half
 from headgate.lab.tuning.search import Search, Values, make_search
-from headgate.lab.tuning.trial import Minimise, Status, Trial, TrialRuns, chosen, pareto_front, scores_of
-from headgate.lab.tuning.verdict import NOTHING_FOUND, Verdict, judged
+from headgate.lab.tuning.trial import Minimise, TrialRuns, TrialStatus, TuningTrial, chosen, pareto_front, scores_of
+
+HOURS = "instance-hours"
+
+
+@dataclass(frozen=True, slots=True)
+class TuningVerdict:
+    """Whether to take what was found, why, and the differences, found less default, of one run."""
+
+    takes_found: bool
+    sentence: str
+    hours: PairedDifference | None = None
+    missed: PairedDifference | None = None
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "takes_found": self.takes_found,
+            "sentence": self.sentence,
+            "instance_hours": None if self.hours is None else self.hours.to_json(),
+            "missed_pct": None if self.missed is None else self.missed.to_json(),
+        }
+
+    def lines(self) -> list[str]:
+        """The differences for a terminal."""
+        if self.hours is None or self.missed is None:
+            return []
+        return [
+            f"{HOURS} of a run: {difference_in_words(self.hours)}",
+            f"missed: {difference_in_words(self.missed, '% points')}",
+        ]
+
+
+NOTHING_FOUND = TuningVerdict(False, "The default stays: on the load of the search nothing was better.")
+
+
+def judged(found: TrialRuns, default: TrialRuns, seeds: int, allowed_pct: float) -> TuningVerdict:
+    """What to do, by runs on load that was held back; both were run on the same parts with the same seeds."""
+    ours, theirs = _pairs(found, default, seeds)
+    hours = paired_difference(*_figures(ours, theirs, 0))
+    missed = paired_difference(*_figures(ours, theirs, 1))
+    takes, why = _decided(hours, missed, found.mean_missed_pct, default.mean_missed_pct, allowed_pct)
+    begin = "Take what was found" if takes else "The default stays"
+    return TuningVerdict(takes, f"{begin}: {why}.", hours, missed)
+
+
+def _decided(
+    hours: PairedDifference, missed: PairedDifference, found_pct: float, default_pct: float, allowed_pct: float
+) -> tuple[bool, str]:
+    is_cheaper = hours.mean < 0 and not is_noise(hours)
+    is_dearer = hours.mean > 0 and not is_noise(hours)
+    is_better = missed.mean < 0 and not is_noise(missed)
+    keeps, kept_before = found_pct <= allowed_pct, default_pct <= allowed_pct
+    if is_cheaper:
+        if keeps:
+            return True, "on load held back it is cheaper and keeps the objective"
+        if not kept_before and missed.mean <= 0:
+            return True, "on load held back it is cheaper; neither keeps the objective there, and it misses no more"
+        return False, f"what was found is cheaper, but misses {found_pct:.3g} % of load held back"
+    if is_better and not kept_before:
+        told = "keeps the objective" if keeps else "misses less of the objective"
+        dearer = ", though it costs more" if is_dearer else ""
+        return True, f"on load held back it {told}, which the default does not keep{dearer}"
+    if is_dearer:
+        return False, "on load held back what was found costs more"
+    return False, "on load held back no difference is seen that would be worth it"
+
+
+def _pairs(found: TrialRuns, default: TrialRuns, seeds: int) -> tuple[dict[int, tuple[float, float]], ...]:
+    """Each run by its place; seeds that change nothing at all count once, or noise would seem smaller than it is."""
+    ours: dict[int, tuple[float, float]] = {}
+    theirs: dict[int, tuple[float, float]] = {}
+    known: set[tuple[int, tuple[float, float], tuple[float, float]]] = set()
+    for place in range(found.runs):
+        our = (found.hours[place], found.missed_pct[place])
+        their = (default.hours[place], default.missed_pct[place])
+        told = (place // seeds, our, their)
+        if told not in known:
+            known.add(told)
+            ours[place], theirs[place] = our, their
+    return ours, theirs
+
+
+def _figures(
+    ours: Mapping[int, tuple[float, float]], theirs: Mapping[int, tuple[float, float]], which: int
+) -> tuple[dict[int, float | None], dict[int, float | None]]:
+    return {place: pair[which] for place, pair in ours.items()}, {place: pair[which] for place, pair in theirs.items()}
+
 
 Evaluate: TypeAlias = Callable[[Sequence[Case]], Sequence[Row]]
 """Carries out cases and gives their rows in the same order; on Spark, or wherever."""
@@ -24,21 +111,21 @@ _SEARCHED = 0.95
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuningResult:
     """What a tuning came to."""
 
     plan: TunePlan
-    trials: Sequence[Trial]
+    trials: Sequence[TuningTrial]
     """The default first."""
-    found: Trial
-    verdict: Verdict
+    found: TuningTrial
+    verdict: TuningVerdict
     refused: int
     """Settings that were drawn and do not go together."""
     held_back: Mapping[str, TrialRuns]
     """What the default, and what was found, came to on load held back."""
 
     @property
-    def front(self) -> list[Trial]:
+    def front(self) -> list[TuningTrial]:
         return pareto_front(self.trials, self.plan.allowed_pct)
 
     @property
@@ -50,7 +137,7 @@ class Tuned:
     def saved_pct(self) -> float:
         """Runs that stopping trials early has saved, of those that the search would have taken."""
         whole = len(self.plan.training) * len(self.plan.seeds)
-        stopped = sum(whole - trial.seen.runs for trial in self.trials if trial.status is Status.STOPPED)
+        stopped = sum(whole - trial.seen.runs for trial in self.trials if trial.status is TrialStatus.STOPPED)
         return 100 * stopped / (self.runs + stopped)
 
     @property
@@ -58,7 +145,7 @@ class Tuned:
         return self.found.values if self.verdict.takes_found else {}
 
 
-def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None) -> Tuned:
+def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None) -> TuningResult:
     """Search, choose and judge; the same for the same plan, whoever evaluates."""
     plan.check({})
     default = _default_on(plan, plan.training, evaluate)
@@ -71,7 +158,7 @@ def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None
         default=scores_of(default, default, plan.allowed_pct, plan.minimise),
         scores=2 if plan.minimise is Minimise.BOTH else 1,
     )
-    trials = [Trial(0, plan.space.defaults(), default, Status.DONE)]
+    trials = [TuningTrial(0, plan.space.defaults(), default, TrialStatus.DONE)]
     mark_begin(progress, 0.0)
     _searched(plan, evaluate, search, trials, progress)
     found = chosen(trials, plan.allowed_pct)
@@ -82,10 +169,12 @@ def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None
         verdict = judged(after, before, len(plan.seeds), plan.allowed_pct)
         held_back = {_DEFAULT: before, "found": after}
     progress(1.0)
-    return Tuned(plan, trials, found, verdict, search.refused, held_back)
+    return TuningResult(plan, trials, found, verdict, search.refused, held_back)
 
 
-def _searched(plan: TunePlan, evaluate: Evaluate, search: Search, trials: list[Trial], progress: Progress) -> None:
+def _searched(
+    plan: TunePlan, evaluate: Evaluate, search: Search, trials: list[TuningTrial], progress: Progress
+) -> None:
     """Add batch after batch to the trials."""
     while (left := plan.trials + 1 - len(trials)) > 0:
         asked = search.ask(left)
@@ -96,15 +185,17 @@ def _searched(plan: TunePlan, evaluate: Evaluate, search: Search, trials: list[T
         def on_part(share: float, begun: int = first - 1, count: int = len(asked)) -> None:
             progress(_SEARCHED * (begun + count * share) / plan.trials)
 
-        batch = [Trial(first + place, values, TrialRuns(), Status.RUNNING) for place, values in enumerate(asked)]
+        batch = [
+            TuningTrial(first + place, values, TrialRuns(), TrialStatus.RUNNING) for place, values in enumerate(asked)
+        ]
         done = _batch(plan, evaluate, batch, trials, on_part)
         trials += done
         search.tell([trial.scores for trial in done])
 
 
 def _batch(
-    plan: TunePlan, evaluate: Evaluate, batch: Sequence[Trial], before: Sequence[Trial], on_part: Progress
-) -> list[Trial]:
+    plan: TunePlan, evaluate: Evaluate, batch: Sequence[TuningTrial], before: Sequence[TuningTrial], on_part: Progress
+) -> list[TuningTrial]:
     """Trials side by side, on one part of the load after the other, with those left out that are stopped."""
     default = before[0].seen
     finished = [trial.seen for trial in before if trial.is_done]
@@ -122,34 +213,34 @@ def _batch(
     return [_scored(plan, trial, default) for trial in now.values()]
 
 
-def _gone_on(plan: TunePlan, trial: Trial, rows: Sequence[Row]) -> Trial:
+def _gone_on(plan: TunePlan, trial: TuningTrial, rows: Sequence[Row]) -> TuningTrial:
     errors = [str(row["error"]) for row in rows if row["error"] is not None]
     missed = [plan.missed_pct(row) for row in rows]
     known = [one for one in missed if one is not None]
     if errors or len(known) < len(rows):
         why = errors[0] if errors else "nothing is known of what it missed"
-        return replace(trial, status=Status.FAILED, why=why)
+        return replace(trial, status=TrialStatus.FAILED, why=why)
     return replace(trial, seen=trial.seen.and_then([float(row["instance_hours"]) for row in rows], known))
 
 
-def _stop_some(plan: TunePlan, now: dict[int, Trial], finished: Sequence[TrialRuns], default: TrialRuns) -> None:
+def _stop_some(plan: TunePlan, now: dict[int, TuningTrial], finished: Sequence[TrialRuns], default: TrialRuns) -> None:
     if plan.prune is Prune.NO:
         return
     terms = terms_of(plan)
     running = [trial for trial in now.values() if trial.is_running]
     for trial in running:
         if why := lost(trial.seen, finished, terms):
-            now[trial.number] = replace(trial, status=Status.STOPPED, why=why)
+            now[trial.number] = replace(trial, status=TrialStatus.STOPPED, why=why)
     if plan.prune is Prune.HALF:
         for place in worse_half([trial.seen for trial in running], default, terms):
             trial = now[running[place].number]
             if trial.is_running:
-                now[trial.number] = replace(trial, status=Status.STOPPED, why="among the worse half of its batch")
+                now[trial.number] = replace(trial, status=TrialStatus.STOPPED, why="among the worse half of its batch")
 
 
-def terms_of(plan: TunePlan) -> Terms:
+def terms_of(plan: TunePlan) -> PruningTerms:
     shortest_s = min(one.load.seconds for one in plan.training)
-    return Terms(
+    return PruningTerms(
         runs=len(plan.training) * len(plan.seeds),
         least_hours=plan.objective.min_instances * shortest_s / HOUR_S,
         allowed_pct=plan.allowed_pct,
@@ -157,10 +248,10 @@ def terms_of(plan: TunePlan) -> Terms:
     )
 
 
-def _scored(plan: TunePlan, trial: Trial, default: TrialRuns) -> Trial:
-    if trial.status is Status.FAILED:
+def _scored(plan: TunePlan, trial: TuningTrial, default: TrialRuns) -> TuningTrial:
+    if trial.status is TrialStatus.FAILED:
         return trial
-    status = Status.DONE if trial.is_running else trial.status
+    status = TrialStatus.DONE if trial.is_running else trial.status
     return replace(trial, status=status, scores=scores_of(trial.seen, default, plan.allowed_pct, plan.minimise))
 
 
@@ -178,7 +269,7 @@ def _default_on(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate
 def _on_all(plan: TunePlan, stretches: Sequence[Stretch], evaluate: Evaluate, name: str, values: Values) -> TrialRuns:
     """All parts at once; what fails here leaves nothing to compare with."""
     cases = [case for stretch in stretches for case in plan.cases(stretch, {name: values})]
-    found = _gone_on(plan, Trial(0, values, TrialRuns(), Status.RUNNING), list(evaluate(cases)))
-    if found.status is Status.FAILED:
+    found = _gone_on(plan, TuningTrial(0, values, TrialRuns(), TrialStatus.RUNNING), list(evaluate(cases)))
+    if found.status is TrialStatus.FAILED:
         raise InputError(f"{plan.space.policy} with settings {name} cannot be run on this load: {found.why}")
     return found.seen

@@ -9,9 +9,9 @@ from statistics import mean, median
 from headgate.core.types import JSON
 from headgate.core.units import plain
 from headgate.lab.experiments.report import COLOURS, SYMBOLS
-from headgate.lab.experiments.results import Results
+from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.summary import failures_of
-from headgate.lab.scenario import Outcome
+from headgate.lab.scenario import ScenarioOutcome
 from headgate.render.plots import Plot
 from headgate.research.league.standings import BEST_FIXED, CLOSE, FORGIVEN, Contest, League, hours
 
@@ -22,10 +22,10 @@ BAD_KEPT, BAD_COST = 0.5, 1.5
 MOST_NAMED = 4
 
 
-def league_outcome(results: Results) -> Outcome:
+def league_outcome(results: LabResults) -> ScenarioOutcome:
     """The table, the sentences and the plots of a league."""
     league = League(results)
-    return Outcome(
+    return ScenarioOutcome(
         rows=[one.to_json() for one in league.standings()],
         notes=[*_read_as(results, league), *_ours(results, league), *_lines(league), *_troubles(results)],
         plots=[_over_all(league), *(_of_workload(league, name) for name in _workloads(league))],
@@ -33,11 +33,11 @@ def league_outcome(results: Results) -> Outcome:
     )
 
 
-def _troubles(results: Results) -> list[str]:
+def _troubles(results: LabResults) -> list[str]:
     return [*results.unfinished, *failures_of(results.groups)]
 
 
-def _read_as(results: Results, league: League) -> list[str]:
+def _read_as(results: LabResults, league: League) -> list[str]:
     runs = max(group.runs for group in results.groups)
     notes = [
         f"place: mean over {len(league.contests)} contests (a workload with a job), by cost of those that kept the "
@@ -60,7 +60,7 @@ def _read_as(results: Results, league: League) -> list[str]:
     return notes
 
 
-def _ours(results: Results, league: League) -> list[str]:
+def _ours(results: LabResults, league: League) -> list[str]:
     """The figure that a league is judged by."""
     if OURS not in league.policies:
         return []

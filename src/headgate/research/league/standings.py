@@ -17,8 +17,8 @@ from headgate.core.objective import Objective
 from headgate.core.objective_form import objective_from
 from headgate.core.slo import By
 from headgate.core.types import JSON
-from headgate.lab.experiments.results import Results
-from headgate.lab.experiments.summary import COST, Group
+from headgate.lab.experiments.results import LabResults
+from headgate.lab.experiments.summary import COST, RepeatGroup
 from headgate.simulation.micro_batch import parse_service_model
 from headgate.workloads.day_load import DAY_SHAPES, named_day
 
@@ -67,7 +67,7 @@ class Standing:
 class League:
     """The groups of a lab run, contest by contest; ``strictly``, nothing is forgiven and every repeat must keep it."""
 
-    def __init__(self, results: Results, *, strictly: bool = False) -> None:
+    def __init__(self, results: LabResults, *, strictly: bool = False) -> None:
         told: Mapping[str, Any] = results.experiment
         self._groups, self._strictly = results.groups, strictly
         self._objectives = {one["name"]: objective_from(one["objective"]) for one in told["objectives"]}
@@ -79,9 +79,9 @@ class League:
         self.policies = [one["name"] for one in told["policies"] if one["name"] in took_part]
 
     @cached_property
-    def contests(self) -> dict[Contest, dict[str, Group]]:
+    def contests(self) -> dict[Contest, dict[str, RepeatGroup]]:
         """Who took part in each, and the cheapest fixed size that kept it."""
-        found: dict[Contest, dict[str, Group]] = {}
+        found: dict[Contest, dict[str, RepeatGroup]] = {}
         for group in self._groups:
             there = found.setdefault(group.contest, {})
             if group.policy not in self.fixed:
@@ -91,10 +91,10 @@ class League:
                 there[BEST_FIXED] = group if best is None else min(best, group, key=hours)
         return found
 
-    def kept(self, group: Group) -> bool:
+    def kept(self, group: RepeatGroup) -> bool:
         return group.is_met if self._strictly else is_nearly_met(group, self._objectives[group.objective])
 
-    def late_pct(self, group: Group) -> float | None:
+    def late_pct(self, group: RepeatGroup) -> float | None:
         return missed_pct(group, self._objectives[group.objective])
 
     @cached_property
@@ -160,20 +160,20 @@ class League:
         return [*([f"{kind} loads"] if kind else []), *job_traits(self._jobs[job])]
 
 
-def is_nearly_met(group: Group, objective: Objective) -> bool:
+def is_nearly_met(group: RepeatGroup, objective: Objective) -> bool:
     """Whether a policy kept on average what was asked, but for what is forgiven."""
     missed, allowed = missed_pct(group, objective), objective.slo.allowed_share
     return not group.failed and missed is not None and missed <= 100 * (allowed + FORGIVEN * min(1.0, 20 * allowed))
 
 
-def missed_pct(group: Group, objective: Objective) -> float | None:
+def missed_pct(group: RepeatGroup, objective: Objective) -> float | None:
     """What was late on average, as the objective counts it."""
     by_records = objective.slo.by is By.RECORDS and group.figures["late_records_pct"] is not None
     found = group.figures["late_records_pct" if by_records else "slo_violation_pct"]
     return None if found is None else found.mean
 
 
-def hours(group: Group) -> float:
+def hours(group: RepeatGroup) -> float:
     found = group.figures[COST]
     return math.inf if found is None else found.mean
 

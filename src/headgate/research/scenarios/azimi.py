@@ -10,7 +10,7 @@ from headgate.core.objective import Objective
 from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Batch
 from headgate.core.units import format_duration
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.plots import Candlestick, Plot, candlestick_plot, line_plot
 from headgate.research.plug_load import PlugLoad, plug_load
 from headgate.runtime.simulate import SimulationResult, simulate
@@ -188,7 +188,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def compare(
     contenders: Sequence[Contender], progress: Progress, *, notes: Sequence[str] = (), detailed: bool = True
-) -> Outcome:
+) -> ScenarioOutcome:
     """Every configuration on both workloads: the table, the candlesticks, and the course of each run."""
     rows: list[dict[str, JSON]] = []
     plots: list[Plot] = []
@@ -211,7 +211,7 @@ def compare(
             )
         plots.extend(_plots(workload, runs, {one.target_s for one in chosen}, detailed=detailed))
     progress(1.0)
-    return Outcome(rows, [*notes, *OURS], plots)
+    return ScenarioOutcome(rows, [*notes, *OURS], plots)
 
 
 def _plots(workload: str, runs: Mapping[str, _Ran], targets_s: set[float], *, detailed: bool) -> list[Plot]:
@@ -239,13 +239,13 @@ def _plots(workload: str, runs: Mapping[str, _Ran], targets_s: set[float], *, de
 
 
 @scenario("azimi-1", "Experiment 1: executor strategies static, linear and queue-aware.")
-def executor_strategy(progress: Progress) -> Outcome:
+def executor_strategy(progress: Progress) -> ScenarioOutcome:
     kinds = ("static", "linear", "queue-aware")
     return compare([Contender(kind, guards={"strategy": kind, "granularity": 1}) for kind in kinds], progress)
 
 
 @scenario("azimi-2", "Experiment 2: a history window of 1, 2 and 3 minutes.")
-def history_window(progress: Progress) -> Outcome:
+def history_window(progress: Progress) -> ScenarioOutcome:
     widths_s = (60.0, 120.0, 180.0)
     return compare(
         [Contender(f"{width_s / 60:g} min", settings={"window_size_s": width_s}) for width_s in widths_s], progress
@@ -253,14 +253,14 @@ def history_window(progress: Progress) -> Outcome:
 
 
 @scenario("azimi-3", "Experiment 3: a decision every 1, 2 and 3 minutes.")
-def decision_interval(progress: Progress) -> Outcome:
+def decision_interval(progress: Progress) -> ScenarioOutcome:
     intervals_s = (60.0, 120.0, 180.0)
     contenders = [Contender(f"every {at_s / 60:g} min", settings={"decision_interval_s": at_s}) for at_s in intervals_s]
     return compare(contenders, progress)
 
 
 @scenario("azimi-4", "Experiment 4: tables that begin optimized, at zero and at random.")
-def initialiser(progress: Progress) -> Outcome:
+def initialiser(progress: Progress) -> ScenarioOutcome:
     exploring = {"initialization_mode": "zero", "policy": "one-minus-epsilon", "epsilon": 0.2}
     contenders = [
         Contender("optimized", guards=STATIC),
@@ -271,14 +271,14 @@ def initialiser(progress: Progress) -> Outcome:
 
 
 @scenario("azimi-5", "Experiment 5: a learning factor of 0.7, 0.07 and 0.007.")
-def learning_factor(progress: Progress) -> Outcome:
+def learning_factor(progress: Progress) -> ScenarioOutcome:
     return compare(
         [Contender(f"α = {alpha:g}", settings={"learning_factor": alpha}) for alpha in (0.7, 0.07, 0.007)], progress
     )
 
 
 @scenario("azimi-6", "Experiment 6: latency in buckets of 5, 10 and 15 seconds.")
-def discretization(progress: Progress) -> Outcome:
+def discretization(progress: Progress) -> ScenarioOutcome:
     widths_s = (5.0, 10.0, 15.0)
     return compare(
         [Contender(f"{width_s:g} s", settings={"latency_granularity_s": width_s}) for width_s in widths_s], progress
@@ -286,7 +286,7 @@ def discretization(progress: Progress) -> Outcome:
 
 
 @scenario("azimi-7", "Experiment 7: value iteration after 5, 10 and 20 minutes of training.")
-def value_iteration(progress: Progress) -> Outcome:
+def value_iteration(progress: Progress) -> ScenarioOutcome:
     contenders = [
         Contender(
             f"trained for {format_duration(training_s)}",
@@ -301,7 +301,7 @@ def value_iteration(progress: Progress) -> Outcome:
 
 
 @scenario("azimi-8", "Experiment 8: target latencies of 10, 20 and 30 seconds.")
-def hitting_target(progress: Progress) -> Outcome:
+def hitting_target(progress: Progress) -> ScenarioOutcome:
     contenders = [
         Contender(f"target {target_s:g} s", settings={"window_size_s": width_s}, target_s=target_s, only=workload)
         for workload, width_s in (("W1", 180), ("W2", 120))
@@ -311,7 +311,7 @@ def hitting_target(progress: Progress) -> Outcome:
 
 
 @scenario("azimi-9", "Experiment 9: q-learning against fixed sizes, Spark's own manager and optimised thresholds.")
-def overall_comparison(progress: Progress) -> Outcome:
+def overall_comparison(progress: Progress) -> ScenarioOutcome:
     no_strategy: Mapping[str, object] = {}
     contenders = [
         *(Contender(f"static {size}", "static", guards=no_strategy, executors=size) for size in (4, 8, 12, 24)),

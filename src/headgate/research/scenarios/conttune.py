@@ -14,7 +14,7 @@ import numpy as np
 from headgate.core.errors import InputError, cause_of
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.plots import Plot
 from headgate.workloads.traces import trace_folder
 
@@ -237,7 +237,7 @@ NOTES = (
     "Capacity at 20 to 26 instances from measurements at 1 to 8: averaged model beside four fits.",
     takes_s=7.0,
 )
-def run(progress: Progress) -> Outcome:
+def run(progress: Progress) -> ScenarioOutcome:
     capacities = read_capacities()
     known = capacities.part(lambda size: size <= KNOWN)
     model = AveragedCapacity(known.sizes, known.rates_per_s)
@@ -246,7 +246,7 @@ def run(progress: Progress) -> Outcome:
     rows, others = rows_of(capacities), left_out(capacities)
     progress(1.0)
     believed = f"How much each form is believed by what is known: {told}."
-    return Outcome(rows, (*NOTES, believed), [_plot(capacities, model)], details=others)
+    return ScenarioOutcome(rows, (*NOTES, believed), [_plot(capacities, model)], details=others)
 
 
 def _plot(capacities: Capacities, model: AveragedCapacity) -> Plot:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from headgate.lab.run_cache import RunCache
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.research.demeter.measured_runs import APPS, MeasuredRun, data_hash, read_runs
 from headgate.research.demeter.simulated_runs import SimulatedRun, Task, model_of, run_task, tasks_of
 from headgate.research.demeter.tables import Done, details_of, plots_of, rows_of, verdicts
@@ -32,7 +32,7 @@ NOTES = (
     resumes=True,
     takes_s=120.0,
 )
-def run(progress: Progress) -> Outcome:
+def run(progress: Progress) -> ScenarioOutcome:
     runs = read_runs()
     return outcome_of(runs, run_cache(runs).run(tasks_of(runs), progress))
 
@@ -50,13 +50,13 @@ def run_cache(runs: Sequence[MeasuredRun], folder: Path | None = None) -> RunCac
     )
 
 
-def outcome_of(runs: Sequence[MeasuredRun], done: Done) -> Outcome:
+def outcome_of(runs: Sequence[MeasuredRun], done: Done) -> ScenarioOutcome:
     """The tables of runs that are done."""
     told = [
         ", ".join(f"{name} {value}" for name, value in model_of(app).to_json().items()) + "; by repeat 1."
         for app in APPS
     ]
-    return Outcome(
+    return ScenarioOutcome(
         rows_of(runs, done),
         (*NOTES, *told, *verdicts(runs, done)),
         plots_of(runs, done),

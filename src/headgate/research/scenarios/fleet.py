@@ -15,7 +15,7 @@ from headgate.core.objective import Objective
 from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup
 from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Decision, Instant
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.policies.frame.base import Context
 from headgate.render.plots import Plot
 from headgate.runtime.arbitration import Arbitrated
@@ -205,16 +205,16 @@ NOTES = (
     "1,000 jobs on 80 % of the cluster they want: first come, arbitrated, and paced (takes minutes).",
     takes_s=600.0,
 )
-def run(progress: Progress) -> Outcome:
+def run(progress: Progress) -> ScenarioOutcome:
     return run_variants(Fleet(), progress)
 
 
 @scenario("fleet-small", "The same with 150 jobs, which takes a minute.")
-def run_small(progress: Progress) -> Outcome:
+def run_small(progress: Progress) -> ScenarioOutcome:
     return run_variants(Fleet(jobs=SMALL), progress)
 
 
-def run_variants(fleet: Fleet, progress: Progress) -> Outcome:
+def run_variants(fleet: Fleet, progress: Progress) -> ScenarioOutcome:
     def part(number: int, share: float) -> None:
         progress((number + share) / 4)
 
@@ -231,7 +231,7 @@ def run_variants(fleet: Fleet, progress: Progress) -> Outcome:
         runs[name] = run_fleet(fleet, arbitration, partial(part, number))
     progress(1.0)
     rows = [row for name, one in runs.items() for row in _rows(name, one)]
-    return Outcome(rows, NOTES, [_plot(runs, cluster)])
+    return ScenarioOutcome(rows, NOTES, [_plot(runs, cluster)])
 
 
 def pace_of(fleet: Fleet) -> Pace:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.plots import Plot
 from headgate.research.flink import START_S
 
@@ -42,7 +42,7 @@ CONTENDERS: Mapping[str, Mapping[str, object]] = {
     "Three steps on Flink with a slow middle, under a load that rises and falls (live).",
     takes_s=len(CONTENDERS) * (START_S + SECONDS),
 )
-def run(progress: Progress) -> Outcome:
+def run(progress: Progress) -> ScenarioOutcome:
     from headgate.local.kafka import LocalKafka
 
     ran: list[Contest] = []
@@ -71,7 +71,7 @@ def contest(policy: str, kafka: LocalKafka, progress: Progress) -> Contest:
     return Contest(row(ran), course(ran), plot(ran, MIDDLE))
 
 
-def together(ran: Sequence[Contest]) -> Outcome:
+def together(ran: Sequence[Contest]) -> ScenarioOutcome:
     """All that ran, side by side."""
     from headgate.research.flink.report import NOTES
 
@@ -82,4 +82,6 @@ def together(ran: Sequence[Contest]) -> Outcome:
         "are those of its own defaults with a second for a minute; autopilot may let go after 30 s instead of 60; ds2 "
         "is as it comes. most is the largest number of subtasks of the source, the middle and the sink.",
     )
-    return Outcome([one.row for one in ran], (*NOTES, *notes), [one.plot for one in ran], [one.course for one in ran])
+    return ScenarioOutcome(
+        [one.row for one in ran], (*NOTES, *notes), [one.plot for one in ran], [one.course for one in ran]
+    )

@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from headgate.core.types import JSON
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.research.giannakopoulos import JOB, NOTES, Played, largest_residual, model_plot, play
 from headgate.workloads.shapes import Gaussian, Sine
 from headgate.workloads.steps import Steps
@@ -40,7 +40,7 @@ CHANGES: Mapping[str, tuple[tuple[float, float], ...]] = {
     "Optimal control against reactive on a quick bell-shaped load, and two changes of the job.",
     takes_s=25.0,
 )
-def run_comparison(progress: Progress) -> Outcome:
+def run_comparison(progress: Progress) -> ScenarioOutcome:
     learned = explored().result.state
     progress(0.15)
     rows: list[dict[str, JSON]] = []
@@ -65,7 +65,7 @@ def run_comparison(progress: Progress) -> Outcome:
         "the seconds in which the objective was violated in the hour before it, and in the last hour. A model that was "
         "learned while the job was still changing stays a little off, and is corrected one violation at a time.",
     )
-    return Outcome(rows, notes, plots)
+    return ScenarioOutcome(rows, notes, plots)
 
 
 def changed(change: str, learned: Mapping[str, JSON], seed: int = 1) -> Played:
@@ -126,7 +126,7 @@ def explored() -> Played:
     "Five hours of a bell-shaped load: how long exploration takes, and what it learns.",
     takes_s=10.0,
 )
-def run_exploration(progress: Progress) -> Outcome:
+def run_exploration(progress: Progress) -> ScenarioOutcome:
     played = explored()
     progress(0.8)
     reactive = play("reactive", EXPLORED_LOAD, seconds=EXPLORED_S, interval_s=15.0)
@@ -166,7 +166,7 @@ def run_exploration(progress: Progress) -> Outcome:
     plots = [played.plot("Exploration, then optimal control")]
     if played.result.state["operators"]["job"]["model"] is not None:
         plots.append(model_plot(played.result.state))
-    return Outcome(rows, notes, plots)
+    return ScenarioOutcome(rows, notes, plots)
 
 
 def _exploration_row(what: str, value: JSON, document: str) -> dict[str, JSON]:
@@ -205,7 +205,7 @@ def world_cup() -> Steps:
     "Three hours made from the World Cup 98 trace: exploration, optimal control, and reactive.",
     takes_s=50.0,
 )
-def run_world_cup(progress: Progress) -> Outcome:
+def run_world_cup(progress: Progress) -> ScenarioOutcome:
     workload = world_cup()
     rows: list[dict[str, JSON]] = []
     plots = []
@@ -223,7 +223,7 @@ def run_world_cup(progress: Progress) -> Outcome:
         "The document left optimal control when the share of slow records rose under a steady load, which it takes for "
         "a fault of its infrastructure; nothing of the kind happens here.",
     )
-    return Outcome(rows, notes, plots)
+    return ScenarioOutcome(rows, notes, plots)
 
 
 def _world_cup_row(policy: str, runs: list[Played]) -> dict[str, JSON]:

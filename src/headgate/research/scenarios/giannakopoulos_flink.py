@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
@@ -73,7 +73,7 @@ GUARDS = {"in_after_out_s": 6.0, "in_after_in_s": 6.0}
     "click-fraud on Flink, Kafka and Prometheus: exploration, then control ahead of the load (live).",
     takes_s=len(POLICIES) * (START_S + SECONDS),
 )
-def run(progress: Progress) -> Outcome:
+def run(progress: Progress) -> ScenarioOutcome:
     from headgate.local.kafka import LocalKafka
 
     ran: list[Contest] = []
@@ -104,13 +104,13 @@ def contest(policy: str, kafka: LocalKafka, progress: Progress) -> Contest:
     return Contest(policy, _figures(told), told.course(), _plot(told))
 
 
-def together(ran: Sequence[Contest]) -> Outcome:
+def together(ran: Sequence[Contest]) -> ScenarioOutcome:
     """All that ran, beside what the document prints."""
     rows: list[Mapping[str, JSON]] = [
         {"what": what, **{one.policy: one.figures[what] for one in ran}, "document": document}
         for what, document in DOCUMENT.items()
     ]
-    return Outcome(rows, _notes(), [one.plot for one in ran], [one.course for one in ran])
+    return ScenarioOutcome(rows, _notes(), [one.plot for one in ran], [one.course for one in ran])
 
 
 def _figures(told: FraudReport) -> dict[str, JSON]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headgate.core.types import JSON
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.plots import ALL_PCT, Plot, error_bars
 from headgate.research.imai.applications import APPLICATIONS
 from headgate.research.imai.evaluation import QUANTILE, Bench, EvaluationPlan, Result, evaluate
@@ -54,11 +54,11 @@ NOTES = (
 @scenario(
     "imai-fig-7", "Eight policies and quantile on eight applications, five weeks each: QoS and cost.", takes_s=45.0
 )
-def figure_7(progress: Progress) -> Outcome:
+def figure_7(progress: Progress) -> ScenarioOutcome:
     return compare_policies(progress, FULL)
 
 
-def compare_policies(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> Outcome:
+def compare_policies(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> ScenarioOutcome:
     """One row per policy, averaged over all its runs."""
     results = evaluate(plan, progress, processes)
     rows = [
@@ -70,17 +70,17 @@ def compare_policies(progress: Progress, plan: EvaluationPlan, processes: int = 
         }
         for policy in plan.policies
     ]
-    return Outcome(rows, NOTES, _bars("policy", rows))
+    return ScenarioOutcome(rows, NOTES, _bars("policy", rows))
 
 
 @scenario(
     "imai-fig-8", "The same by application, for the policies that add one technique after the other.", takes_s=45.0
 )
-def figure_8(progress: Progress) -> Outcome:
+def figure_8(progress: Progress) -> ScenarioOutcome:
     return compare_applications(progress, replace(FULL, policies=(*INCREMENTAL, QUANTILE)))
 
 
-def compare_applications(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> Outcome:
+def compare_applications(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> ScenarioOutcome:
     """One row per application and policy."""
     results = evaluate(plan, progress, processes)
     rows = [
@@ -96,15 +96,15 @@ def compare_applications(progress: Progress, plan: EvaluationPlan, processes: in
         "VHT keeps 100 % under every policy, as in the document: it does not scale at all, and one instance is enough."
     )
     named = [{**row, "run": f"{row['application']} {row['policy']}"} for row in rows]
-    return Outcome(rows, (*NOTES, told), _bars("run", named))
+    return ScenarioOutcome(rows, (*NOTES, told), _bars("run", named))
 
 
 @scenario("imai-fig-9", "QoS and cost of mst-7 as the asked probability goes from 0.5 to 0.95.", takes_s=30.0)
-def figure_9(progress: Progress) -> Outcome:
+def figure_9(progress: Progress) -> ScenarioOutcome:
     return sweep_probability(progress, replace(FULL, policies=("mst-7",)))
 
 
-def sweep_probability(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> Outcome:
+def sweep_probability(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> ScenarioOutcome:
     """One row per probability."""
     rows: list[Mapping[str, JSON]] = []
     pairs: list[tuple[float, float]] = []
@@ -115,15 +115,15 @@ def sweep_probability(progress: Progress, plan: EvaluationPlan, processes: int =
         progress((index + 1) / len(PROBABILITIES))
     correlation = float(np.corrcoef(np.array(pairs).T)[0, 1])
     told = f"Correlation of asked probability and measured QoS over all runs: {correlation:.3f} (document: 0.652)."
-    return Outcome(rows, (*NOTES, told), _bars("probability", rows))
+    return ScenarioOutcome(rows, (*NOTES, told), _bars("probability", rows))
 
 
 @scenario("imai-fig-10", "One week of grep: load, throughput, instances and backlog under five policies.")
-def figure_10(progress: Progress) -> Outcome:
+def figure_10(progress: Progress) -> ScenarioOutcome:
     return follow_week(progress, FULL)
 
 
-def follow_week(progress: Progress, plan: EvaluationPlan) -> Outcome:
+def follow_week(progress: Progress, plan: EvaluationPlan) -> ScenarioOutcome:
     """One row per policy, with the sequences as plots."""
     bench = Bench("grep", plan.minutes)
     trial = bench.trial(plan.seed, 0)
@@ -164,7 +164,7 @@ def follow_week(progress: Progress, plan: EvaluationPlan) -> Outcome:
             _axes("hours", "GB"),
         ),
     )
-    return Outcome(rows, NOTES, plots)
+    return ScenarioOutcome(rows, NOTES, plots)
 
 
 def _averages(results: Iterable[Result]) -> dict[str, JSON]:
@@ -255,18 +255,20 @@ BEYOND_NOTES = (
     "mst-7 and quantile with other draws, other noise and other loads: QoS, cost, what is saved.",
     takes_s=240.0,
 )
-def run_beyond(progress: Progress) -> Outcome:
+def run_beyond(progress: Progress) -> ScenarioOutcome:
     return compare_cases(progress, BEYOND_CASES)
 
 
-def compare_cases(progress: Progress, cases: Sequence[tuple[str, EvaluationPlan, str]], processes: int = 2) -> Outcome:
+def compare_cases(
+    progress: Progress, cases: Sequence[tuple[str, EvaluationPlan, str]], processes: int = 2
+) -> ScenarioOutcome:
     """One row per case."""
     rows = []
     for index, (label, plan, tuned_on) in enumerate(cases):
         results = evaluate(plan, lambda _: None, processes)
         rows.append(_case_row(label, results, tuned_on))
         progress((index + 1) / len(cases))
-    return Outcome(rows, BEYOND_NOTES)
+    return ScenarioOutcome(rows, BEYOND_NOTES)
 
 
 def _case_row(label: str, results: Sequence[Result], tuned_on: str) -> dict[str, JSON]:

@@ -8,7 +8,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import JSON
 from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan
 from headgate.lab.mst_measuring import measure_mst
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.plots import Plot
 from headgate.research.live_run import Live, Lived, expected_s, outcome, play
 
@@ -60,7 +60,7 @@ STATIC = MstPlan(STATIC_SIZES, partitions=8)
     "The Google-trace query on 1, 2 and 4 executors of this machine: speed-up and efficiency (live).",
     takes_s=CLUSTER_START_S + len(STATIC_SIZES) * STATIC.expected_s_per_size,
 )
-def static_scaling(progress: Progress) -> Outcome:
+def static_scaling(progress: Progress) -> ScenarioOutcome:
     result = measure_mst(replace(STATIC, app="cluster-tasks"), _Watcher(progress, len(STATIC_SIZES)))
     measured = {one.executors: one.throughput_per_s for one in result.measurements}
     first, document = measured[1], DOCUMENT_PER_S[1]
@@ -84,7 +84,9 @@ def static_scaling(progress: Progress) -> Outcome:
         "has a machine for each instance, and its speed-up is of the run time (figure 5.22: 1.83 and 3.21).",
         "Both operators of the document are stages of one query here; all of them are scaled together.",
     )
-    return Outcome(rows, notes, [Plot("cluster-tasks: maximum sustainable throughput", *result.figure(), PLOT_KEY)])
+    return ScenarioOutcome(
+        rows, notes, [Plot("cluster-tasks: maximum sustainable throughput", *result.figure(), PLOT_KEY)]
+    )
 
 
 class _Watcher:
@@ -109,7 +111,7 @@ class _Watcher:
     "The Google trace 40 times as fast, under the document's rules and autopilot (live).",
     takes_s=expected_s(2, TRACE_S / SPEED),
 )
-def dynamic_scaling(progress: Progress) -> Outcome:
+def dynamic_scaling(progress: Progress) -> ScenarioOutcome:
     by_rules = Live(
         application="cluster-tasks",
         policy="rules",
@@ -141,7 +143,7 @@ def dynamic_scaling(progress: Progress) -> Outcome:
     "click-fraud under a load that swings twice: exploration, then control ahead of it (live).",
     takes_s=expected_s(3, SWINGS_S),
 )
-def exploration_and_control(progress: Progress) -> Outcome:
+def exploration_and_control(progress: Progress) -> ScenarioOutcome:
     hurried = {
         "check_every_s": 20.0,
         "least_readings": 15,
@@ -187,7 +189,7 @@ def _switches(lived: Lived) -> str:
     "smart-plugs under a load that rises and falls, scaled by q-learning (live).",
     takes_s=expected_s(2, SWINGS_S),
 )
-def smart_plugs(progress: Progress) -> Outcome:
+def smart_plugs(progress: Progress) -> ScenarioOutcome:
     learning = Live(
         application="smart-plugs",
         policy="q-learning",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.research.promises.goals import goal_rows
 from headgate.research.promises.matrix import Matrix, run_matrix
 from headgate.research.promises.runs import load_names, make_load
@@ -51,7 +51,7 @@ GOAL_NOTES = (
     resumes=True,
     takes_s=ALL_S,
 )
-def run(progress: Progress) -> Outcome:
+def run(progress: Progress) -> ScenarioOutcome:
     return _run(ALL, progress)
 
 
@@ -61,8 +61,8 @@ def run(progress: Progress) -> Outcome:
     resumes=True,
     takes_s=ALL_S,
 )
-def run_goals(progress: Progress) -> Outcome:
-    return Outcome(goal_rows(run_matrix(ALL, progress)), GOAL_NOTES)
+def run_goals(progress: Progress) -> ScenarioOutcome:
+    return ScenarioOutcome(goal_rows(run_matrix(ALL, progress)), GOAL_NOTES)
 
 
 @scenario(
@@ -71,7 +71,7 @@ def run_goals(progress: Progress) -> Outcome:
     resumes=True,
     takes_s=3600.0,
 )
-def run_loads(progress: Progress) -> Outcome:
+def run_loads(progress: Progress) -> ScenarioOutcome:
     return _run(LOADS, progress)
 
 
@@ -81,11 +81,11 @@ def run_loads(progress: Progress) -> Outcome:
     resumes=True,
     takes_s=400.0,
 )
-def run_short(progress: Progress) -> Outcome:
+def run_short(progress: Progress) -> ScenarioOutcome:
     return _run(SHORT, progress)
 
 
-def _run(matrix: Matrix, progress: Progress) -> Outcome:
+def _run(matrix: Matrix, progress: Progress) -> ScenarioOutcome:
     chosen = [name for name in matrix.loads if make_load(name).chosen_on]
     cells = run_matrix(matrix, progress)
     told = (
@@ -94,7 +94,7 @@ def _run(matrix: Matrix, progress: Progress) -> Outcome:
         else ("The constants of autopilot were chosen on none of these loads.")
     )
     others = f"The others have the defaults of their sources: {', '.join(matrix.contenders)}."
-    return Outcome(
+    return ScenarioOutcome(
         rows_of(cells),
         (*NOTES, told, others, *notes_of(cells)),
         plots_of(cells),

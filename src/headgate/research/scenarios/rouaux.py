@@ -9,7 +9,7 @@ from itertools import pairwise
 from headgate.core.objective import parse_objective
 from headgate.core.topology import Topology
 from headgate.core.types import JSON, Decision, Observation
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.policies.frame.base import Context
 from headgate.render.plots import Plot, line_plot
 from headgate.rules import RulePolicy, Rules, policy, rule
@@ -186,7 +186,7 @@ NOTES = (
 
 
 @scenario("rouaux-5.2.2", "λ 10, μ 5: a long queue gets one more instance, and grows no further.")
-def scale_out(progress: Progress) -> Outcome:
+def scale_out(progress: Progress) -> ScenarioOutcome:
     played = SCALE_OUT.play()
     rows = [
         *_growth(played, SCALE_OUT, "1 → 2 at about 92"),
@@ -197,7 +197,7 @@ def scale_out(progress: Progress) -> Outcome:
 
 
 @scenario("rouaux-5.2.3", "λ 10, μ 5: a long queue gets two more instances, and is emptied.")
-def more_capacity(progress: Progress) -> Outcome:
+def more_capacity(progress: Progress) -> ScenarioOutcome:
     played = MORE_CAPACITY.play()
     rows = [
         *_growth(played, MORE_CAPACITY, "1 → 3 at around 90"),
@@ -208,7 +208,7 @@ def more_capacity(progress: Progress) -> Outcome:
 
 
 @scenario("rouaux-5.2.4", "Two operators under the same rule: only the one that is too slow is scaled.")
-def bottleneck(progress: Progress) -> Outcome:
+def bottleneck(progress: Progress) -> ScenarioOutcome:
     played = BOTTLENECK.play()
     rows = [
         _row("changes of operator 1 (μ 20)", _told(played, FIRST), "none"),
@@ -220,7 +220,7 @@ def bottleneck(progress: Progress) -> Outcome:
 
 
 @scenario("rouaux-5.2.5", "Peaks of 20 against μ 10 that are too short for a patient rule: nothing is scaled.")
-def short_peaks(progress: Progress) -> Outcome:
+def short_peaks(progress: Progress) -> ScenarioOutcome:
     played = SHORT_PEAKS.play()
     rows = [
         _row("queue after the first peak of 5 s, records", played.backlog(35.0), "50"),
@@ -235,7 +235,7 @@ def short_peaks(progress: Progress) -> Outcome:
 
 
 @scenario("rouaux-5.2.6", "Peaks of 20 s every minute: out in each of them, and in again when the queue is empty.")
-def long_peaks(progress: Progress) -> Outcome:
+def long_peaks(progress: Progress) -> ScenarioOutcome:
     played = LONG_PEAKS.play()
     rows = [*_first_peak(played, LONG_PEAKS), _row("changes, s", _told(played), "1 → 3 in a peak, 3 → 1 after it")]
     notes = (
@@ -247,7 +247,7 @@ def long_peaks(progress: Progress) -> Outcome:
 
 
 @scenario("rouaux-5.2.7", "The same with five minutes of hysteresis: the size stays, and meets the next peaks.")
-def reluctant(progress: Progress) -> Outcome:
+def reluctant(progress: Progress) -> ScenarioOutcome:
     played = RELUCTANT.play()
     (out_s, _, _), (in_s, _, _), *_ = played.changes()
     between = [backlog for at_s, backlog in played.queue() if _emptied_s(played) <= at_s <= in_s]
@@ -315,6 +315,6 @@ def _outcome(
     rows: Sequence[Mapping[str, JSON]],
     progress: Progress,
     notes: Sequence[str] = (),
-) -> Outcome:
+) -> ScenarioOutcome:
     progress(1.0)
-    return Outcome(rows, (*NOTES, *notes), played.plots(experiment.threshold))
+    return ScenarioOutcome(rows, (*NOTES, *notes), played.plots(experiment.threshold))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headgate.core.types import JSON
-from headgate.lab.scenario import Outcome, Progress, scenario
+from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.plots import Plot
 from headgate.research.russo.evaluation import Contender, best_load, cost_curves, notes, row_of, run_all
 
@@ -23,7 +23,7 @@ FIGURE_2B: tuple[tuple[str, str, dict[str, Any]], ...] = (
     "One year, one to four operators: the exact plan against decentralised agents (russo figure 2b).",
     takes_s=300.0,
 )
-def run_figure_2b(progress: Progress) -> Outcome:
+def run_figure_2b(progress: Progress) -> ScenarioOutcome:
     load = best_load()
     contenders = [
         Contender(label, policy, options, operators) for operators in OPERATORS for label, policy, options in FIGURE_2B
@@ -53,7 +53,7 @@ def run_figure_2b(progress: Progress) -> Outcome:
         "yaxis": {"title": {"text": "average cost per slot"}},
     }
     told = "The document prints no numbers for this figure and does not say which target its agents have."
-    return Outcome(
+    return ScenarioOutcome(
         rows, (*notes(load), told), [Plot("Average cost by number of operators", bars, {**axes, "height": 460})]
     )
 
@@ -71,7 +71,7 @@ TABLE_1 = (
 
 
 @scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.", takes_s=180.0)
-def run_table_1(progress: Progress) -> Outcome:
+def run_table_1(progress: Progress) -> ScenarioOutcome:
     load = best_load()
     contenders = [contender for contender, _ in TABLE_1]
     tallies = run_all(contenders, progress, load)
@@ -79,7 +79,9 @@ def run_table_1(progress: Progress) -> Outcome:
         compared_with_document(row_of(contender, tally), dict(zip(COLUMNS, printed, strict=True)))
         for (contender, printed), tally in zip(TABLE_1, tallies, strict=True)
     ]
-    return Outcome(rows, notes(load), [cost_curves("Average cost over the year (figure 2a)", contenders, tallies)])
+    return ScenarioOutcome(
+        rows, notes(load), [cost_curves("Average cost over the year (figure 2a)", contenders, tallies)]
+    )
 
 
 def compared_with_document(row: Mapping[str, JSON], document: Mapping[str, float]) -> dict[str, JSON]:
@@ -103,7 +105,7 @@ BEYOND = (
     "One year, three to twenty operators: what we add to russo's policies, against the exact plan.",
     takes_s=180.0,
 )
-def run_beyond(progress: Progress) -> Outcome:
+def run_beyond(progress: Progress) -> ScenarioOutcome:
     load = best_load()
     # The longest first, so that no process waits for the other at the end.
     order = sorted(range(len(BEYOND)), key=lambda index: BEYOND[index].policy != "rl-decentralized")
@@ -119,4 +121,6 @@ def run_beyond(progress: Progress) -> Outcome:
         }
         for index, one in enumerate(BEYOND)
     ]
-    return Outcome(rows, (*notes(load), "Nobody knows the exact plan for 20 operators: it has 5^20 configurations."))
+    return ScenarioOutcome(
+        rows, (*notes(load), "Nobody knows the exact plan for 20 operators: it has 5^20 configurations.")
+    )
