@@ -29,7 +29,7 @@ from headgate.research.promises.runs import (
     JOB,
     SERVICE_RATE_PER_S,
     STARTUP_SPREAD,
-    Load,
+    LoadDay,
     first_size,
     make_load,
 )
@@ -67,7 +67,7 @@ class Maker:
         return self.policy
 
 
-def play(load: Load, seconds: float = DAY_S, journal: Journal | None = None) -> list[float]:
+def play(load: LoadDay, seconds: float = DAY_S, journal: Journal | None = None) -> list[float]:
     """Decide on a load, as the lab's promises are tried; gives how long each decision took, in milliseconds."""
     maker = Maker()
     simulate(

@@ -30,7 +30,7 @@ PARTS = frozenset(
 """Words that say too little as a part of a name."""
 NAMES = frozenset({"one", "said", "goes_on"})
 """Words that say too little as a whole name."""
-PERSISTED = frozenset({"asked", "heard_s", "kept", "kept_pct", "told"})
+PERSISTED = frozenset({"asked", "heard_s", "kept", "kept %", "kept_pct", "told"})
 """Keys of journals, recorded results and the service's interface: renaming them would break their readers."""
 SUFFIXES = frozenset(
     {".py", ".md", ".html", ".js", ".css", ".yaml", ".yml", ".toml", ".java", ".sql", ".json", ".ipynb", ".sh"}

@@ -17,7 +17,7 @@ from headgate.lab.mst import MstPlan
 from headgate.lab.mst_measuring import measure_all
 from headgate.lab.scenario import find_scenario
 from headgate.lab.scenario_report import write_scenario_report
-from headgate.research.live_run import Live, outcome, play
+from headgate.research.scenarios.live import LiveRun, outcome, play
 from tests.lab.watching import Watched
 
 RULES = """\
@@ -39,7 +39,7 @@ def test_an_application_follows_its_load_and_its_results_are_exact(tmp_path: Pat
 
 
 def _follow(folder: Path) -> None:
-    live = Live(
+    live = LiveRun(
         application="click-fraud",
         policy="rules",
         settings={"rules": RULES},

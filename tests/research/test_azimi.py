@@ -18,7 +18,7 @@ def overall() -> list[dict[str, Any]]:
 
 
 def test_all_nine_are_known() -> None:
-    assert {f"azimi-{number}" for number in range(1, 10)} <= {one.name for one in scenarios()}
+    assert {f"azimi-{number}" for number in range(1, 10)} <= {found.name for found in scenarios()}
 
 
 def test_the_last_one_has_seven_contenders_on_both_workloads(overall: list[dict[str, Any]]) -> None:

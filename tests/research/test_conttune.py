@@ -5,7 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.core.errors import InputError
-from headgate.research.scenarios.conttune import ASKED, FORMS, AveragedCapacity, least_squares, read_capacities, rows_of
+from headgate.research.scenarios.conttune import (
+    FORMS,
+    LEAST_PREDICTED,
+    AveragedCapacity,
+    least_squares,
+    read_capacities,
+    rows_of,
+)
 from headgate.research.scenarios.conttune import Capacities as Measured
 from tests.traces import needs_traces
 
@@ -22,14 +29,14 @@ SIZES = (1, 2, 4, 6, 8)
     ],
 )
 def test_an_operator_that_scales_by_a_form_makes_that_form_believed_most(form: str, rates: list[float]) -> None:
-    assert max(AveragedCapacity(SIZES, rates).weights.items(), key=lambda one: one[1])[0] == form
+    assert max(AveragedCapacity(SIZES, rates).weights.items(), key=lambda weight: weight[1])[0] == form
     assert least_squares(form, Measured(SIZES, rates))(8) == pytest.approx(rates[-1], rel=1e-3)
 
 
 @settings(max_examples=5, deadline=None)
 @given(st.floats(0.5, 1.0), st.lists(st.floats(0.95, 1.05), min_size=5, max_size=5))
 def test_intervals_are_wider_the_farther_away_and_in_order(power: float, off: list[float]) -> None:
-    model = AveragedCapacity(SIZES, [100 * n**power * one for n, one in zip(SIZES, off, strict=True)])
+    model = AveragedCapacity(SIZES, [100 * n**power * error for n, error in zip(SIZES, off, strict=True)])
     near, far = (model.quantiles(size, 0.05, 0.5, 0.95) for size in (8, 32))
     assert [near, far] == [sorted(near), sorted(far)]
     assert far[2] / far[0] >= near[2] / near[0] * 0.99
@@ -47,13 +54,13 @@ def test_too_few_or_impossible_measurements_are_refused(sizes: list[int], rates:
 @needs_traces
 def test_from_eight_instances_it_foretells_twenty_and_more_better_than_any_single_form() -> None:
     rows = rows_of(read_capacities())
-    assert [row["parallelism"] >= ASKED for row in rows] == [True] * 4
+    assert [row["parallelism"] >= LEAST_PREDICTED for row in rows] == [True] * 4
     assert {row["covered"] for row in rows} == {"yes"}
     for row in rows:
         assert abs(row["averaged_off_pct"]) < min(abs(row[f"{form}_off_pct"]) for form in FORMS)
 
 
-def test_without_the_file_it_is_said_where_it_was_looked_for(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_named(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_TRACES", str(tmp_path))
     with pytest.raises(InputError, match=r"capacity\.csv"):
         read_capacities()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headgate.research.scenarios.fleet import Fleet, pace_of, run_variants
+from headgate.research.scenarios.fleet import FleetPlan, pace_of, run_variants
 
 
 def test_a_fleet_on_too_small_a_cluster_gives_way_by_priority_and_pace() -> None:
     shares: list[float] = []
-    fleet = Fleet(jobs=50, seconds=1800.0)
+    fleet = FleetPlan(jobs=50, seconds=1800.0)
     outcome = run_variants(fleet, shares.append)
     rows = {(row["variant"], row["group"]): row for row in outcome.rows}
     assert shares[-1] == 1.0

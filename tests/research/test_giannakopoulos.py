@@ -29,14 +29,14 @@ def optimal_control() -> ScenarioOutcome:
 @pytest.fixture(scope="module")
 def row(optimal_control: ScenarioOutcome) -> Callable[[str, str], Any]:
     return lambda run, policy: next(
-        one for one in optimal_control.rows if one["run"] == run and one["policy"] == policy
+        entry for entry in optimal_control.rows if entry["run"] == run and entry["policy"] == policy
     )
 
 
 @pytest.mark.soak
 def test_exploration_of_the_bell_curve_ends_with_a_stable_model_and_costs_a_violation_per_scale_out() -> None:
     outcome = played("giannakopoulos-5.2")
-    value = {one["what"]: one["value"] for one in outcome.rows}
+    value = {entry["what"]: entry["value"] for entry in outcome.rows}
     assert 0 < value["exploration lasts, minutes"] < 300
     assert value["spread up to capacity, share of the bound"] <= 0.5
     assert value["violations in exploration"] >= value["scale-outs in exploration"] > 0
@@ -87,7 +87,7 @@ def test_both_modes_run_on_the_world_cup() -> None:
     assert proactive["slo_violation_pct"] < 1
 
 
-def test_missing_traces_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_traces_are_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "no-such-folder")
     with pytest.raises(InputError, match=r"the public traces are not at 'no-such-folder'; set HEADGATE_TRACES"):
         played("giannakopoulos-5.4")
@@ -112,10 +112,12 @@ def test_the_load_on_flink_has_to_be_grown_for_ahead_of_its_second_bell(
         interval_s=2.0,
         seconds=live.SECONDS,
     )
-    between = next(one for one in ran.observations if one.at_s >= live.BETWEEN_S).instances["job"].ready
-    second = [one for one in ran.decisions if one.at_s > live.BETWEEN_S and one.verdicts["job"].change > 0]
+    between = next(entry for entry in ran.observations if entry.at_s >= live.BETWEEN_S).instances["job"].ready
+    second = [entry for entry in ran.decisions if entry.at_s > live.BETWEEN_S and entry.verdicts["job"].change > 0]
     assert (between == 1) is grows_ahead
     assert (len(second) == live.MOST - 1) is grows_ahead
     if grows_ahead:
-        assert {one.verdicts["job"].code for one in second} == {"ahead-of-load"}
-        assert not any((one.samples["job"].backlog or 0) > 1 for one in ran.observations if one.at_s > live.BETWEEN_S)
+        assert {entry.verdicts["job"].code for entry in second} == {"ahead-of-load"}
+        assert not any(
+            (entry.samples["job"].backlog or 0) > 1 for entry in ran.observations if entry.at_s > live.BETWEEN_S
+        )

@@ -29,10 +29,10 @@ def test_a_longer_window_is_more_work_per_device() -> None:
 
 def test_it_follows_the_profile_and_the_seed() -> None:
     profile = [(0, 100, 100), (30, 300, 400), (60, 100, 100)]
-    one, again, other = (plug_load(profile, window=1650, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (plug_load(profile, window=1650, seed=seed) for seed in (1, 1, 2))
     times_s = range(0, 3600, 10)
-    rates = [[load.messages.rate_per_s(at_s) for at_s in times_s] for load in (one, again, other)]
+    rates = [[load.messages.rate_per_s(at_s) for at_s in times_s] for load in (first, again, other)]
     assert rates[0] == rates[1] != rates[2]
-    assert one.messages.end_s == 3600
-    middle, start = one.messages.arrivals(1700, 1900) / 200, one.messages.arrivals(0, 200) / 200
+    assert first.messages.end_s == 3600
+    middle, start = first.messages.arrivals(1700, 1900) / 200, first.messages.arrivals(0, 200) / 200
     assert 1.8 < middle / start < 3.5

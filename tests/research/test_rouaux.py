@@ -128,11 +128,11 @@ SCENARIOS: dict[str, dict[str, float | str]] = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_lab_tells_the_same_beside_the_document(name: str) -> None:
-    told: list[float] = []
-    outcome = find_scenario(name).run(told.append)
+def test_the_lab_reports_the_same_with_the_document(name: str) -> None:
+    report: list[float] = []
+    outcome = find_scenario(name).run(report.append)
     rows = {row["what"]: row for row in outcome.rows}
     assert {what: rows[what]["value"] for what in SCENARIOS[name]} == SCENARIOS[name]
     assert all(row["document"] for row in outcome.rows)
     assert [plot.title for plot in outcome.plots] == ["Input queue", "Size"]
-    assert told == [1.0]
+    assert report == [1.0]

@@ -1,4 +1,4 @@
-"""What the experiments of giannakopoulos ch. 5 share: a job like theirs, runs of it, and what is told of a run."""
+"""The job, runs and figures that the experiments of giannakopoulos ch. 5 share."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from headgate.workloads.contract import Workload
 
 JOB = MicroBatch(trigger_interval_s=0.125, overhead_s=0.01, cold_factor=2.0, cold_batches=8, noise=0.04)
 ALLOWED_S = 0.1
-"""What 10% of the records of a second take to come, and so how long records may wait for the work."""
+"""How long 10% of the records of a second take to arrive, and so how long records may wait for processing."""
 SLO = LatencySlo(JOB.trigger_interval_s + ALLOWED_S)
 OBJECTIVE = Objective(SLO, 1, 8)
 SERVICE_RATE_PER_S = 1250.0
 STARTUP_S = 30.0
 SWITCHED = "mode-switched"
 DISCARD: Mapping[str, object] = {"growth_waits": True}
-"""What the document measures before the job has recovered leads to nothing at all."""
+"""The document discards all readings until the job has recovered, for scaling out too."""
 AS_DOCUMENTED: Mapping[str, Mapping[str, object]] = {"proactive": {"scale_in_window_s": 0}}
-"""Settings by policy: the document shrinks to what its newest plan says."""
+"""Settings by policy: the document scales in as soon as its newest plan allows it."""
 
 NOTES = (
-    "The document runs a click-fraud job on Flink; what one TaskManager carries there is not printed. Here it is a "
+    "The document runs a click-fraud job on Flink and does not print the capacity of a TaskManager. Here it is a "
     "simulated job that picks up its records every 125 ms (Flink's buffers are flushed every 100 ms). Service times "
-    "scatter by 4%, an instance takes 30 s to start and is slow at first.",
+    "have 4% noise, an instance takes 30 s to start and is slow at first.",
     "The document's share of slow records is queue over workload: for how many seconds records wait. 10% are 100 ms. "
     "Latency is counted from arrival here, and a record waits up to 125 ms to be picked up whatever the size, so the "
-    "objective is 225 ms; one instance keeps it up to about 820 records/s.",
-    "The document's job restarts for every change of size and its metrics of the next four minutes are discarded; here "
-    "it goes on, and readings are discarded until it has recovered, for growing too (growth_waits). As in the document "
-    "a violation is a reading in which the objective was broken, here by any record since the reading before; the "
-    "share of the time in which it was is that of what truly happened.",
-    "Thresholds are shares of what is left for the work: λ = 0.5 is the document's 0.05 where 0.1 are allowed, and 0.8 "
-    "its residual of 0.08. As in the document proactive shrinks at once (scale_in_window_s=0); that it sizes for a "
-    "queue too, and for what an instance was found to carry, is ours.",
+    "objective is 225 ms; one instance meets it up to about 820 records/s.",
+    "The document's job restarts for every change of size and its metrics of the next four minutes are discarded. Here "
+    "it keeps running, and readings are discarded until it has recovered, for scaling out too (growth_waits). As in "
+    "the document a violation is a reading that violates the objective, here by any record since the previous reading; "
+    "the share of time in violation comes from the simulation itself.",
+    "Thresholds are shares of the bound: λ = 0.5 is the document's 0.05 of 0.1 allowed, and 0.8 its residual of 0.08. "
+    "As in the document proactive scales in at once (scale_in_window_s=0); sizing for the queue and for the measured "
+    "capacity of an instance are ours.",
 )
 
 
 @dataclass(frozen=True)
-class Played:
-    """One run with its journal."""
+class JournaledRun:
+    """A run with its journal."""
 
     result: SimulationResult
     journal: MemoryJournal
 
     @property
     def events(self) -> list[Event]:
-        """What the policy told beside its decisions."""
+        """The events of the policy itself."""
         return [event for event in self.journal.events() if event.kind not in ("started", "stopped")]
 
     @property
@@ -68,7 +68,7 @@ class Played:
         return self.journal.decisions()
 
     def violations(self, from_s: float = 0.0, until_s: float = float("inf")) -> int:
-        """Readings that violate the objective, each once."""
+        """Count the readings that violate the objective."""
         violated = {
             sample.at_s
             for observation in self.result.observations
@@ -78,7 +78,7 @@ class Played:
         return len(violated)
 
     def violated_s(self, from_s: float, until_s: float) -> float:
-        """For how long the objective was truly violated between two times."""
+        """Return how long the objective was violated between two times, from the simulation itself."""
         truth = self.result.record.truth
         assert truth is not None
         assert truth.waits is not None
@@ -101,7 +101,7 @@ def play(  # noqa: PLR0913 - what the experiments vary
     settings: Mapping[str, object] | None = None,
     state: Mapping[str, JSON] | None = None,
     seed: int = 1,
-) -> Played:
+) -> JournaledRun:
     journal = MemoryJournal()
     result = simulate(
         policy,
@@ -120,11 +120,11 @@ def play(  # noqa: PLR0913 - what the experiments vary
         state=state,
         journal=journal,
     )
-    return Played(result, journal)
+    return JournaledRun(result, journal)
 
 
 def model_plot(state: Mapping[str, JSON]) -> Plot:
-    """The performance model in a policy's state: one line per number of instances."""
+    """Plot the performance model in a policy's state with a line per number of instances."""
     model = state["operators"]["job"]["model"]
     data: list[Mapping[str, JSON]] = [
         {
@@ -137,12 +137,14 @@ def model_plot(state: Mapping[str, JSON]) -> Plot:
         for size, curve in model["curves"].items()
     ]
     layout = {"xaxis": {"title": {"text": "records/s"}}, "yaxis": {"title": {"text": "% of the objective used up"}}}
-    key = "Each line: what a load uses up of the objective with so many instances, as the policy has learned it."
+    key = (
+        "Each line: the share of the objective that a load uses up with this many instances, as the policy learned it."
+    )
     return Plot("Performance model", data, layout, key)
 
 
 def largest_residual(decisions: Sequence[Decision]) -> float | None:
-    """The largest difference of measured and predicted pressure, as a share of the bound."""
+    """Return the largest difference of measured and predicted pressure, as a share of the bound."""
     residuals = [decision.verdicts["job"].numbers.get("residual") for decision in decisions]
     known = [abs(residual) for residual in residuals if isinstance(residual, float)]
     return round(max(known), 4) if known else None

@@ -1,8 +1,8 @@
-"""Smart plugs that report what they consume: load whose weight depends on who speaks, not only on how much is said.
+"""Smart plugs that report their consumption: a load whose cost depends on the number of devices, not only of messages.
 
-Like the DEBS 2014 data (azimi §5.1): a batch has messages of a number of distinct devices. Every device in it has its
-prediction made anew, which sorts the window of its last measurements. So 500 messages of 500 devices are much more work
-than 2,000 messages of 5. The data itself is not used here: rates and devices follow a profile, with seeded noise.
+Like the DEBS 2014 data (azimi §5.1), a batch has messages of a number of distinct devices. Each device needs a new
+prediction, which sorts the window of its last measurements, so 500 messages of 500 devices are much more work than
+2,000 messages of 5. The data itself is not used: rates and devices follow a profile with seeded noise.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from headgate.workloads.steps import Steps
 
 RECORDS_PER_COMPARISON = 1e-3
-"""What one comparison of a sort costs, in records' worth of work."""
+"""The cost of a comparison in a sort, in records' worth of work."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlugLoad:
-    """What arrives, and what it takes."""
+    """Messages that arrive, and their work."""
 
     messages: Steps
     """Records per second."""
@@ -31,7 +31,7 @@ class PlugLoad:
 
 
 def sort_work(window: int) -> float:
-    """Records' worth of work to sort a window of so many measurements.
+    """Return the records' worth of work to sort a window of this many measurements.
 
     >>> round(sort_work(1650), 1)
     17.6
@@ -47,10 +47,10 @@ def plug_load(
     noise: float = 0.08,
     seed: int = 0,
 ) -> PlugLoad:
-    """A load along a profile of (minute, messages per second, distinct devices per batch), straight in between.
+    """Interpolate a load from a profile of (minute, messages per second, distinct devices per batch).
 
     - ``window``: measurements per device that are sorted; ``batch_s``: the length of a batch
-    - ``noise``: standard deviation of the logarithm of messages and devices, each on its own and slow to fade
+    - ``noise``: standard deviation of the logarithm of messages and devices, independent and autocorrelated
 
     >>> load = plug_load([(0, 50, 500), (1, 50, 500)], window=1650, noise=0)
     >>> round(load.messages.arrivals(0, 10)), round(load.work.arrivals(0, 10))
@@ -61,9 +61,9 @@ def plug_load(
     middles = (edges_s[:-1] + batch_s / 2) / 60
     random = np.random.default_rng(seed)
     messages = np.interp(middles, minutes, rates) * _wandering(random, len(middles), noise)
-    spoken = np.interp(middles, minutes, devices) * _wandering(random, len(middles), noise)
-    # No more devices than messages can speak in a batch.
-    distinct = np.minimum(np.round(spoken), messages * batch_s)
+    devices_seen = np.interp(middles, minutes, devices) * _wandering(random, len(middles), noise)
+    # A batch has at most as many devices as messages.
+    distinct = np.minimum(np.round(devices_seen), messages * batch_s)
     work = messages + distinct * sort_work(window) / batch_s
     times_s = edges_s.tolist()
     return PlugLoad(
@@ -73,12 +73,12 @@ def plug_load(
 
 
 def _wandering(random: np.random.Generator, count: int, noise: float) -> NDArray[np.float64]:
-    """Factors around 1 that stay where they are for a while."""
-    kept = 0.8
-    steps = random.normal(0.0, noise * math.sqrt(1 - kept * kept), count)
+    """Return autocorrelated factors around 1."""
+    memory = 0.8
+    steps = random.normal(0.0, noise * math.sqrt(1 - memory * memory), count)
     wandering = np.empty(count)
     level = 0.0
     for index, step in enumerate(steps):
-        level = kept * level + step
+        level = memory * level + step
         wandering[index] = level
     return np.exp(wandering)

@@ -1,4 +1,4 @@
-"""The published runs of Flink: reading them, the model made from them, and a job that stands still."""
+"""The published runs of Flink, the model calibrated to them, and the simulated job."""
 
 import gzip
 from pathlib import Path
@@ -8,11 +8,10 @@ import pytest
 
 from headgate.core.errors import InputError
 from headgate.research.demeter.calibration import JobModel, calibrate
-from headgate.research.demeter.job import FlinkJob
+from headgate.research.demeter.job import ModelledFlinkJob
 from headgate.research.demeter.measured_runs import MeasuredRun, read_runs, restarts_of
-from headgate.research.demeter.simulated_runs import SimulatedRun, Task, play, run_policy, tasks_of
-from headgate.research.demeter.tables import rows_of
-from headgate.research.scenarios.demeter import run_cache
+from headgate.research.demeter.simulated_runs import SimulatedRun, SimulationTask, replay_sizes, run_policy, tasks_of
+from headgate.research.scenarios.demeter import rows_of, run_cache
 from tests.traces import needs_traces
 
 HEAD = "app,contender,repeat,t_s,throughput_per_s,latency_ms,latency_max_ms,cpu_load,task_managers,consumer_lag"
@@ -26,7 +25,7 @@ def measured(sizes: list[float], latency_ms: list[float], contender: str = "reac
 
 
 def model(rate_per_s: float = 300.0, steps: int = 120) -> JobModel:
-    """Of TaskManagers that get through 100 records per second each, and stand still for 20 s."""
+    """A model of TaskManagers with 100 records per second each and a pause of 20 s."""
     pauses = {"fixed": 30.0, "reactive": 20.0, "operator": 60.0}
     return JobModel(
         "ADS", 1.0, 0.0, 100.0, 1.0, 1.0, 0.1, 200.0, 0.0, pauses, pauses, np.zeros(steps), np.full(steps, rate_per_s)
@@ -39,9 +38,7 @@ def write(folder: Path, lines: list[str]) -> None:
         file.write("\n".join(lines) + "\n")
 
 
-def test_a_file_with_further_repeats_and_missing_values_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_more_repeats_and_missing_values_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, [HEAD, "ADS,baseline,3,0,10,900,950,0.2,24,5", "ADS,baseline,3,10,,,,,24,"])
     monkeypatch.setenv("HEADGATE_TRACES", str(tmp_path))
     (run,) = read_runs()
@@ -61,7 +58,7 @@ def test_another_table_is_refused_in_a_sentence(
         read_runs()
 
 
-def test_without_the_file_it_is_said_where_it_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_TRACES", str(tmp_path))
     with pytest.raises(InputError, match="cannot be read"):
         read_runs()
@@ -69,13 +66,19 @@ def test_without_the_file_it_is_said_where_it_was_looked_for(tmp_path: Path, mon
 
 def test_changes_of_the_size_that_are_close_together_are_one_restart() -> None:
     sizes = [8.0] * 10 + [9.0, 10.0] + [10.0] * 30
-    (one,) = restarts_of(measured(sizes, [1000.0] * 11 + [15000.0, 12000.0] + [1000.0] * 29))
-    assert (one.from_s, one.until_s, one.before, one.after, one.is_failure) == (100.0, 110.0, 8, 10, False)
-    assert (one.oldest_s, one.late_s) == (30.0, 20.0)
+    (restart,) = restarts_of(measured(sizes, [1000.0] * 11 + [15000.0, 12000.0] + [1000.0] * 29))
+    assert (restart.from_s, restart.until_s, restart.before, restart.after, restart.is_failure) == (
+        100.0,
+        110.0,
+        8,
+        10,
+        False,
+    )
+    assert (restart.oldest_s, restart.late_s) == (30.0, 20.0)
 
 
-def test_a_job_stands_still_for_a_change_of_its_size_and_begins_anew_for_another() -> None:
-    job = FlinkJob(model(), "reactive", 6)
+def test_every_rescale_stops_the_job_again() -> None:
+    job = ModelledFlinkJob(model(), "reactive", 6)
     job.advance(100.0)
     job.resize("job", 8)
     job.advance(110.0)
@@ -88,8 +91,8 @@ def test_a_job_stands_still_for_a_change_of_its_size_and_begins_anew_for_another
     assert job.samples()["job"].done == pytest.approx(300 * 159, abs=700)
 
 
-def test_cpu_is_what_a_task_manager_takes_for_nothing_and_its_work() -> None:
-    job = FlinkJob(model(), "fixed", 6)
+def test_cpu_is_an_idle_share_plus_work() -> None:
+    job = ModelledFlinkJob(model(), "fixed", 6)
     loads = []
     for at_s in range(15, 121, 15):
         job.advance(at_s)
@@ -98,32 +101,30 @@ def test_cpu_is_what_a_task_manager_takes_for_nothing_and_its_work() -> None:
 
 
 def test_standing_still_is_not_late_but_what_comes_out_afterwards_is() -> None:
-    steady = play(measured([6.0] * 120, [1000.0] * 120), model(), "reactive")
-    restarted = play(measured([6.0] * 60 + [7.0] * 60, [1000.0] * 120), model(), "reactive")
+    steady = replay_sizes(measured([6.0] * 120, [1000.0] * 120), model(), "reactive")
+    restarted = replay_sizes(measured([6.0] * 60 + [7.0] * 60, [1000.0] * 120), model(), "reactive")
     assert (steady.late_share, steady.rescales) == (0.0, 0)
     assert 0 < restarted.late_share < 30 / 1200
     assert restarted.mean_size == pytest.approx(6.5, abs=0.1)
 
 
-def test_a_policy_is_run_and_told_apart_from_what_was_measured() -> None:
+def test_simulated_and_measured_runs_have_rows_of_their_own() -> None:
     ran = run_policy("hpa", model(), "reactive", settings={"metric": "cpu_load", "target": 0.35})
-    # 300 / 200 for the work, a tenth each for nothing: six are at 0.35.
+    # 300 / 200 for the work and an idle tenth each: six are at 0.35.
     assert 5 <= ran.sizes[-1] <= 8
     run = measured([6.0] * 20, [1000.0] * 20)
-    rows = rows_of([run], {Task("ADS", "reactive", "contender"): ran})
+    rows = rows_of([run], {SimulationTask("ADS", "reactive", "contender"): ran})
     assert [(row["what"], row["who"]) for row in rows] == [("measured", "reactive"), ("simulated", "reactive")]
 
 
-def test_runs_are_kept_as_they_end_for_the_data_they_were_made_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_runs_are_cached_for_their_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headgate.research.demeter.measured_runs.curve", lambda app: np.arange(3.0))
-    run, task = measured([6.0] * 20, [1000.0] * 20), Task("ADS", "autopilot", "policy")
+    run, task = measured([6.0] * 20, [1000.0] * 20), SimulationTask("ADS", "autopilot", "policy")
     ran = SimulatedRun(6.1 / 3, 0.01, 0.02, 7, (6.0, 6.25))
     run_cache([run], tmp_path).add(task, ran)
     again = run_cache([run], tmp_path)
     assert again.get(task) == ran
-    assert again.get(Task("ADS", "autopilot", "policy", percentile=98.0)) is None
+    assert again.get(SimulationTask("ADS", "autopilot", "policy", percentile=98.0)) is None
     assert run_cache([measured([7.0] * 20, [1000.0] * 20)], tmp_path).get(task) is None
 
 

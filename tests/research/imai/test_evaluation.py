@@ -101,10 +101,10 @@ SMALL: dict[str, Callable[[Progress], ScenarioOutcome]] = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_second_run_gives_the_same_json(name: str) -> None:
-    one = find_scenario(name)
+    found = find_scenario(name)
     shares: list[float] = []
-    first = json.dumps(one.to_json(SMALL[name](shares.append)), allow_nan=False)
-    assert first == json.dumps(one.to_json(SMALL[name](lambda _: None)))
+    first = json.dumps(found.to_json(SMALL[name](shares.append)), allow_nan=False)
+    assert first == json.dumps(found.to_json(SMALL[name](lambda _: None)))
     assert shares[-1] == 1.0
 
 
@@ -131,7 +131,7 @@ def test_on_the_documents_week_each_technique_helps_and_quantile_costs_less() ->
     assert rows["quantile"]["load_weighted_qos_pct"] > rows["mst-7"]["load_weighted_qos_pct"]
 
 
-def test_what_quantile_saves_is_told_by_both_ways_of_charging() -> None:
+def test_what_quantile_saves_is_reported_for_both_ways_of_charging() -> None:
     (row,) = SMALL["imai-beyond"](lambda _: None).rows
     for saved, cost in (("saved_pct", "relative_cost_truth"), ("saved_started_pct", "relative_cost_started")):
         assert row[saved] == pytest.approx(100 * (1 - row["quantile"][cost] / row["mst-7"][cost]), abs=0.01)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from headgate.lab.scenario import find_scenario
 from headgate.research.russo.evaluation import (
-    Contender,
+    MEAN_PER_MINUTE,
+    PlannerCase,
     TaxiLoad,
     World,
     best_load,
@@ -16,6 +18,7 @@ from headgate.research.russo.evaluation import (
     row_of,
     run_all,
     run_contender,
+    taxi_counts,
 )
 from headgate.research.scenarios.russo import BEYOND, TABLE_1, compared_with_document
 from headgate.workloads.traces import VARIABLE
@@ -54,8 +57,8 @@ def test_plans_that_are_known_beforehand_order_as_in_the_document_after_a_month(
     assert costs["Decentralized (U=0.7)"] < costs["Decentralized (U=0.6)"] < costs["Decentralized (U=0.8)"]
 
 
-@pytest.mark.parametrize("contender", [one for one in BEYOND if one.operators == 3], ids=lambda one: one.label)
-def test_every_contender_runs(contender: Contender) -> None:
+@pytest.mark.parametrize("contender", [case for case in BEYOND if case.operators == 3], ids=lambda case: case.label)
+def test_every_contender_runs(contender: PlannerCase) -> None:
     tally = run_contender(contender, 300)
     assert tally.slots == 300
     assert 0.04 < tally.average_cost < 1
@@ -63,10 +66,10 @@ def test_every_contender_runs(contender: Contender) -> None:
 
 def test_contenders_run_side_by_side_as_they_do_alone() -> None:
     contenders = [contender for contender, _ in TABLE_1[:2]]
-    told: list[float] = []
-    tallies = run_all(contenders, told.append, slots=SHORT)
+    reported: list[float] = []
+    tallies = run_all(contenders, reported.append, slots=SHORT)
     assert tallies == [run_contender(contender, SHORT) for contender in contenders]
-    assert told == [0.5, 1.0]
+    assert reported == [0.5, 1.0]
     row = row_of(contenders[0], tallies[0])
     assert list(row) == ["policy", "avg_cost", "sla_violations", "reconfigurations", "avg_instances"]
     assert len(cost_curves("costs", contenders, tallies).data) == 2
@@ -109,9 +112,9 @@ def test_without_traces_the_generator_is_used_and_the_notes_say_why(monkeypatch:
     monkeypatch.setenv(VARIABLE, "no-such-folder")
     load = best_load()
     assert not load.is_real
-    told = notes(load)[0]
-    assert "come from a generator" in told
-    assert "were not used: the public traces are not at 'no-such-folder'" in told
+    reported = notes(load)[0]
+    assert "come from a generator" in reported
+    assert "were not used: the public traces are not at 'no-such-folder'" in reported
 
 
 def test_every_column_is_compared_with_the_document() -> None:
@@ -120,3 +123,17 @@ def test_every_column_is_compared_with_the_document() -> None:
     )
     assert row["off_percent"] == {"avg_cost": -10.0, "sla_violations": 25.0}
     assert row["document"] == {"avg_cost": 0.2, "sla_violations": 40}
+
+
+def test_the_mean_and_the_shape_of_a_day_are_those_of_taxis() -> None:
+    counts = taxi_counts(4 * 7 * 1440, seed=1)
+    assert counts.mean() == pytest.approx(MEAN_PER_MINUTE, rel=0.01)
+    by_hour = counts.reshape(28, 24, 60)[:5].mean(axis=(0, 2))
+    assert by_hour.argmin() in (3, 4)
+    assert by_hour.argmax() in (18, 19, 20, 21)
+
+
+def test_a_year_is_the_same_for_the_same_seed_and_another_for_another() -> None:
+    first, same, other = (taxi_counts(2000, seed=seed) for seed in (0, 0, 1))
+    assert np.array_equal(first, same)
+    assert not np.array_equal(first, other)

@@ -29,7 +29,7 @@ AGENT_GRIDS = tuple(RateGrid.up_to(5 * speed, 20 / 60) for speed in RUSSO.servic
 
 
 class Scripted:
-    """A planner that does as it was told."""
+    """A planner with given choices."""
 
     inputs = 1
 
@@ -82,7 +82,7 @@ def test_a_kernel_reads_as_an_m_d_1_queue_does() -> None:
     kernel.advance(120.0)
     sample = kernel.samples()["o0"]
     assert sample.utilization == 1.0
-    assert sample.latency_s == pytest.approx(60.5), "a saturated operator is told by the whole slot"
+    assert sample.latency_s == pytest.approx(60.5), "a saturated operator has the latency of a whole slot"
 
 
 @pytest.mark.parametrize(

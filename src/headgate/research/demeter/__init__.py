@@ -1,1 +1,1 @@
-"""Demeter's published runs of two Flink jobs: what was measured, a simulator calibrated to it, and policies in that."""
+"""Demeter's published runs of two Flink jobs, and a simulator calibrated to them in which policies run."""

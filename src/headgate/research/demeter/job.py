@@ -1,6 +1,6 @@
-"""A Flink job in virtual time: it stands still for every change of its size and for failures, then catches up.
+"""A Flink job in virtual time: every rescale and every failure stops it, and it catches up afterwards.
 
-It works as micro-batches with a trigger of two seconds, which is as close as readings of it every few seconds can tell.
+It is modelled as micro-batches with a trigger of two seconds; readings every few seconds do not resolve finer steps.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from headgate.workloads.steps import Steps
 
 TRIGGER_S = 2.0
 MOST = 24
-"""TaskManagers there are for a job."""
+"""TaskManagers available to a job."""
 CPU_OVER_S = 60.0
-"""Kubernetes tells CPU as the mean of about so long."""
+"""Kubernetes reports CPU as the mean of about this time."""
 BURST_S = 40.0
-"""For how long a restart takes more CPU."""
+"""How long a restart takes more CPU."""
 
 
-class FlinkJob:
-    """A kernel with one operator called ``job``, whose instances are TaskManagers; ``deployment`` is how it is run."""
+class ModelledFlinkJob:
+    """A kernel with an operator called ``job``, whose instances are TaskManagers; ``deployment`` decides its pauses."""
 
     def __init__(self, model: JobModel, deployment: str, ready: int) -> None:
         self._model = model
@@ -42,9 +42,9 @@ class FlinkJob:
         self._failure_s = FAILURE_EVERY_S
         self._still: list[tuple[Instant, Instant]] = []
         self._read: list[tuple[Instant, float]] = [(0.0, 0.0)]
-        """When CPU was asked for, and what was done by then."""
+        """When CPU was read, and the work done by then."""
         self._joined: list[tuple[Instant, int]] = []
-        """When how many TaskManagers joined lately."""
+        """Recent times and numbers of TaskManagers that joined."""
 
     @property
     def seconds(self) -> float:
@@ -61,7 +61,7 @@ class FlinkJob:
 
     @property
     def standstills(self) -> Sequence[tuple[Instant, Instant]]:
-        """From and to when nothing was done; later ones may begin before earlier ones end."""
+        """Spans in which nothing was processed; later ones may begin before earlier ones end."""
         return self._still
 
     def ready(self, operator: str) -> int:
@@ -81,11 +81,11 @@ class FlinkJob:
             self._joined.append((self.now_s, more))
         left = self._batches.resize(operator, ready, lost=lost)
         self.restart()
-        # A batch that is left is through after the pause; a TaskManager that is told to go, goes at once.
+        # The remaining batch is done after the pause; a TaskManager that is released leaves at once.
         return [self.now_s] * len(left)
 
     def restart(self) -> None:
-        """Start the job again, as for a change of the size."""
+        """Restart the job as a rescale does."""
         self._stop(self._model.pause_s[self._deployment])
 
     def _stop(self, for_s: float) -> None:
@@ -102,31 +102,31 @@ class FlinkJob:
         return self._batches.course(operator)
 
     def cpu_load(self, operator: str) -> float:
-        """The share of their CPU that TaskManagers took lately, as Kubernetes tells it. Asked for at every reading."""
+        """Return the recent CPU utilisation of the TaskManagers as Kubernetes reports it; called at every reading."""
         now, model = self.now_s, self._model
         if now > self._read[-1][0]:
             self._read.append((now, self._batches.done()))
-        since = [one for one in self._read if one[0] <= now - CPU_OVER_S]
+        since = [reading for reading in self._read if reading[0] <= now - CPU_OVER_S]
         self._read = [*since[-1:], *self._read[len(since) :]]
         (from_s, before), (_, done) = self._read[0], self._read[-1]
         span_s, ready = now - from_s, self.ready(operator)
         if span_s <= 0 or ready < 1:
             return model.idle_cpu
-        # What was done shows at the TaskManagers that there are now: new ones have done none of it.
+        # The work is divided by the present number of TaskManagers, although new ones have done none of it.
         worked = (done - before) / span_s / ready / model.records_per_cpu_s
-        burst_s = sum(_shared_s(one_s, one_s + BURST_S, from_s, now) for one_s, _ in self._still[-8:])
+        burst_s = sum(_shared_s(stopped_s, stopped_s + BURST_S, from_s, now) for stopped_s, _ in self._still[-8:])
         burst = model.restart_cpu_s * burst_s / BURST_S / span_s
         steps = slice(int(from_s / STEP_S), max(int(from_s / STEP_S) + 1, math.ceil(now / STEP_S)))
         noise = model.cpu_noise[steps]
-        self._joined = [one for one in self._joined if one[0] > now - CPU_OVER_S]
-        # Kubernetes takes those that have just started for idle, or it would grow because it has grown.
+        self._joined = [joined for joined in self._joined if joined[0] > now - CPU_OVER_S]
+        # Kubernetes counts TaskManagers that have just started as idle, so that growth does not cause growth.
         known = max(0.0, 1 - sum(count for _, count in self._joined) / ready)
         load = model.idle_cpu + worked + burst + (float(noise.mean()) if len(noise) else 0.0)
         return known * max(0.0, min(1.0, load))
 
 
 def _behaviour(model: JobModel) -> MicroBatch:
-    """How the job's batches behave: what n TaskManagers add up to, and that a backlog comes out bit by bit."""
+    """Return how the job's batches behave: the capacity of n TaskManagers, and a limit on records per batch."""
     return MicroBatch(
         trigger_interval_s=TRIGGER_S,
         overhead_s=0.0,

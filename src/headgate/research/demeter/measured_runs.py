@@ -1,4 +1,4 @@
-"""The published runs, one value per ten seconds each, with their load and the restarts found in them."""
+"""The published runs, with one value per ten seconds, their load and the restarts found in them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headgate.workloads.traces import read_trace, trace_folder
 
 STEP_S = 10.0
 BOUND_S = 10.0
-"""A second is late if what comes out in it is older than this; the document's bound."""
+"""The document's latency bound."""
 APPS = ("ADS", "CARS")
 CONTENDERS = ("baseline", "reactive", "operator", "demeter")
 _FILE = Path("demeter-runs") / "runs-10s.csv.gz"
@@ -27,7 +27,7 @@ _FILE = Path("demeter-runs") / "runs-10s.csv.gz"
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRun:
-    """One run of eighteen hours; a value that was not reported is NaN."""
+    """A run of eighteen hours; values that were not reported are NaN."""
 
     app: str
     contender: str
@@ -35,7 +35,7 @@ class MeasuredRun:
     t_s: FloatArray
     throughput_per_s: FloatArray
     latency_ms: FloatArray
-    """95th percentile of what came out, mean of the ten seconds; 0 or nothing while the job stands still."""
+    """95th percentile of the output, mean of ten seconds; 0 or NaN while the job is stopped."""
     latency_max_ms: FloatArray
     cpu_load: FloatArray
     task_managers: FloatArray
@@ -46,7 +46,7 @@ class MeasuredRun:
 
     @property
     def late_share(self) -> float:
-        """Share of the ten-second means that were reported and are above the bound."""
+        """The share of the reported ten-second means that are above the bound."""
         known = self.latency_ms[~np.isnan(self.latency_ms)]
         return float(np.mean(known > 1000 * BOUND_S))
 
@@ -55,7 +55,7 @@ _SERIES = tuple(field.name for field in fields(MeasuredRun) if field.name not in
 
 
 def read_runs() -> list[MeasuredRun]:
-    """All runs of the file, whatever their repeats."""
+    """Return all runs of the file, of every repeat."""
     return list(_read(trace_folder().resolve() / _FILE))
 
 
@@ -69,11 +69,11 @@ def _read(path: Path) -> Sequence[MeasuredRun]:
             places = [_place(head, name, path) for name in ("app", "contender", "repeat", *_SERIES)]
             for line in lines:
                 app, contender, repeat, *values = (line[place] for place in places)
-                found.setdefault((app, contender, int(repeat)), []).append([_number(one) for one in values])
+                found.setdefault((app, contender, int(repeat)), []).append([_number(value) for value in values])
     except OSError as error:
         raise InputError(f"the runs of Demeter cannot be read from {str(path)!r}: {cause_of(error)}.") from error
     except (ValueError, IndexError, StopIteration, EOFError) as error:
-        raise InputError(f"{str(path)!r} is not a table of runs as it is published: {error}.") from error
+        raise InputError(f"{str(path)!r} is not a table of runs in the published format: {error}.") from error
     return [
         MeasuredRun(app, contender, repeat, *np.array(values).T)
         for (app, contender, repeat), values in sorted(found.items())
@@ -91,14 +91,14 @@ def _number(text: str) -> float:
 
 
 def curve(app: str) -> FloatArray:
-    """Records per second that one of the load generators was told to make, per ten seconds."""
+    """Return the target rate of one load generator in records per second, one value per ten seconds."""
     return read_trace(f"demeter-{app.lower()}").rates_per_s
 
 
 FAILURE_EVERY_S = 2700.0
 _FAILURE_WITHIN_S = 150.0
 _APART_S = 60.0
-"""Changes of the size that are closer together are one restart."""
+"""Changes of the size that are closer together count as a single restart."""
 _WATCHED_S = 90.0
 
 
@@ -111,13 +111,13 @@ class Restart:
     after: int
     is_failure: bool
     oldest_s: float
-    """How long the oldest record had waited that came out then: about as long as the job stood still."""
+    """How long the oldest record emitted afterwards had waited: about as long as the job was stopped."""
     late_s: float
-    """How long what came out was late."""
+    """How long the output was late."""
 
 
 def restarts_of(run: MeasuredRun) -> list[Restart]:
-    """The restarts of a run, in order; a size is that which the job had for ten seconds."""
+    """Return the restarts of a run in order, with the size that the job had for ten seconds before and after."""
     known = ~np.isnan(run.task_managers)
     times_s, sizes = run.t_s[known], run.task_managers[known]
     changed_s = times_s[1:][np.abs(np.diff(sizes)) > 0]
@@ -127,7 +127,9 @@ def restarts_of(run: MeasuredRun) -> list[Restart]:
             spans[-1][1] = float(at_s)
         else:
             spans.append([float(at_s), float(at_s)])
-    return [one for from_s, until_s in spans if (one := _restart(run, times_s, sizes, from_s, until_s)) is not None]
+    return [
+        restart for from_s, until_s in spans if (restart := _restart(run, times_s, sizes, from_s, until_s)) is not None
+    ]
 
 
 def _restart(run: MeasuredRun, times_s: FloatArray, sizes: FloatArray, from_s: float, until_s: float) -> Restart | None:
@@ -144,20 +146,20 @@ def _restart(run: MeasuredRun, times_s: FloatArray, sizes: FloatArray, from_s: f
     )
 
 
-def quiet(run: MeasuredRun) -> NDArray[np.bool_]:
-    """Where a job had kept up at one size for more than a minute."""
+def steady_steps(run: MeasuredRun) -> NDArray[np.bool_]:
+    """Return where a job had been at the same size without falling behind for more than a minute."""
     sizes = run.task_managers
-    calm = (run.latency_ms > 200) & (run.latency_ms < 2500) & (sizes == np.round(sizes)) & (sizes > 0)
-    calm &= ~np.isnan(run.cpu_load) & ~np.isnan(run.throughput_per_s)
-    found = calm.copy()
+    steady = (run.latency_ms > 200) & (run.latency_ms < 2500) & (sizes == np.round(sizes)) & (sizes > 0)
+    steady &= ~np.isnan(run.cpu_load) & ~np.isnan(run.throughput_per_s)
+    found = steady.copy()
     for steps in range(1, 8):
-        found[steps:] &= calm[:-steps] & (sizes[steps:] == sizes[:-steps])
+        found[steps:] &= steady[:-steps] & (sizes[steps:] == sizes[:-steps])
         found[:steps] = False
     return np.asarray(found)
 
 
 def data_hash(runs: Sequence[MeasuredRun]) -> str:
-    """Identifies the measured data that simulations depend on."""
+    """Return a hash of the measured data that simulations depend on."""
     digest = hashlib.sha256()
     for app in APPS:
         digest.update(np.ascontiguousarray(curve(app)).tobytes())

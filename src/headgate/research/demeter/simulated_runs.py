@@ -1,4 +1,4 @@
-"""The simulated runs: which there are, and how a policy or a measured sequence of sizes is run on the simulated job."""
+"""The simulated runs: policies and measured sequences of sizes on the simulated job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.policies.frame.base import Context
 from headgate.research.demeter.calibration import JobModel, calibrate
-from headgate.research.demeter.job import MOST, FlinkJob
+from headgate.research.demeter.job import MOST, ModelledFlinkJob
 from headgate.research.demeter.measured_runs import APPS, BOUND_S, MeasuredRun, read_runs, restarts_of
 from headgate.runtime.assembly import wire
 from headgate.runtime.model_file import policy_with_files
@@ -26,19 +26,19 @@ from headgate.simulation.batch_job import OPERATOR
 from headgate.simulation.engine import SimulatedEngine
 
 INTERVAL_S = 15.0
-"""How often Kubernetes' autoscaler decides; the others do, too."""
+"""The interval of Kubernetes' autoscaler, used for all policies."""
 STARTUP_S = 15.0
-"""How long a TaskManager takes to join; not measured, see the notes."""
+"""How long a TaskManager takes to join: an assumption, see the notes."""
 SIZES_EVERY_S = 300.0
 
 
 @dataclass(frozen=True)
 class SimulatedRun:
-    """What a simulated run came to."""
+    """The figures of a simulated run."""
 
     mean_size: float
     late_share: float
-    """Share of the seconds in which the job did anything and what came out was late."""
+    """The share of the seconds in which the job was running and its output was late."""
     late_records_share: float
     rescales: int
     sizes: tuple[float, ...]
@@ -63,10 +63,10 @@ def run_policy(
     size: int | None = None,
     seconds: float | None = None,
 ) -> SimulatedRun:
-    """Let a policy size the job for the length of the load; a fixed ``size`` where one is given."""
+    """Run a policy over the whole load, or a fixed ``size``."""
     bounds = (1, MOST) if size is None else (size, size)
     objective = Objective(LatencySlo(bound_s=BOUND_S, percentile=percentile), *bounds)
-    job = FlinkJob(model, deployment, size or MOST)
+    job = ModelledFlinkJob(model, deployment, size or MOST)
     engine = SimulatedEngine(job, startup_s=STARTUP_S)
     chosen = policy_with_files(policy, Context(objective, engine.topology(), 0), settings)
     loop = wire(engine, chosen, engine, engine_name=engine.name, metrics={"cpu_load": job.cpu_load}, resumes=False)
@@ -77,32 +77,32 @@ def run_policy(
         engine.advance(cycle * INTERVAL_S)
         loop.tick()
     engine.advance(until_s)
-    changes = sum(one.verdicts[OPERATOR].change != 0 for one in record.decisions)
-    return _ran(job, engine.sizes(OPERATOR)[:, [0, 1, 2]], changes)
+    changes = sum(decision.verdicts[OPERATOR].change != 0 for decision in record.decisions)
+    return _summarise(job, engine.sizes(OPERATOR)[:, [0, 1, 2]], changes)
 
 
-def play(run: MeasuredRun, model: JobModel, deployment: str) -> SimulatedRun:
-    """Let the job have the sizes and restarts of a measured run: what is left is the model of the job."""
-    restarts = [one for one in restarts_of(run) if not one.is_failure]
+def replay_sizes(run: MeasuredRun, model: JobModel, deployment: str) -> SimulatedRun:
+    """Replay the sizes and restarts of a measured run, which tests the model of the job alone."""
+    restarts = [restart for restart in restarts_of(run) if not restart.is_failure]
     first = restarts[0].before if restarts else round(run.mean_size)
-    job = FlinkJob(model, deployment, min(MOST, first))
+    job = ModelledFlinkJob(model, deployment, min(MOST, first))
     spans, from_s = [], 0.0
-    for one in restarts:
-        if one.from_s >= job.seconds:
+    for restart in restarts:
+        if restart.from_s >= job.seconds:
             break
-        job.advance(one.from_s)
-        spans.append((from_s, one.from_s, job.ready(OPERATOR)))
-        from_s = one.from_s
-        if one.after == job.ready(OPERATOR):
+        job.advance(restart.from_s)
+        spans.append((from_s, restart.from_s, job.ready(OPERATOR)))
+        from_s = restart.from_s
+        if restart.after == job.ready(OPERATOR):
             job.restart()
         else:
-            job.resize(OPERATOR, min(MOST, one.after))
+            job.resize(OPERATOR, min(MOST, restart.after))
     job.advance(job.seconds)
     spans.append((from_s, job.seconds, job.ready(OPERATOR)))
-    return _ran(job, np.array(spans, dtype=np.float64), len(restarts))
+    return _summarise(job, np.array(spans, dtype=np.float64), len(restarts))
 
 
-def _ran(job: FlinkJob, sizes: FloatArray, changes: int) -> SimulatedRun:
+def _summarise(job: ModelledFlinkJob, sizes: FloatArray, changes: int) -> SimulatedRun:
     course = job.course()
     weights = sizes[:, 1] - sizes[:, 0]
     return SimulatedRun(
@@ -114,8 +114,8 @@ def _ran(job: FlinkJob, sizes: FloatArray, changes: int) -> SimulatedRun:
     )
 
 
-def _late_share(late: FloatArray, job: FlinkJob) -> float:
-    """As it was measured: a job that stands still tells nothing, and so is not late then."""
+def _late_share(late: FloatArray, job: ModelledFlinkJob) -> float:
+    """Return the share of late seconds like the measurement: a stopped job reports nothing and is not late."""
     still = np.array(job.standstills, dtype=np.float64).reshape(-1, 2)
     still_s = span_s(still, 0.0, job.now_s)
     together_s = span_s(np.concatenate([late, still]), 0.0, job.now_s)
@@ -126,7 +126,7 @@ def _means(sizes: FloatArray, until_s: float) -> tuple[float, ...]:
     at_s = np.arange(0.0, until_s + 1, SIZES_EVERY_S)
     times_s = np.concatenate([[0.0], sizes[:, 1]])
     total = np.concatenate([[0.0], np.cumsum((sizes[:, 1] - sizes[:, 0]) * sizes[:, 2])])
-    return tuple(float(round(one, 2)) for one in np.diff(np.interp(at_s, times_s, total)) / SIZES_EVERY_S)
+    return tuple(float(round(mean_size, 2)) for mean_size in np.diff(np.interp(at_s, times_s, total)) / SIZES_EVERY_S)
 
 
 Settings = Mapping[str, object]
@@ -141,11 +141,11 @@ OPERATOR_AS_MEASURED: Settings = MappingProxyType(
         "catch_up_duration_s": 300,
     }
 )
-"""Both are the settings of the experiment's own files, the autoscaler's others its defaults."""
+"""Both come from the experiment's own files; settings that are not in them have their defaults."""
 DEPLOYMENT_OF: Mapping[str, str] = MappingProxyType(
     {"baseline": "fixed", "reactive": "reactive", "operator": "operator"}
 )
-"""How the contenders ran whose TaskManagers were all alike."""
+"""The deployment of each contender whose TaskManagers were all alike."""
 SIMULATED_AS: Mapping[str, tuple[str, Settings]] = MappingProxyType(
     {
         "baseline": ("static", {}),
@@ -155,15 +155,15 @@ SIMULATED_AS: Mapping[str, tuple[str, Settings]] = MappingProxyType(
 )
 OURS = "autopilot"
 AUTOPILOT_LEVELS: Mapping[str, tuple[float, ...]] = MappingProxyType({"ADS": (95.0, 98.0, 99.0), "CARS": (93.0, 95.0)})
-"""The percentiles that autopilot is asked for: that of all, and one that is about as late as the smallest of the
-published contenders: a stricter one on ADS, and a laxer one on CARS."""
+"""The percentiles of autopilot's objectives: the common one, and one that is about as late as the smallest of the
+published contenders: stricter on ADS, laxer on CARS."""
 OTHERS = ("reactive", "hpa", "ds2", "flink-autoscaler", "keda-lag", "trigger-ratio", "drain-time", "threshold")
-"""With the defaults of their sources; ``hpa`` is asked for 70 % of the busy time."""
+"""Run with the defaults of their sources; the target of ``hpa`` is 70 % of the busy time."""
 
 
 @dataclass(frozen=True, order=True)
-class Task:
-    """One simulated run: the sizes of a measured one (``repeat`` above 0), a contender as it was set, or a policy."""
+class SimulationTask:
+    """A simulated run: the sizes of a measured run (``repeat`` above 0), a contender with its settings, or a policy."""
 
     app: str
     name: str
@@ -173,11 +173,17 @@ class Task:
     percentile: float = 95.0
 
 
-def tasks_of(runs: Sequence[MeasuredRun]) -> list[Task]:
-    played = [Task(run.app, run.contender, "sizes", run.repeat) for run in runs if run.contender in DEPLOYMENT_OF]
-    contenders = [Task(app, name, "contender") for app in APPS for name in SIMULATED_AS]
-    ours = [Task(app, OURS, "policy", percentile=level) for app, levels in AUTOPILOT_LEVELS.items() for level in levels]
-    return [*ours, *(Task(app, name, "policy") for app in APPS for name in OTHERS), *contenders, *played]
+def tasks_of(runs: Sequence[MeasuredRun]) -> list[SimulationTask]:
+    replayed = [
+        SimulationTask(run.app, run.contender, "sizes", run.repeat) for run in runs if run.contender in DEPLOYMENT_OF
+    ]
+    contenders = [SimulationTask(app, name, "contender") for app in APPS for name in SIMULATED_AS]
+    ours = [
+        SimulationTask(app, OURS, "policy", percentile=level)
+        for app, levels in AUTOPILOT_LEVELS.items()
+        for level in levels
+    ]
+    return [*ours, *(SimulationTask(app, name, "policy") for app in APPS for name in OTHERS), *contenders, *replayed]
 
 
 @cache
@@ -185,15 +191,15 @@ def model_of(app: str) -> JobModel:
     return calibrate(app, read_runs())
 
 
-def run_task(task: Task) -> SimulatedRun:
+def run_task(task: SimulationTask) -> SimulatedRun:
     model = model_of(task.app)
     if task.kind == "sizes":
         own = (task.app, task.name, task.repeat)
-        run = next(one for one in read_runs() if (one.app, one.contender, one.repeat) == own)
-        return play(run, model, DEPLOYMENT_OF[task.name])
+        run = next(run for run in read_runs() if (run.app, run.contender, run.repeat) == own)
+        return replay_sizes(run, model, DEPLOYMENT_OF[task.name])
     if task.kind == "contender":
         policy, settings = SIMULATED_AS[task.name]
         size = MOST if task.name == "baseline" else None
         return run_policy(policy, model, DEPLOYMENT_OF[task.name], settings=settings, size=size)
-    # Rescaled as Flink's reactive mode does, which takes the shortest pause of those that were measured.
+    # Flink's reactive mode has the shortest of the measured pauses.
     return run_policy(task.name, model, "reactive", percentile=task.percentile)

@@ -1,4 +1,4 @@
 """Experiments on a real Flink cluster of this machine."""
 
 START_S = 30.0
-"""About what a cluster and a job take to start; for the progress."""
+"""About how long a cluster and a job take to start; for the progress."""

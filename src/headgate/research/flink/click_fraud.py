@@ -1,12 +1,12 @@
 """giannakopoulos' set-up on this machine: click-fraud on Flink and Kafka, TaskManagers of one slot, and Prometheus.
 
-What a policy decides by comes from Prometheus, as in the document: a loop that never acts reads Flink and shows its
-figures on a page, Prometheus reads that page every second, and the loop that acts asks Prometheus how much waits and
-how much comes. What is told of a run afterwards is asked of Prometheus too.
+As in the document, policies read Prometheus: a loop that never acts reads Flink and exports its metrics, Prometheus
+scrapes them every second, and the acting loop queries backlog and arrival rate. The report of a run queries them too.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,8 @@ from headgate.apps.flink.programs import FlinkJob
 from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import submit
 from headgate.core.objective import Objective
-from headgate.core.types import Decision, Event, Observation
+from headgate.core.slo import SlowShareSlo
+from headgate.core.types import JSON, Decision, Event, Observation
 from headgate.engines.flink.task_managers import LocalProvider
 from headgate.lab.scenario import Progress
 from headgate.local.flink import LocalFlink
@@ -28,8 +29,9 @@ from headgate.local.machine import free_ports
 from headgate.local.prometheus import LocalPrometheus, TimedValues
 from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
-from headgate.research.flink.measured import JobSlots, SlotWatch
-from headgate.research.flink.run import LEAD_S, ControllerRecord, Feeder, opened
+from headgate.research.flink.measured import JobSlots, SlotWatch, changes, seconds
+from headgate.research.flink.run import LEAD_S, ControllerRecord, TopicFeeder, opened
+from headgate.research.giannakopoulos import SWITCHED
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.clock import SystemClock
 from headgate.runtime.loop import Mode
@@ -46,7 +48,7 @@ STALE_S = 10.0
 
 @dataclass(frozen=True)
 class FraudRun:
-    """What to run."""
+    """The load and policy of a run."""
 
     policy: str
     workload: str
@@ -63,65 +65,65 @@ class FraudRun:
 
 
 @dataclass(frozen=True)
-class FraudRan:
-    """What came of it."""
+class FraudResult:
+    """The results of a run."""
 
     run: FraudRun
     began_s: float
     ended_s: float
     source: str
-    """The operator that reads the topic, and takes its time with each record."""
+    """The operator that reads the topic, and waits with each record."""
     waits: TimedValues
-    """Records that wait because of it, as Prometheus was told."""
+    """Its backlog in records, from Prometheus."""
     comes_per_s: TimedValues
-    had: Sequence[JobSlots]
+    samples: Sequence[JobSlots]
     decisions: Sequence[Decision]
     observations: Sequence[Observation]
     events: Sequence[Event]
 
     def slow_shares(self) -> TimedValues:
-        """Of one second's records, the share that waits: the document's performance."""
+        """Return the backlog over the records that arrive in a second: the document's performance."""
         comes = dict(self.comes_per_s)
         return [(at_s, waits / comes[at_s]) for at_s, waits in self.waits if comes.get(at_s)]
 
 
-def play(run: FraudRun, kafka: LocalKafka, progress: Progress = lambda _: None) -> FraudRan:
-    """Run it to the end, on a cluster of its own."""
+def play(run: FraudRun, kafka: LocalKafka, progress: Progress = lambda _: None) -> FraudResult:
+    """Run the job to the end on a cluster of its own."""
     began_s, lasting_s, topic = time.monotonic(), START_S + run.seconds, f"clicks-{run.policy}"
     kafka.create_topic(topic, run.partitions)
 
-    def tell(_: ReplayProgress | None = None) -> None:
+    def report(_: ReplayProgress | None = None) -> None:
         progress(min(0.99, (time.monotonic() - began_s) / lasting_s))
 
     with LocalFlink(taskmanagers=1, slots=1) as flink:
-        tell()
+        report()
         job = FlinkJob(PROGRAM, TopicRecords(kafka.bootstrap, topic), run.policy, cost_ms=run.cost_ms)
         job_id = submit(job, flink.url)
-        tell()
-        feed = _Feed(Load(run.workload, PROGRAM, run.seconds), kafka.bootstrap, topic, tell)
-        ran = _under_load(run, flink.url, job_id, feed)
+        report()
+        feed = _Feed(Load(run.workload, PROGRAM, run.seconds), kafka.bootstrap, topic, report)
+        result = _under_load(run, flink.url, job_id, feed)
     progress(1.0)
-    return ran
+    return result
 
 
 @dataclass(frozen=True)
 class _Feed:
-    """A load and where it goes."""
+    """A load and its topic."""
 
     load: Load
     bootstrap: str
     topic: str
-    tell: Callable[[ReplayProgress | None], None]
+    report: Callable[[ReplayProgress | None], None]
 
-    def begin(self, clock: SystemClock, start_s: float) -> Feeder:
-        return Feeder(self.load, TopicSink(self.bootstrap, self.topic), clock, start_s, self.tell)
+    def begin(self, clock: SystemClock, start_s: float) -> TopicFeeder:
+        return TopicFeeder(self.load, TopicSink(self.bootstrap, self.topic), clock, start_s, self.report)
 
 
-def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudRan:
-    clock, seen, events = SystemClock(), ControllerRecord(), list[Event]()
-    with ExitStack() as undone:
+def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudResult:
+    clock, record, events = SystemClock(), ControllerRecord(), list[Event]()
+    with ExitStack() as cleanup:
         page_port = free_ports(1)[0]
-        shown = undone.enter_context(
+        exporter = cleanup.enter_context(
             autoscale_engine(
                 opened(url, run.policy, run.objective, clock),
                 objective=run.objective,
@@ -133,13 +135,13 @@ def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudRan:
                 metrics_port=page_port,
             )
         )
-        assert shown.metrics_url is not None
-        prometheus = undone.enter_context(LocalPrometheus([urlsplit(shown.metrics_url).netloc]))
+        assert exporter.metrics_url is not None
+        prometheus = cleanup.enter_context(LocalPrometheus([urlsplit(exporter.metrics_url).netloc]))
         watch = SlotWatch(url, job_id, clock.now).start()
-        undone.callback(watch.stop)
+        cleanup.callback(watch.stop)
         start_s = clock.now() + LEAD_S
         feeder = feed.begin(clock, start_s)
-        undone.callback(feeder.stop)
+        cleanup.callback(feeder.stop)
         clock.wait_until(start_s + run.settled_s, threading.Event())
         engine = opened(url, run.policy, run.objective, clock, LocalProvider(url))
         source = engine.topology().sources[0]
@@ -151,12 +153,12 @@ def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudRan:
             settings=run.settings or None,
             guards=run.guards or None,
             metrics={
-                "backlog": _asked(WAITS, run.policy, prometheus.url),
-                "input_rate_per_s": _asked(COMES, run.policy, prometheus.url),
+                "backlog": _query(WAITS, run.policy, prometheus.url),
+                "input_rate_per_s": _query(COMES, run.policy, prometheus.url),
             },
             interval=run.interval_s,
             clock=clock,
-            watchers=[seen],
+            watchers=[record],
             event_watchers=[events.append],
         ):
             feeder.join()
@@ -164,14 +166,118 @@ def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudRan:
         span = (start_s + run.settled_s, ended_s, run.interval_s)
         waits = prometheus.over(_of(WAITS, run.policy, source), *span).get(source, [])
         comes = prometheus.over(_of(COMES, run.policy, source), *span).get(source, [])
-    return FraudRan(
-        run, start_s, ended_s, source, waits, comes, tuple(watch.seen), seen.decisions, seen.observations, events
+    return FraudResult(
+        run, start_s, ended_s, source, waits, comes, tuple(watch.samples), record.decisions, record.observations, events
     )
 
 
-def _asked(query: str, job: str, url: str) -> Prometheus:
+def _query(query: str, job: str, url: str) -> Prometheus:
     return Prometheus(query.format(job=job), url, every=EVERY_S, stale_after=STALE_S)
 
 
 def _of(query: str, job: str, operator: str) -> str:
     return query.format(job=job).replace("$operator", operator)
+
+
+RESCALED = "rescaled"
+
+
+@dataclass(frozen=True)
+class FraudReport:
+    """The document's figures of a run. As there, readings within ``discarded_s`` after a change do not count."""
+
+    result: FraudResult
+    discarded_s: float
+
+    @property
+    def bound(self) -> float:
+        slo = self.result.run.objective.slo
+        assert isinstance(slo, SlowShareSlo)
+        return slo.share
+
+    def violations_s(self) -> list[float]:
+        """Return the times of readings that violated the objective, from the beginning of the load."""
+        return [
+            at_s - self.result.began_s
+            for at_s, share in self.result.slow_shares()
+            if share > self.bound and not self._is_discarded(at_s)
+        ]
+
+    def readings(self) -> int:
+        return sum(not self._is_discarded(at_s) for at_s, _ in self.result.slow_shares())
+
+    def _is_discarded(self, at_s: float) -> bool:
+        return any(
+            began_s - pause_s <= at_s < began_s + self.discarded_s
+            for event in self.result.events
+            if event.kind == RESCALED
+            and isinstance(pause_s := event.numbers.get("pause_s"), float)
+            and (began_s := event.at_s)
+        )
+
+    def explored_s(self) -> float | None:
+        """Return how long the source was explored before optimal control; ``None`` if that never began."""
+        source = self.result.source
+        found = [event for event in self.result.events if event.kind == SWITCHED and source in event.detail]
+        return found[0].at_s - self.result.began_s - self.result.run.settled_s if found else None
+
+    def scale_outs(self, *, is_control: bool) -> list[Decision]:
+        """Return the decisions to scale out the source, in exploration or in optimal control."""
+        found = []
+        for decision in self.result.decisions:
+            verdict = decision.verdicts.get(self.result.source)
+            if verdict is not None and verdict.change > 0:
+                mode = verdict.numbers.get("mode", "exploration")
+                if is_control == (mode != "exploration"):
+                    found.append(decision)
+        return found
+
+    def ahead(self, decisions: Sequence[Decision], lately_s: float) -> int:
+        """Count the decisions that were made without a recent violation."""
+        violations_s = [self.result.began_s + at_s for at_s in self.violations_s()]
+        return sum(not any(0 <= decision.at_s - at_s <= lately_s for at_s in violations_s) for decision in decisions)
+
+    def mean_task_managers(self, from_s: float = 0.0, to_s: float = math.inf) -> float:
+        """Return the mean over a part of the load, from the time from which the job was scaled."""
+        return self._mean(
+            [(sample.at_s, float(sample.task_managers)) for sample in changes(self.result.samples)], from_s, to_s
+        )
+
+    def mean_slots(self) -> float:
+        return self._mean(
+            [(sample.at_s, float(sample.slots)) for sample in changes(self.result.samples)], 0.0, math.inf
+        )
+
+    def _mean(self, course: Sequence[tuple[float, float]], from_s: float, to_s: float) -> float:
+        began_s = self.result.began_s
+        first_s = began_s + max(from_s, self.result.run.settled_s)
+        last_s = min(began_s + to_s, self.result.ended_s)
+        return seconds(course, first_s, last_s) / (last_s - first_s)
+
+    def course(self) -> dict[str, JSON]:
+        """Return the time series of the run as plain data."""
+        result = self.result
+        steps = list(changes(result.samples))
+        return {
+            "policy": result.run.policy,
+            "bound": self.bound,
+            "load": [(round(at_s - result.began_s, 1), round(value, 1)) for at_s, value in result.comes_per_s],
+            "slow": [(round(at_s - result.began_s, 1), round(share, 3)) for at_s, share in result.slow_shares()],
+            "slots": [(round(max(0.0, sample.at_s - result.began_s), 1), sample.slots) for sample in steps],
+            "task_managers": [
+                (round(max(0.0, sample.at_s - result.began_s), 1), sample.task_managers) for sample in steps
+            ],
+            "events": [
+                {"at_s": round(event.at_s - result.began_s, 1), "kind": event.kind, "detail": event.detail}
+                for event in result.events
+            ],
+            "sizes": [
+                {
+                    "at_s": round(decision.at_s - result.began_s, 1),
+                    "sizes": {name: [verdict.current, verdict.target] for name, verdict in decision.verdicts.items()},
+                    "why": decision.verdicts[result.source].reason if result.source in decision.verdicts else "",
+                }
+                for decision in result.decisions
+                if not decision.is_hold
+            ],
+        }

@@ -1,4 +1,4 @@
-"""What is measured of a Flink job from outside: its slots, by Flink's REST API, and its results, by the broker."""
+"""Measurements of a Flink job from outside: its slots by Flink's REST API, and its results by the broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Times = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SinkTruth:
-    """By number of the record: when it was due, and when its result was there (infinity: never).
+    """By number of the record: when it was due, and when its result arrived (infinity: never).
 
     >>> sunk = [(b'{"number":1,"at_ms":2000}', 2.5), (b'{"number":0,"at_ms":1000}', 9.0)]
     >>> truth = SinkTruth.of([*sunk, sunk[0]], 2)
@@ -34,7 +34,7 @@ class SinkTruth:
     due_s: Times
     done_s: Times
     doubled: int
-    """Results that were there before: of records since the last checkpoint, when a job was started again."""
+    """Repeated results: of records since the last checkpoint, when a job was restarted."""
 
     @classmethod
     def of(cls, results: Iterable[tuple[bytes, float]], total: int) -> SinkTruth:
@@ -62,15 +62,15 @@ class SinkTruth:
 
     @property
     def last_s(self) -> float:
-        """When the last result was there."""
+        """The time of the last result."""
         return float(self.done_s[np.isfinite(self.done_s)].max(initial=0.0))
 
     def judged(self, from_s: float) -> Times:
-        """The delays of the records that were due from a moment on; one without a result is late whatever is asked."""
+        """Return the delays of records due from this time on; a record without a result has an infinite delay."""
         return np.where(np.isinf(self.done_s), np.inf, self.delays_s)[~(self.due_s < from_s)]
 
     def longest(self, began_s: float, within_s: float) -> Iterator[tuple[float, float]]:
-        """The longest delay of what was due in each short span of time; from when on, counted from ``began_s``."""
+        """Yield the longest delay of the records due in each span of time, by its beginning after ``began_s``."""
         known = np.isfinite(self.done_s)
         place = ((self.due_s[known] - began_s) / within_s).astype(np.int64)
         delays_s = self.delays_s[known]
@@ -83,18 +83,18 @@ EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class JobSlots:
-    """What there was from a moment on."""
+    """The TaskManagers, slots and sizes of a job from a time on."""
 
     at_s: float
     task_managers: int
     slots: int
-    """That the job kept for itself; while it is started again, as many as before."""
+    """Slots of the job; during a restart as many as before."""
     sizes: dict[str, int]
-    """Subtasks of each operator; none while it is started again."""
+    """Subtasks of each operator; none during a restart."""
 
 
 class SlotWatch:
-    """Looks at a cluster with one job, on a thread, from ``start`` to ``stop``."""
+    """Samples a cluster with a single job, on a thread, from ``start`` to ``stop``."""
 
     def __init__(self, url: str, job: str, now: Callable[[], float] = time.time) -> None:
         self._rest = FlinkRest(url)
@@ -102,7 +102,7 @@ class SlotWatch:
         self._now = now
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slot-watch", daemon=True)
-        self.seen: list[JobSlots] = []
+        self.samples: list[JobSlots] = []
 
     def start(self) -> SlotWatch:
         self._thread.start()
@@ -115,12 +115,12 @@ class SlotWatch:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            # Between two lives Flink may not answer in time; what was seen last goes on to count.
+            # During a restart Flink may not answer in time; the last sample stays valid.
             with suppress(EngineError):
-                self.seen.append(self._had())
+                self.samples.append(self._sample())
             self._stop.wait(EVERY_S)
 
-    def _had(self) -> JobSlots:
+    def _sample(self) -> JobSlots:
         managers, job = self._rest.task_managers(), self._rest.job(self._job)
         sizes: dict[str, int] = {}
         if job.is_at_work and job.plan.nodes:
@@ -128,22 +128,26 @@ class SlotWatch:
             sizes = graph.sizes(job)
             slots = graph.slots(sizes)
         else:
-            slots = self.seen[-1].slots if self.seen else 0
+            slots = self.samples[-1].slots if self.samples else 0
         return JobSlots(self._now(), len(managers), slots, sizes)
 
 
-def changes(seen: Sequence[JobSlots]) -> Iterator[JobSlots]:
-    """From when on there was something else; what a restart hides counts as what was before."""
+def changes(samples: Sequence[JobSlots]) -> Iterator[JobSlots]:
+    """Yield the samples that differ from the one before; during a restart the slots and sizes count as unchanged."""
     last: JobSlots | None = None
-    for one in seen:
-        now = one if one.sizes or last is None else JobSlots(one.at_s, one.task_managers, last.slots, last.sizes)
+    for sample in samples:
+        now = (
+            sample
+            if sample.sizes or last is None
+            else JobSlots(sample.at_s, sample.task_managers, last.slots, last.sizes)
+        )
         if last is None or (now.task_managers, now.slots, now.sizes) != (last.task_managers, last.slots, last.sizes):
             yield now
         last = now
 
 
 def seconds(course: Sequence[tuple[float, float]], from_s: float, to_s: float) -> float:
-    """What a number that holds from each moment to the next comes to between two moments.
+    """Return the integral of a step function between two times.
 
     >>> seconds([(0.0, 1.0), (10.0, 3.0)], 5.0, 15.0)
     20.0

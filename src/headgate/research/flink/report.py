@@ -1,4 +1,4 @@
-"""The report of a run of a Flink job: a row of figures, its course over time, and a plot."""
+"""The report of a run of a Flink job: a row of figures, time series and a plot."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
 from headgate.render.story import story_of
 from headgate.research.flink.measured import JobSlots, changes, seconds
-from headgate.research.flink.run import FlinkRan
+from headgate.research.flink.run import FlinkResult
 from headgate.workloads.parse import parse_workload
 
-DRAWN_S = 2.0
+STEP_S = 2.0
 
 NOTES = (
     "Real Flink and Kafka on this machine, each run on a cluster of its own. A record keeps a subtask of the middle "
     "step waiting for a fixed time, as if for a service elsewhere, so that subtasks add up though cores are few.",
-    "A record is late whose result the broker of the sink got later than allowed after the record was due; that and "
-    "the delays come from the topics alone. Slots are those that Flink said the job had, looked at twice a second, "
-    "from when it is judged to the last result. doubled are results that came twice: after a restart Flink reads "
-    "again what came since the last checkpoint, and writes to a topic at once.",
+    "A record is late if its result reached the broker of the sink later than allowed after the record was due; late "
+    "records and delays come from the topics alone. Slots are those that Flink reported for the job, sampled twice a "
+    "second, from the start of judging to the last result. doubled counts repeated results: after a restart Flink "
+    "reads everything since the last checkpoint again, and writes to the topic at once.",
 )
 
 
-def row(ran: FlinkRan) -> dict[str, JSON]:
-    """The figures of one run."""
-    slo, delays_s = ran.run.objective.slo, ran.truth.judged(ran.judged_s)
+def row(result: FlinkResult) -> dict[str, JSON]:
+    """Return the figures of a run."""
+    slo, delays_s = result.run.objective.slo, result.truth.judged(result.judged_s)
     assert isinstance(slo, LatencySlo)
     late_pct = 100 * float((delays_s > slo.bound_s).mean())
-    # Not between two records, of which one may have no result: its delay has no end, and nothing lies before that.
+    # A record without a result has an infinite delay, so interpolating between two records would give infinity or NaN.
     p50_s, p95_s, p99_s = (_finite(value) for value in np.percentile(delays_s, (50, 95, 99), method="higher").tolist())
-    had = [one for one in ran.had if one.sizes]
-    most = {name: max(one.sizes.get(name, 0) for one in had) for name in had[-1].sizes} if had else {}
+    samples = [sample for sample in result.samples if sample.sizes]
+    most = {name: max(sample.sizes.get(name, 0) for sample in samples) for name in samples[-1].sizes} if samples else {}
     return {
-        "policy": ran.run.policy,
-        "records": len(ran.truth.due_s),
+        "policy": result.run.policy,
+        "records": len(result.truth.due_s),
         "late_pct": round(late_pct, 2),
         "kept": late_pct <= 100 - slo.percentile,
         "delay_p50_s": p50_s,
         "delay_p95_s": p95_s,
         "delay_p99_s": p99_s,
-        "slot_seconds": _seconds(ran, lambda one: one.slots),
-        "subtask_seconds": _seconds(ran, lambda one: sum(one.sizes.values())),
-        "rescales": rescales(ran.had),
-        "stood_still_s": round(sum(_pauses_s(ran)), 1),
+        "slot_seconds": _seconds(result, lambda sample: sample.slots),
+        "subtask_seconds": _seconds(result, lambda sample: sum(sample.sizes.values())),
+        "rescales": rescales(result.samples),
+        "stood_still_s": round(sum(_pauses_s(result)), 1),
         "most": " / ".join(map(str, most.values())),
-        "lost": ran.truth.missing,
-        "doubled": ran.truth.doubled,
+        "lost": result.truth.missing,
+        "doubled": result.truth.doubled,
     }
 
 
@@ -60,58 +60,64 @@ def _finite(value_s: float) -> float | None:
     return round(value_s, 2) if math.isfinite(value_s) else None
 
 
-def _seconds(ran: FlinkRan, value_of: Callable[[JobSlots], float]) -> int:
-    course = [(one.at_s, value_of(one)) for one in changes(ran.had)]
-    return round(seconds(course, ran.judged_s, ran.truth.last_s))
+def _seconds(result: FlinkResult, value_of: Callable[[JobSlots], float]) -> int:
+    course = [(sample.at_s, value_of(sample)) for sample in changes(result.samples)]
+    return round(seconds(course, result.judged_s, result.truth.last_s))
 
 
-def rescales(had: Sequence[JobSlots]) -> int:
-    """How often the job was given other sizes."""
-    return sum(before.sizes != after.sizes for before, after in pairwise(one for one in changes(had) if one.sizes))
+def rescales(samples: Sequence[JobSlots]) -> int:
+    """Count the changes of sizes."""
+    return sum(
+        before.sizes != after.sizes for before, after in pairwise(sample for sample in changes(samples) if sample.sizes)
+    )
 
 
-def grew(had: Sequence[JobSlots]) -> dict[str, int]:
-    """By how many subtasks each operator grew at most over what it began with."""
-    sizes = [one.sizes for one in had if one.sizes]
-    return {name: max(one[name] for one in sizes) - first for name, first in sizes[0].items()} if sizes else {}
+def largest_growth(samples: Sequence[JobSlots]) -> dict[str, int]:
+    """Return the largest growth of each operator over its first size."""
+    sizes = [sample.sizes for sample in samples if sample.sizes]
+    return {name: max(found[name] for found in sizes) - first for name, first in sizes[0].items()} if sizes else {}
 
 
-def _pauses_s(ran: FlinkRan) -> Iterator[float]:
-    for event in ran.events:
+def _pauses_s(result: FlinkResult) -> Iterator[float]:
+    for event in result.events:
         pause_s = event.numbers.get("pause_s")
         if isinstance(pause_s, float):
             yield pause_s
 
 
-def course(ran: FlinkRan) -> dict[str, JSON]:
-    """Load, delays and sizes over time, for those who draw it themselves."""
-    slo, load = ran.run.objective.slo, parse_workload(ran.run.workload)
-    until_s = max(ran.truth.last_s - ran.began_s, ran.run.seconds)
-    steps = [one for one in changes(ran.had) if one.sizes]
+def course(result: FlinkResult) -> dict[str, JSON]:
+    """Return load, delays and sizes over time as plain data."""
+    slo, load = result.run.objective.slo, parse_workload(result.run.workload)
+    until_s = max(result.truth.last_s - result.began_s, result.run.seconds)
+    steps = [sample for sample in changes(result.samples) if sample.sizes]
     return {
-        "policy": ran.run.policy,
+        "policy": result.run.policy,
         "bound_s": slo.bound_s if isinstance(slo, LatencySlo) else None,
-        "load": [(at_s, round(load.rate_per_s(at_s), 1)) for at_s in np.arange(0.0, ran.run.seconds, DRAWN_S).tolist()],
-        "delays": list(ran.truth.longest(ran.began_s, DRAWN_S)),
+        "load": [
+            (at_s, round(load.rate_per_s(at_s), 1)) for at_s in np.arange(0.0, result.run.seconds, STEP_S).tolist()
+        ],
+        "delays": list(result.truth.longest(result.began_s, STEP_S)),
         "sizes": {
-            name: [(round(max(0.0, one.at_s - ran.began_s), 1), one.sizes[name]) for one in steps]
+            name: [(round(max(0.0, sample.at_s - result.began_s), 1), sample.sizes[name]) for sample in steps]
             + [(round(until_s, 1), steps[-1].sizes[name])]
             for name in (steps[-1].sizes if steps else {})
         },
-        "changes": [_change(ran, decision) for decision in ran.decisions if not decision.is_hold],
+        "changes": [_change(result, decision) for decision in result.decisions if not decision.is_hold],
     }
 
 
-def _change(ran: FlinkRan, decision: Decision) -> dict[str, JSON]:
+def _change(result: FlinkResult, decision: Decision) -> dict[str, JSON]:
     changed = [verdict for verdict in decision.verdicts.values() if verdict.change]
     return {
-        "at_s": round(decision.at_s - ran.began_s, 1),
+        "at_s": round(decision.at_s - result.began_s, 1),
         "sizes": {verdict.operator: [verdict.current, verdict.target] for verdict in changed},
         "why": {verdict.operator: verdict.reason for verdict in changed},
     }
 
 
-def plot(ran: FlinkRan, operator: str) -> Plot:
-    """What Headgate read of one operator, and what it decided."""
-    made = figure(ran.observations, story_of(list(ran.decisions), ran.observations), ran.run.objective, operator)
-    return Plot(f"{ran.run.policy}: {operator}, as it was read", made["data"], made["layout"], KEY)
+def plot(result: FlinkResult, operator: str) -> Plot:
+    """Plot the readings of an operator and the decisions."""
+    made = figure(
+        result.observations, story_of(list(result.decisions), result.observations), result.run.objective, operator
+    )
+    return Plot(f"{result.run.policy}: readings of {operator}", made["data"], made["layout"], KEY)

@@ -1,7 +1,7 @@
-"""One run of a Flink job under a load, scaled by a policy: on a cluster of its own, and a broker that knows the truth.
+"""A run of a Flink job under a load, scaled by a policy, on a cluster of its own.
 
-The job numbers its records (``slow-middle``), waits with each in its middle step instead of computing, so that slots on
-a few cores add up, and writes to a topic that the broker stamps.
+The job (``slow-middle``) numbers its records, waits in its middle step instead of computing, so that slots on a few
+cores add up, and writes to a topic in which the broker stamps the arrival of each result.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from headgate.workloads.replay import Replay, ReplayProgress
 
 AT_WORK_WITHIN_S = 90.0
 DONE_WITHIN_S = 60.0
-"""How long after the load the last results may take."""
+"""How long the last results may take after the end of the load."""
 POLL_S = 0.5
 LEAD_S = 2.0
-"""The load begins so long after its producer is ready."""
+"""How long after its producer is ready the load begins."""
 
 
 @dataclass(frozen=True)
 class FlinkRun:
-    """What to run."""
+    """The job, load and policy of a run."""
 
     policy: str
     workload: str
@@ -50,26 +50,26 @@ class FlinkRun:
     objective: Objective
     """With the fewest and the most instances of any operator."""
     cost_ms: float
-    """What a record takes in the middle."""
+    """Processing time of a record in the middle step."""
     slots: int
     settings: Mapping[str, object] = field(default_factory=dict)
     guards: Mapping[str, object] = field(default_factory=dict)
     interval_s: float = 2.0
     settled_s: float = 15.0
-    """From then on the job is scaled and judged: one that has just started has much to load first."""
+    """From then on the job is scaled and judged; before, it is still loading."""
     partitions: int = 8
 
 
 @dataclass(frozen=True)
-class FlinkRan:
-    """What came of it."""
+class FlinkResult:
+    """The results of a run."""
 
     run: FlinkRun
     began_s: float
     """When the load began."""
     truth: SinkTruth
     load: ReplayProgress
-    had: Sequence[JobSlots]
+    samples: Sequence[JobSlots]
     decisions: Sequence[Decision]
     observations: Sequence[Observation]
     events: Sequence[Event]
@@ -79,19 +79,19 @@ class FlinkRan:
         return self.began_s + self.run.settled_s
 
 
-def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) -> FlinkRan:
-    """Run it to the end, on a cluster of its own; topics are named after the policy."""
+def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) -> FlinkResult:
+    """Run a job to the end on a cluster of its own; topics are named after the policy."""
     topic, sink = f"in-{run.policy}", f"out-{run.policy}"
     kafka.create_topic(topic, run.partitions)
     kafka.create_topic(sink, run.partitions, broker_stamps=True)
     began_s = time.monotonic()
     lasting_s = START_S + run.seconds
 
-    def tell(_: ReplayProgress | None = None) -> None:
+    def report(_: ReplayProgress | None = None) -> None:
         progress(min(0.99, (time.monotonic() - began_s) / lasting_s))
 
     with LocalFlink(taskmanagers=1, slots=run.slots) as flink:
-        tell()
+        report()
         job = FlinkJob(
             SLOW_MIDDLE,
             TopicRecords(kafka.bootstrap, topic),
@@ -100,26 +100,26 @@ def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) 
             cost_ms=run.cost_ms,
         )
         job_id = submit(job, flink.url)
-        tell()
-        ran = _under_load(run, kafka, flink.url, job_id, tell)
+        report()
+        result = _under_load(run, kafka, flink.url, job_id, report)
     progress(1.0)
-    return ran
+    return result
 
 
 def _under_load(
-    run: FlinkRun, kafka: LocalKafka, url: str, job_id: str, tell: Callable[[ReplayProgress | None], None]
-) -> FlinkRan:
+    run: FlinkRun, kafka: LocalKafka, url: str, job_id: str, report: Callable[[ReplayProgress | None], None]
+) -> FlinkResult:
     topic, sink, clock = f"in-{run.policy}", f"out-{run.policy}", SystemClock()
     load = Load(run.workload, seconds=run.seconds)
     total = load.schedule.total
-    engine, seen, events = opened(url, run.policy, run.objective, clock), ControllerRecord(), list[Event]()
-    begin_with_one(engine)
-    with ExitStack() as undone:
+    engine, record, events = opened(url, run.policy, run.objective, clock), ControllerRecord(), list[Event]()
+    start_with_single_instances(engine)
+    with ExitStack() as cleanup:
         watch = SlotWatch(url, job_id, clock.now).start()
-        undone.callback(watch.stop)
+        cleanup.callback(watch.stop)
         start_s = clock.now() + LEAD_S
-        feeder = Feeder(load, TopicSink(kafka.bootstrap, topic), clock, start_s, tell)
-        undone.callback(feeder.stop)
+        feeder = TopicFeeder(load, TopicSink(kafka.bootstrap, topic), clock, start_s, report)
+        cleanup.callback(feeder.stop)
         clock.wait_until(start_s + run.settled_s, threading.Event())
         with autoscale_engine(
             engine,
@@ -130,18 +130,20 @@ def _under_load(
             guards=run.guards or None,
             interval=run.interval_s,
             clock=clock,
-            watchers=[seen],
+            watchers=[record],
             event_watchers=[events.append],
         ):
-            standing = feeder.join()
+            load_progress = feeder.join()
             truth = _all_results(kafka, sink, total)
-    return FlinkRan(run, start_s, truth, standing, tuple(watch.seen), seen.decisions, seen.observations, events)
+    return FlinkResult(
+        run, start_s, truth, load_progress, tuple(watch.samples), record.decisions, record.observations, events
+    )
 
 
 def opened(
     url: str, job: str, objective: Objective, clock: SystemClock, provider: Provider | None = None
 ) -> FlinkEngine:
-    """The engine of a job that was just submitted, as soon as it is at work."""
+    """Return the engine of a job that was just submitted, as soon as it is running."""
     slo = objective.slo
     until_s = clock.now() + AT_WORK_WITHIN_S
     while True:
@@ -160,23 +162,23 @@ def opened(
             time.sleep(POLL_S)
 
 
-def begin_with_one(engine: FlinkEngine) -> None:
-    """Have one instance of each operator, and wait until those are at work."""
+def start_with_single_instances(engine: FlinkEngine) -> None:
+    """Scale each operator to a single instance, and wait until it runs."""
     ones = {
-        name: Verdict(name, size.planned, 1, 1, "start", "a run begins with one of each")
+        name: Verdict(name, size.planned, 1, 1, "start", "a run begins with one instance of each operator")
         for name, size in engine.observe().instances.items()
     }
     engine.apply(Decision(engine.now(), "lab", ones))
     until_s = engine.now() + AT_WORK_WITHIN_S
     while any(size.ready != 1 for size in engine.observe().instances.values()):
         if engine.now() > until_s:
-            raise EngineError(f"the job {engine.job!r} is not at work with one instance of each operator.")
+            raise EngineError(f"the job {engine.job!r} does not run with one instance of each operator.")
         time.sleep(POLL_S)
     engine.take_events()
 
 
 def _all_results(kafka: LocalKafka, sink: str, total: int) -> SinkTruth:
-    """What became of all records, once nothing is missing, or is not going to come any more."""
+    """Return the results of all records, once nothing is missing or the time for the last ones is over."""
     until_s = time.monotonic() + DONE_WITHIN_S
     while True:
         truth = SinkTruth.of_topic(kafka.bootstrap, sink, total)
@@ -186,7 +188,7 @@ def _all_results(kafka: LocalKafka, sink: str, total: int) -> SinkTruth:
 
 
 class ControllerRecord:
-    """A watcher that keeps what it is shown."""
+    """A watcher that collects observations and decisions."""
 
     def __init__(self) -> None:
         self.observations: list[Observation] = []
@@ -199,8 +201,8 @@ class ControllerRecord:
             self.decisions.append(decision)
 
 
-class Feeder:
-    """Sends a load to a topic, on a thread, from a moment on."""
+class TopicFeeder:
+    """Sends a load to a topic, on a thread, from ``start_s`` on."""
 
     def __init__(
         self,
@@ -208,27 +210,27 @@ class Feeder:
         sink: TopicSink,
         clock: SystemClock,
         start_s: float,
-        tell: Callable[[ReplayProgress | None], None],
+        report: Callable[[ReplayProgress | None], None],
     ) -> None:
-        self._clock, self._start_s, self._tell = clock, start_s, tell
+        self._clock, self._start_s, self._report = clock, start_s, report
         self._replay = Replay(
             load, load.make_payloads(), sink, clock, start_ms=round(1000 * start_s), by_the_clock=True
         )
         self._stop = threading.Event()
-        self._standing: ReplayProgress | None = None
+        self._progress: ReplayProgress | None = None
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         self._clock.wait_until(self._start_s, self._stop)
-        self._standing = self._replay.run(self._stop, self._tell)
+        self._progress = self._replay.run(self._stop, self._report)
 
     def join(self) -> ReplayProgress:
-        """How the load went, once it is over."""
+        """Wait for the end of the load and return its final progress."""
         self._thread.join()
-        if self._standing is None or self._standing.answers.failed:
+        if self._progress is None or self._progress.answers.failed:
             raise EngineError("the load did not reach its topic: the broker did not take all of its records.")
-        return self._standing
+        return self._progress
 
     def stop(self) -> None:
         self._stop.set()

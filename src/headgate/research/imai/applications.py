@@ -1,12 +1,12 @@
-"""Eight applications after imai's Table II and figure 6. The document prints no curve: these curves are ours.
+"""Eight applications after imai's Table II and figure 6, with throughput curves of ours, as the document prints none.
 
-What it does say is kept: the peak load of each application, that models are trained on 3, 4, 6, 8 and 24 instances
+They agree with its text: the peak load of each application, that models are trained on 3, 4, 6, 8 and 24 instances
 (1 to 14 for flight distances), that VHT does not scale at all, and that the models of unique visitor, page view and
-hashtag count, which know nothing beyond 24 instances, promise more there than the application holds.
+hashtag count, which know nothing beyond 24 instances, predict more there than the application sustains.
 
-A true curve is the universal scalability law, a·m / (1 + s·(m − 1) + k·m·(m − 1)), less a share that is lost to a
-bottleneck which sets in beyond ``bottleneck_from`` instances. What a block of minutes gets is drawn from a normal
-distribution around it whose deviation is a share of it.
+A true curve is the universal scalability law, a·m / (1 + s·(m − 1) + k·m·(m − 1)), less a share lost to a
+bottleneck beyond ``bottleneck_from`` instances. The throughput in a block of minutes is drawn from a normal
+distribution around it, whose deviation is a share of it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ _REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Application:
-    """One application; throughputs in MB/s, as in the document."""
+class StreamQuery:
+    """An application; throughputs in MB/s, as in the document."""
 
     name: str
     load: str
-    """Which of the loads it is given."""
+    """The name of its load."""
     peak: float
     """Highest load of the week."""
     single: float
-    """a: what one instance carries."""
+    """a: throughput of a single instance."""
     contention: float
     """s: share of the work that does not run in parallel."""
     coherence: float = 0.0
-    """k: what instances cost each other."""
+    """k: cost of coordination between instances."""
     bottleneck: float = 0.0
-    """Share that is lost as many instances beyond ``bottleneck_from`` as there are at most."""
+    """Share lost at ``largest`` instances beyond ``bottleneck_from``."""
     bottleneck_from: int = 24
     noise: float = 0.04
-    """Deviation of what is sustained, as a share of its mean."""
+    """Deviation of the throughput, as a share of its mean."""
     training_sizes: tuple[int, ...] = _SMALL
     validation_sizes: tuple[int, ...] = (12, 16, 20)
     largest: int = 128
@@ -65,7 +65,7 @@ class Application:
         return np.asarray(self.noise * self.means)
 
     def measure(self, sizes: tuple[int, ...], random: np.random.Generator) -> tuple[Measured, ...]:
-        """Offline measurements of some sizes."""
+        """Draw offline measurements of some sizes."""
         return tuple(
             (size, float(random.normal(self.means[size - 1], self.deviations[size - 1])))
             for size in sizes
@@ -73,10 +73,10 @@ class Application:
         )
 
 
-APPLICATIONS = (
-    Application("grep", "wc98", peak=32, single=0.62, contention=0.004, coherence=1.5e-5, noise=0.06),
-    Application("rolling-count", "wc98", peak=10, single=0.26, contention=0.011, noise=0.07),
-    Application(
+QUERIES = (
+    StreamQuery("grep", "wc98", peak=32, single=0.62, contention=0.004, coherence=1.5e-5, noise=0.06),
+    StreamQuery("rolling-count", "wc98", peak=10, single=0.26, contention=0.011, noise=0.07),
+    StreamQuery(
         "unique-visitor",
         "wc98",
         peak=48,
@@ -86,11 +86,11 @@ APPLICATIONS = (
         bottleneck_from=12,
         noise=0.08,
     ),
-    Application("page-view", "wc98", peak=46, single=0.85, contention=0.001, bottleneck=0.12, noise=0.06),
-    Application("data-clean", "wc98", peak=5, single=0.115, contention=0.008, noise=0.08),
-    Application("vht", "wc98", peak=49, single=58, contention=1.0, noise=0.02),
-    Application("rolling-hashtag-count", "tweets", peak=200, single=3.1, contention=0.001, bottleneck=0.18, noise=0.05),
-    Application(
+    StreamQuery("page-view", "wc98", peak=46, single=0.85, contention=0.001, bottleneck=0.12, noise=0.06),
+    StreamQuery("data-clean", "wc98", peak=5, single=0.115, contention=0.008, noise=0.08),
+    StreamQuery("vht", "wc98", peak=49, single=58, contention=1.0, noise=0.02),
+    StreamQuery("rolling-hashtag-count", "tweets", peak=200, single=3.1, contention=0.001, bottleneck=0.18, noise=0.05),
+    StreamQuery(
         "rolling-flight-distances",
         "flights",
         peak=0.83,
@@ -113,19 +113,19 @@ def _wc98(monday: datetime) -> FloatArray:
 
 
 def _week_of(trace: str, week: int) -> FloatArray:
-    """The first or a later week of a trace, on lines between its steps where they are longer than a minute."""
+    """Return a week of a trace, interpolated to minutes."""
     read = read_trace(trace)
     minutes = np.arange(week * WEEK_MINUTES, (week + 1) * WEEK_MINUTES)
     return np.interp(minutes * 60 / read.step_s, np.arange(len(read.rates_per_s)), read.rates_per_s)
 
 
 def _tweets() -> FloatArray:
-    """A deep night, an evening peak, and minutes that differ from each other by a few percent."""
+    """Return a week with deep nights, evening peaks and a few percent of noise."""
     return _daily(seed=1, night=0.35, evening=0.25, slow=0.03, fast=0.03)
 
 
 def _flights() -> FloatArray:
-    """A shallow night and little noise: radio coverage does not come and go."""
+    """Return a week with shallow nights and little noise, as radio coverage is steady."""
     return _daily(seed=2, night=0.25, evening=0.05, slow=0.015, fast=0.008)
 
 
@@ -136,7 +136,7 @@ def _daily(seed: int, *, night: float, evening: float, slow: float, fast: float)
     wander = np.empty(WEEK_MINUTES)
     level = 0.0
     for minute, step in enumerate(random.normal(0, slow, WEEK_MINUTES)):
-        # Half of a deviation is forgotten in an hour.
+        # The half-life of a deviation is an hour.
         level = 0.5 ** (1 / 60) * level + np.sqrt(1 - 0.5 ** (2 / 60)) * step
         wander[minute] = level
     return np.asarray(cycle * np.exp(wander + random.normal(0, fast, WEEK_MINUTES)))
@@ -157,6 +157,6 @@ _LOADS: dict[str, Callable[[], FloatArray]] = {
 
 @cache
 def load_shape(name: str) -> FloatArray:
-    """A load by name, as shares of its peak."""
+    """Return a load by name, as shares of its peak."""
     values = _LOADS[name]()
     return np.asarray(values / values.max())

@@ -1,4 +1,4 @@
-"""What a league says: the ranks, where each policy is good and where it is not, and cost against late records."""
+"""The report of a league: ranks, strengths and weaknesses of each policy, and cost against late records."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from headgate.lab.experiments.results import LabResults
 from headgate.lab.experiments.summary import failures_of
 from headgate.lab.scenario import ScenarioOutcome
 from headgate.render.plots import Plot
-from headgate.research.league.standings import BEST_FIXED, CLOSE, FORGIVEN, Contest, League, hours
+from headgate.research.league.standings import BEST_FIXED, CLOSE, TOLERANCE, Contest, League, hours
 
 OURS = "autopilot"
-GOOD_KEPT, GOOD_COST = 0.9, 1.1
-"""Good is who keeps nine contests of ten and pays a tenth more than the first, in the median."""
-BAD_KEPT, BAD_COST = 0.5, 1.5
+GOOD_MET, GOOD_COST = 0.9, 1.1
+"""Good means meeting nine of ten objectives at a median cost of at most a tenth more than the first."""
+BAD_MET, BAD_COST = 0.5, 1.5
 MOST_NAMED = 4
 
 
 def league_outcome(results: LabResults) -> ScenarioOutcome:
-    """The table, the sentences and the plots of a league."""
+    """Return the table, the notes and the plots of a league."""
     league = League(results)
     return ScenarioOutcome(
-        rows=[one.to_json() for one in league.standings()],
+        rows=[row.to_json() for row in league.standings()],
         notes=[*_read_as(results, league), *_ours(results, league), *_lines(league), *_troubles(results)],
         plots=[_over_all(league), *(_of_workload(league, name) for name in _workloads(league))],
         details=_details(league),
@@ -40,63 +40,62 @@ def _troubles(results: LabResults) -> list[str]:
 def _read_as(results: LabResults, league: League) -> list[str]:
     runs = max(group.runs for group in results.groups)
     notes = [
-        f"place: mean over {len(league.contests)} contests (a workload with a job), by cost of those that kept the "
-        "objective; the others share the last place. "
-        f"kept %: contests in which on average at most {100 * FORGIVEN:g} point more than allowed was late; always %: "
-        "in every repeat, with nothing forgiven. "
-        f"first %: contests in which it was the cheapest that kept it, or within {100 * (CLOSE - 1):.0f} % of that. "
-        "cost, worst: instance-hours over those of the first, median and most, where it kept. late %: mean.",
+        f"place: mean over {len(league.contests)} contests (a workload with a job), by cost of those that met the "
+        "objective; the others share the last place. The percentage after it: contests in which on average at most "
+        f"{100 * TOLERANCE:g} point more than allowed was late; always %: in every repeat, without tolerance. "
+        f"first %: contests in which it was the cheapest that met the objective, or within {100 * (CLOSE - 1):.0f} % "
+        "of that. cost, worst: instance-hours over those of the first, median and most, where met. late %: mean.",
     ]
     if league.fixed:
         notes.append(
-            f"{BEST_FIXED}: the cheapest of {len(league.fixed)} fixed sizes that kept a contest. Nobody knows it "
-            "before, so it takes no place and is nobody's first."
+            f"{BEST_FIXED}: the cheapest of {len(league.fixed)} fixed sizes that met the objective of a contest. It "
+            "is known only afterwards, so it takes no place."
         )
     if runs == 1:
-        notes.append("One run says nothing about noise: with repeats, places could turn out to be chance.")
-    nobody = [" · ".join(contest[:2]) for contest, costs in league.costs.items() if not costs]
-    if nobody:
-        notes.append(f"Kept by nobody, and counted for nobody: {'; '.join(nobody)}.")
+        notes.append("A single run says nothing about noise: repeats may show that places are due to chance.")
+    unmet = [" · ".join(contest[:2]) for contest, costs in league.costs.items() if not costs]
+    if unmet:
+        notes.append(f"Not met by any policy, and not counted: {'; '.join(unmet)}.")
     return notes
 
 
 def _ours(results: LabResults, league: League) -> list[str]:
-    """The figure that a league is judged by."""
+    """Return the sentence on how often our policy is first."""
     if OURS not in league.policies:
         return []
     strict = League(results, strictly=True)
-    told = [
+    shares = [
         f"{close} of {judged} {what} ({100 * close / judged:.0f} %)"
         for what, traces_only in (("traces", True), ("workloads", False))
         for close, judged in [league.close_workloads(OURS, traces_only=traces_only)]
         if judged
     ]
     close, judged = strict.close_workloads(OURS, traces_only=False)
-    told += [f"with nothing forgiven {close} of {judged} workloads ({100 * close / judged:.0f} %)"] if judged else []
-    if not told:
+    shares += [f"without tolerance {close} of {judged} workloads ({100 * close / judged:.0f} %)"] if judged else []
+    if not shares:
         return []
-    return [f"{OURS} is first, or within {100 * (CLOSE - 1):.0f} % of the first, on {', '.join(told)}."]
+    return [f"{OURS} is first, or within {100 * (CLOSE - 1):.0f} % of the first, on {', '.join(shares)}."]
 
 
 def _lines(league: League) -> list[str]:
-    return [_line(league, policy) for policy in (one.policy for one in league.standings()) if policy != BEST_FIXED]
+    return [_line(league, policy) for policy in (row.policy for row in league.standings()) if policy != BEST_FIXED]
 
 
 def _line(league: League, policy: str) -> str:
-    """Where a policy is good, and where it is not."""
+    """Return the sentence on the strengths and weaknesses of a policy."""
     good: list[str] = []
     bad: list[str] = []
     for trait, contests in _by_trait(league).items():
-        there = [one for one in contests if policy in league.contests[one]]
-        costs = [league.costs[one][policy] for one in there if policy in league.costs[one]]
-        judged = [one for one in there if league.costs[one]]
+        there = [contest for contest in contests if policy in league.contests[contest]]
+        costs = [league.costs[contest][policy] for contest in there if policy in league.costs[contest]]
+        judged = [contest for contest in there if league.costs[contest]]
         if not judged:
             continue
-        kept, cost = len(costs) / len(judged), median(costs) if costs else None
-        if kept >= GOOD_KEPT and cost is not None and cost <= GOOD_COST:
+        met, cost = len(costs) / len(judged), median(costs) if costs else None
+        if met >= GOOD_MET and cost is not None and cost <= GOOD_COST:
             good.append(trait)
-        elif kept < BAD_KEPT:
-            bad.append(f"{trait} (keeps {100 * kept:.0f} %)")
+        elif met < BAD_MET:
+            bad.append(f"{trait} (meets {100 * met:.0f} %)")
         elif cost is not None and cost > BAD_COST:
             bad.append(f"{trait} ({plain(round(cost, 2))} times the cost)")
     firsts = [name for name, costs in league.workload_costs.items() if costs.get(policy) == 1.0]
@@ -122,7 +121,7 @@ def _workloads(league: League) -> list[str]:
 
 
 def _details(league: League) -> list[Mapping[str, JSON]]:
-    """What each costs over what the first does, contest by contest; ``None`` for who did not keep it."""
+    """Return the cost of each policy over that of the first, by contest; ``None`` where the objective was missed."""
     return [
         {
             "workload": contest[0],
@@ -141,7 +140,7 @@ def _details(league: League) -> list[Mapping[str, JSON]]:
 
 
 def _over_all(league: League) -> Plot:
-    """What each costs against what the cheapest that kept it does, whether it kept it itself or not."""
+    """Plot the cost of each policy, also of those that missed the objective, over that of the cheapest that met it."""
     points: dict[str, tuple[float, float]] = {}
     judged = [contest for contest, costs in league.costs.items() if costs]
     for policy in (*league.policies, BEST_FIXED):
@@ -171,14 +170,14 @@ def _of_workload(league: League, workload: str) -> Plot:
 
 
 def _point(league: League, contest: Contest, policy: str) -> tuple[float, float] | None:
-    """Instance-hours and what was late, of whoever has both."""
+    """Return instance-hours and the late share, if both are known."""
     group = league.contests[contest].get(policy)
     late = None if group is None else league.late_pct(group)
     return None if group is None or late is None or not math.isfinite(hours(group)) else (hours(group), late)
 
 
 def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Those that nobody beats on both, the cheapest first.
+    """Return the Pareto front, the cheapest first.
 
     >>> pareto({"a": (1.0, 5.0), "b": (2.0, 1.0), "c": (2.5, 3.0), "d": (2.0, 1.5)})
     ['a', 'b']
@@ -193,13 +192,13 @@ def pareto(points: Mapping[str, tuple[float, float]]) -> list[str]:
 def _plot(
     title: str, points: Mapping[str, tuple[float, float]], cost: str, league: League, *, with_names: bool = False
 ) -> Plot:
-    """Cost against lateness; with all names beside it, or only with those at the points that matter."""
+    """Plot cost against late records, with a legend or only with names at the most important points."""
     front = pareto(points)
     names = [*league.policies, BEST_FIXED]
     line = {
         "type": "scatter",
         "mode": "lines",
-        "name": "nobody is better on both",
+        "name": "Pareto front",
         "x": [points[name][0] for name in front],
         "y": [points[name][1] for name in front],
         "line": {"dash": "dot", "color": "#888888"},
@@ -210,7 +209,7 @@ def _plot(
         title,
         [line, *marks],
         {
-            # Most stand close together, and one that costs many times as much would press them into a corner.
+            # On a linear axis, a policy that costs many times as much would squeeze the others into a corner.
             "xaxis": {"title": {"text": cost}, "type": "log", "showline": True, **_ticks(points.values())},
             "yaxis": {"title": {"text": "late, %"}, "rangemode": "tozero"},
             "margin": {"t": 24, "r": 24, "b": 60, "l": 60},
@@ -218,14 +217,14 @@ def _plot(
             # Room for each policy's name.
             "height": 90 + 21 * len(points) if with_names else 420,
         },
-        "A point is a policy: its instance-hours, on a scale of ratios, against the share of what the objective counts "
-        "that was late. Dotted: those that nobody beats on both."
-        + ("" if with_names else " Signs are those of the first plot; the rest are named under the pointer."),
+        "A point is a policy: its instance-hours, on a logarithmic scale, against the late share of what the "
+        "objective counts. Dotted: the Pareto front."
+        + ("" if with_names else " Symbols are those of the first plot; hover for the other names."),
     )
 
 
 def _ticks(points: Iterable[tuple[float, float]]) -> dict[str, JSON]:
-    """Whole numbers on an axis of ratios; plotly itself writes 200 as a small 2.
+    """Return whole numbers as ticks of a logarithmic axis; plotly itself writes 200 as a small 2.
 
     >>> _ticks([(30.0, 1.0), (320.0, 2.0)])["ticktext"]
     ['50', '100', '200']
@@ -241,14 +240,14 @@ def _ticks(points: Iterable[tuple[float, float]]) -> dict[str, JSON]:
 
 
 def _side(name: str, front: Sequence[str]) -> str | None:
-    """Where the name of a point stands; neighbours on the front have theirs on either side of it."""
+    """Return the position of a point's name; neighbours on the front alternate sides."""
     if name in front and name != BEST_FIXED:
         return "bottom left" if front.index(name) % 2 == 0 else "top right"
     return "top right" if name in (OURS, BEST_FIXED) else None
 
 
 def _mark(name: str, point: tuple[float, float], index: int, side: str | None) -> Mapping[str, JSON]:
-    """A policy looks the same in every plot."""
+    """Return the marker of a policy, which is the same in every plot."""
     return {
         "type": "scatter",
         "mode": "markers" if side is None else "markers+text",

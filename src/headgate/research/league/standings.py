@@ -1,7 +1,7 @@
-"""Policies ranked over all contests of a lab run, by cost at a kept objective.
+"""Policies ranked over all contests of a lab run, by cost where the objective is met.
 
-A contest is a workload with a job and an objective; everybody who is not a fixed size takes part in it. Fixed sizes are
-a reference: the cheapest that keeps a contest is what somebody would pay who had known it all before.
+A contest is a workload with a job and an objective. Fixed sizes do not take part; the cheapest of them that meets the
+objective is a reference: the cost with perfect knowledge of a fixed size.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from headgate.workloads.day_load import DAY_SHAPES, named_day
 FIXED = "static"
 BEST_FIXED = "(best fixed afterwards)"
 CLOSE = 1.03
-"""Who costs so many times as much as the first is as good as first."""
-FORGIVEN = 0.01
-"""A contest counts as kept where on average at most a hundredth of all records more than allowed was late, less where
-less is allowed: as ``lab/promises`` has it. A few hours are a sample, and who aims at what is asked hits it about."""
+"""A policy within this factor of the cost of the first counts as first."""
+TOLERANCE = 0.01
+"""An objective counts as met if on average at most this share of all records more than allowed was late, less where
+less is allowed, as in ``research/promises``: a few hours are a sample, so a policy that aims at the objective misses it
+slightly half of the time."""
 Contest: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One policy over all contests."""
+class LeagueRow:
+    """A policy over all contests."""
 
     policy: str
     place: float | None
-    """Its mean place in contests; those that did not keep one share the last place of it."""
+    """Its mean place in contests; policies that do not meet the objective share the last place."""
     contests: int
-    kept: int
-    always_kept: int
-    """Contests in which every repeat kept what was asked, with nothing forgiven."""
+    met: int
+    always_met: int
+    """Contests in which every repeat met the objective without tolerance."""
     close: int
-    """Contests in which it was first, or as good as that."""
+    """Contests in which it counts as first."""
     cost: float | None
-    """What it costs over what the first costs, in the median of the contests that it kept."""
+    """Its median cost over that of the first, in contests in which it met the objective."""
     worst_cost: float | None
     late_pct: float | None
     """On average over all contests."""
@@ -55,8 +56,8 @@ class Standing:
         return {
             "policy": self.policy,
             "place": None if self.place is None else round(self.place, 1),
-            "kept %": _pct(self.kept, self.contests),
-            "always %": _pct(self.always_kept, self.contests),
+            "kept %": _pct(self.met, self.contests),
+            "always %": _pct(self.always_met, self.contests),
             "first %": _pct(self.close, self.contests),
             "cost": _rounded(self.cost),
             "worst": _rounded(self.worst_cost),
@@ -65,33 +66,35 @@ class Standing:
 
 
 class League:
-    """The groups of a lab run, contest by contest; ``strictly``, nothing is forgiven and every repeat must keep it."""
+    """The groups of a lab run by contest; ``strictly`` means that every repeat must meet the objective exactly."""
 
     def __init__(self, results: LabResults, *, strictly: bool = False) -> None:
-        told: Mapping[str, Any] = results.experiment
+        experiment: Mapping[str, Any] = results.experiment
         self._groups, self._strictly = results.groups, strictly
-        self._objectives = {one["name"]: objective_from(one["objective"]) for one in told["objectives"]}
-        self._jobs: dict[str, Mapping[str, Any]] = {one["name"]: one for one in told["jobs"]}
-        self._kinds = {one["name"]: one.get("kind") for one in told["workloads"]}
-        self.made_up = {one["name"] for one in told["workloads"] if named_day(one["workload"]) in DAY_SHAPES}
-        self.fixed = {one["name"] for one in told["policies"] if one["policy"] == FIXED}
-        took_part = {one.policy for one in self._groups} - self.fixed
-        self.policies = [one["name"] for one in told["policies"] if one["name"] in took_part]
+        self._objectives = {entry["name"]: objective_from(entry["objective"]) for entry in experiment["objectives"]}
+        self._jobs: dict[str, Mapping[str, Any]] = {entry["name"]: entry for entry in experiment["jobs"]}
+        self._kinds = {entry["name"]: entry.get("kind") for entry in experiment["workloads"]}
+        self.made_up = {
+            entry["name"] for entry in experiment["workloads"] if named_day(entry["workload"]) in DAY_SHAPES
+        }
+        self.fixed = {entry["name"] for entry in experiment["policies"] if entry["policy"] == FIXED}
+        took_part = {entry.policy for entry in self._groups} - self.fixed
+        self.policies = [entry["name"] for entry in experiment["policies"] if entry["name"] in took_part]
 
     @cached_property
     def contests(self) -> dict[Contest, dict[str, RepeatGroup]]:
-        """Who took part in each, and the cheapest fixed size that kept it."""
+        """The groups of each contest, with the cheapest fixed size that met its objective."""
         found: dict[Contest, dict[str, RepeatGroup]] = {}
         for group in self._groups:
             there = found.setdefault(group.contest, {})
             if group.policy not in self.fixed:
                 there[group.policy] = group
-            elif self.kept(group):
+            elif self.is_met(group):
                 best = there.get(BEST_FIXED)
                 there[BEST_FIXED] = group if best is None else min(best, group, key=hours)
         return found
 
-    def kept(self, group: RepeatGroup) -> bool:
+    def is_met(self, group: RepeatGroup) -> bool:
         return group.is_met if self._strictly else is_nearly_met(group, self._objectives[group.objective])
 
     def late_pct(self, group: RepeatGroup) -> float | None:
@@ -99,42 +102,48 @@ class League:
 
     @cached_property
     def costs(self) -> dict[Contest, dict[str, float]]:
-        """What those that kept a contest cost over what the first does; nothing where no contender kept it."""
+        """Costs over that of the first, of policies that met the objective; empty where no policy did."""
         return {contest: self._against_first([contest]) for contest in self.contests}
 
     @cached_property
     def workload_costs(self) -> dict[str, dict[str, float]]:
-        """The same of whole workloads: of those who kept every contest that anybody kept, in all its instance-hours."""
+        """The same by workload, of policies that met every objective that any policy met."""
         workloads = dict.fromkeys(workload for workload, _, _ in self.contests)
-        found = {name: [one for one in self.contests if one[0] == name and self.costs[one]] for name in workloads}
+        found = {
+            name: [contest for contest in self.contests if contest[0] == name and self.costs[contest]]
+            for name in workloads
+        }
         return {name: self._against_first(contests) for name, contests in found.items() if contests}
 
     def _against_first(self, contests: list[Contest]) -> dict[str, float]:
-        own = {policy: [self.contests[one].get(policy) for one in contests] for policy in (*self.policies, BEST_FIXED)}
+        own = {
+            policy: [self.contests[contest].get(policy) for contest in contests]
+            for policy in (*self.policies, BEST_FIXED)
+        }
         sums = {
             policy: sum(hours(group) for group in groups if group is not None)
             for policy, groups in own.items()
-            if all(group is not None and self.kept(group) for group in groups)
+            if all(group is not None and self.is_met(group) for group in groups)
         }
         least = min((cost for policy, cost in sums.items() if policy != BEST_FIXED), default=None)
         return {policy: cost / least for policy, cost in sums.items()} if least else {}
 
-    def standings(self) -> list[Standing]:
-        """Everybody, the best first; the fixed sizes at the end."""
-        ranked = sorted((self._standing(name) for name in self.policies), key=lambda one: (one.place or 0, one.policy))
+    def standings(self) -> list[LeagueRow]:
+        """Return the rows of all policies, the best first; the fixed sizes at the end."""
+        ranked = sorted((self._standing(name) for name in self.policies), key=lambda row: (row.place or 0, row.policy))
         return [*ranked, self._standing(BEST_FIXED)] if self.fixed else ranked
 
-    def _standing(self, policy: str) -> Standing:
+    def _standing(self, policy: str) -> LeagueRow:
         is_fixed = policy == BEST_FIXED
         there = [contest for contest, groups in self.contests.items() if is_fixed or policy in groups]
         groups = [group for contest in there if (group := self.contests[contest].get(policy)) is not None]
         costs = [found[policy] for contest in there if policy in (found := self.costs[contest])]
         late = [pct for group in groups if (pct := self.late_pct(group)) is not None]
-        return Standing(
+        return LeagueRow(
             policy,
             None if is_fixed else mean(self._place(contest, policy) for contest in there),
             len(there),
-            sum(self.kept(group) for group in groups),
+            sum(self.is_met(group) for group in groups),
             sum(group.is_met for group in groups),
             sum(cost <= CLOSE for cost in costs),
             median(costs) if costs else None,
@@ -149,25 +158,25 @@ class League:
         return 1 + sum(cost < costs[policy] for other, cost in costs.items() if other in self.policies)
 
     def close_workloads(self, policy: str, *, traces_only: bool) -> tuple[int, int]:
-        """On how many workloads a policy is first or as good as that, and of how many that anybody kept."""
+        """Return on how many workloads a policy counts as first, and of how many whose objectives any policy met."""
         judged = [name for name in self.workload_costs if not (traces_only and name in self.made_up)]
         return sum(self.workload_costs[name].get(policy, math.inf) <= CLOSE for name in judged), len(judged)
 
     def traits(self, contest: Contest) -> list[str]:
-        """What is particular of a contest, in words that go with "good on"."""
+        """Return the traits of a contest, in words that follow "good on"."""
         workload, job, _ = contest
         kind = self._kinds.get(workload)
         return [*([f"{kind} loads"] if kind else []), *job_traits(self._jobs[job])]
 
 
 def is_nearly_met(group: RepeatGroup, objective: Objective) -> bool:
-    """Whether a policy kept on average what was asked, but for what is forgiven."""
+    """Whether a policy met the objective on average, within the tolerance."""
     missed, allowed = missed_pct(group, objective), objective.slo.allowed_share
-    return not group.failed and missed is not None and missed <= 100 * (allowed + FORGIVEN * min(1.0, 20 * allowed))
+    return not group.failed and missed is not None and missed <= 100 * (allowed + TOLERANCE * min(1.0, 20 * allowed))
 
 
 def missed_pct(group: RepeatGroup, objective: Objective) -> float | None:
-    """What was late on average, as the objective counts it."""
+    """Return the mean late percentage, as the objective counts it."""
     by_records = objective.slo.by is By.RECORDS and group.figures["late_records_pct"] is not None
     found = group.figures["late_records_pct" if by_records else "slo_violation_pct"]
     return None if found is None else found.mean
@@ -179,7 +188,7 @@ def hours(group: RepeatGroup) -> float:
 
 
 def job_traits(job: Mapping[str, Any]) -> list[str]:
-    """What is particular of a job of an experiment."""
+    """Return the traits of a job of an experiment."""
     service = None if job.get("service") is None else parse_service_model(job["service"])
     return [
         f"{'linear' if service is None else service.name} jobs",

@@ -1,1 +1,1 @@
-"""What was asked against what was delivered: every load, level and start-up time, autopilot beside the others."""
+"""Objectives against results: every load, level and start-up time, for autopilot and other policies."""

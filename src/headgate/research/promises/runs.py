@@ -1,4 +1,4 @@
-"""One run of a policy on a day of a load, with the figures that it is judged by."""
+"""Runs of policies on a day of a load, with the figures that they are judged by."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from headgate.workloads.steps import Steps
 SERVICE_RATE_PER_S = 50.0
 PEAK_INSTANCES = 12.0
 FIXED = "best-fixed"
-"""The smallest size that keeps what is asked and never changes, known afterwards: no policy."""
+"""The smallest fixed size that meets the objective, known only afterwards; not a policy."""
 
 
 @dataclass(frozen=True)
-class Load:
-    """One day of one load."""
+class LoadDay:
+    """A day of a load."""
 
     name: str
     seed: int
     kind: str
     """``smooth``, ``noisy`` or ``bursty``."""
     chosen_on: bool
-    """Whether constants were chosen on it; the others are to show what they are worth."""
+    """Whether constants were chosen on it; the other loads validate them."""
     factor: float
-    """Records here for one of the trace."""
+    """Records per record of the trace."""
     rates_per_s: FloatArray
-    """One per ``STEP_S``."""
+    """A rate per ``STEP_S``."""
 
     @property
     def seconds(self) -> float:
@@ -53,39 +53,39 @@ class Load:
 
 
 def load_names() -> list[str]:
-    """Every load, made-up ones first."""
+    """Return all loads, generated ones first."""
     return day_names()
 
 
 @cache
-def make_load(name: str, seed: int = 0) -> Load:
-    """A load by name; needs the folder of traces for those that are real."""
+def make_load(name: str, seed: int = 0) -> LoadDay:
+    """Return a load by name; real loads need the folder of traces."""
     day = make_day(name, seed, PEAK_INSTANCES * SERVICE_RATE_PER_S)
-    return Load(name, seed, day.kind, load_names().index(name) % 2 == 0, day.factor, day.rates_per_s)
+    return LoadDay(name, seed, day.kind, load_names().index(name) % 2 == 0, day.factor, day.rates_per_s)
 
 
 JOB = MicroBatch(trigger_interval_s=2.0, overhead_s=0.4, noise=0.08, cold_factor=1.5)
-"""A job as people run them: a batch every two seconds, if it can."""
+"""A typical job with a trigger of two seconds."""
 INTERVAL_S = 10.0
 STARTUP_SPREAD = 0.2
 BOUNDS = (1, 40)
 UNDONE_WITHIN_S = 120.0
 LOAD_BEFORE_S = 30.0
-"""The load at a change is what came in so many seconds before it."""
+"""The load at a change is the mean arrival rate of this many seconds before it."""
 THE_SAME_LOAD = 0.1
-"""A load that has changed by less than this share does not explain why a change is taken back."""
+"""A load that changed by less than this share does not justify undoing a change."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a policy came to on a load; the levels that were asked for may be many."""
+class DayRun:
+    """The figures of a policy on a day; it may be judged at several levels."""
 
     policy: str
     late_share: float
     instance_seconds: float
     rescales_per_hour: float
     undone: int
-    """Pairs of changes that undid each other within two minutes under the same load."""
+    """Pairs of changes that undid each other within two minutes at the same load."""
     latency_p95_s: float | None
 
     def to_json(self) -> dict[str, JSON]:
@@ -100,14 +100,14 @@ class Run:
 
 def run(
     policy: str,
-    load: Load,
+    load: LoadDay,
     slo: LatencySlo,
     *,
     startup_s: float,
     settings: Mapping[str, object] | None = None,
     size: int | None = None,
-) -> Run:
-    """Simulate a day, with readings as Spark gives them; a fixed ``size`` where one is given."""
+) -> DayRun:
+    """Simulate a day with readings like Spark's, with a policy or a fixed ``size``."""
     bounds = BOUNDS if size is None else (size, size)
     result = simulate(
         policy,
@@ -123,9 +123,9 @@ def run(
         seconds=load.seconds,
         seed=load.seed,
     )
-    changes = [(one.at_s, one.verdicts["job"].change) for one in result.decisions if one.verdicts["job"].change]
+    changes = [(decision.at_s, change) for decision in result.decisions if (change := decision.verdicts["job"].change)]
     summary = result.summary
-    return Run(
+    return DayRun(
         policy,
         (summary.late_records_pct or 0.0) / 100,
         summary.instance_seconds,
@@ -135,8 +135,8 @@ def run(
     )
 
 
-def undone_pairs(changes: Sequence[tuple[float, int]], load: Load) -> int:
-    """Pairs of changes of which the second takes back the first at once, though the load is what it was."""
+def undone_pairs(changes: Sequence[tuple[float, int]], load: LoadDay) -> int:
+    """Count pairs of changes of which the second soon undoes the first although the load is the same."""
 
     def rate_per_s(until_s: float) -> float:
         last = max(1, round(until_s / STEP_S))
@@ -150,30 +150,30 @@ def undone_pairs(changes: Sequence[tuple[float, int]], load: Load) -> int:
     )
 
 
-def first_size(load: Load) -> int:
-    """As many as the first minute needs: no policy is to be judged by how it was started."""
+def first_size(load: LoadDay) -> int:
+    """Return the size that the first minute needs, so that the start does not decide a comparison."""
     rate = float(load.rates_per_s[: round(60 / STEP_S)].mean())
     return max(BOUNDS[0], math.ceil(rate / SERVICE_RATE_PER_S * 1.2))
 
 
 def clairvoyant_sizes(
-    load: Load, *, job: MicroBatch, bound_s: float, startup_s: float, bounds: tuple[int, int]
+    load: LoadDay, *, job: MicroBatch, bound_s: float, startup_s: float, bounds: tuple[int, int]
 ) -> FloatArray:
-    """The instances that are paid for, one value per ``STEP_S``."""
+    """Return the paid instances of a scaler that knows the load, one value per ``STEP_S``."""
     needed = needed_instances(
         load.rates_per_s, STEP_S, service_rate_per_s=SERVICE_RATE_PER_S, job=job, bound_s=bound_s, bounds=bounds
     )
     return paid_instances(needed, STEP_S, startup_s)
 
 
-def clairvoyant_seconds(load: Load, bound_s: float, startup_s: float) -> float:
-    """Instance-seconds of somebody who knew the load."""
+def clairvoyant_seconds(load: LoadDay, bound_s: float, startup_s: float) -> float:
+    """Return the instance-seconds of a scaler that knows the load."""
     sizes = clairvoyant_sizes(load, job=JOB, bound_s=bound_s, startup_s=startup_s, bounds=BOUNDS)
     return float(sizes.sum() * STEP_S)
 
 
 @dataclass(frozen=True, order=True)
-class Task:
+class DayTask:
     policy: str
     load: str
     seed: int
@@ -183,7 +183,7 @@ class Task:
     size: int | None = None
 
 
-def run_task(task: Task) -> list[Run]:
+def run_task(task: DayTask) -> list[DayRun]:
     load = make_load(task.load, task.seed)
     slo = LatencySlo(bound_s=task.bound_s, percentile=task.percentile)
     if task.policy == FIXED:
@@ -191,13 +191,13 @@ def run_task(task: Task) -> list[Run]:
     return [run(task.policy, load, slo, startup_s=task.startup_s)]
 
 
-def _fixed_sizes(task: Task, slo: LatencySlo) -> list[Run]:
-    """Sizes that never change, from the first that keeps up in the mean to the first that makes nothing late."""
+def _fixed_sizes(task: DayTask, slo: LatencySlo) -> list[DayRun]:
+    """Run fixed sizes, from the smallest that sustains the mean rate to the first with no late records."""
     load = make_load(task.load, task.seed)
-    found: list[Run] = []
+    found: list[DayRun] = []
     for size in range(max(1, int(load.rates_per_s.mean() / SERVICE_RATE_PER_S)), BOUNDS[1] + 1):
         tried = run("static", load, slo, startup_s=0.0, size=size)
-        found.append(Run(FIXED, tried.late_share, tried.instance_seconds, 0.0, 0, tried.latency_p95_s))
+        found.append(DayRun(FIXED, tried.late_share, tried.instance_seconds, 0.0, 0, tried.latency_p95_s))
         if tried.late_share == 0:
             break
     return found

@@ -1,4 +1,4 @@
-"""The world in which russo's policies are compared: a pipeline of M/D/1 operators under a year of taxi-like load."""
+"""Runs of russo's planners on a pipeline of M/D/1 operators under a year of taxi trips."""
 
 from __future__ import annotations
 
@@ -21,9 +21,48 @@ from headgate.policies.planning.central import CentralPlanner, ExactPlanner
 from headgate.policies.planning.model import ApplicationModel, Planner, RateGrid, Transitions
 from headgate.policies.planning.path import PathPlanner
 from headgate.render.plots import Plot
-from headgate.research.russo.slotted_network import SlottedNetwork, Tally, levels_like
-from headgate.research.russo.taxi import MEAN_PER_MINUTE, MINUTES_PER_YEAR, taxi_counts
+from headgate.research.russo.slotted_network import SlotTally, SlottedNetwork, levels_like
 from headgate.workloads.traces import read_trace
+
+MEAN_PER_MINUTE = 329.0
+MINUTES_PER_YEAR = 525_600
+
+_WEEKDAY = (
+    75, 45, 30, 20, 15, 25, 60, 105, 125, 120, 110, 110, 110, 110, 115, 110, 90, 115, 145, 155, 150, 150, 145, 125,
+)  # fmt: skip
+_WEEKEND = (
+    160, 140, 115, 85, 55, 25, 25, 35, 55, 80, 105, 120, 130, 130, 130, 125, 110, 125, 140, 140, 130, 125, 125, 120,
+)  # fmt: skip
+_DAY_SPREAD = 0.1
+_HALF_HOUR_SPREAD = 0.1
+_HALF_HOUR_MEMORY = 0.9
+
+
+def taxi_counts(minutes: int = MINUTES_PER_YEAR, *, seed: int = 0) -> NDArray[np.int64]:
+    """Arrivals in each minute, starting on a Monday at midnight.
+
+    The hour of the week gives the mean; a factor per day and one per half hour, which remembers the half hour before,
+    both about 10 % and log-normal, make some days and hours busier than others; what arrives in a minute is Poisson.
+    The expected mean over all minutes is 329.
+
+    >>> counts = taxi_counts(7 * 1440)
+    >>> bool(counts[19 * 60 : 20 * 60].mean() > 3 * counts[3 * 60 : 4 * 60].mean())
+    True
+    """
+    random = np.random.default_rng(seed)
+    minute = np.arange(minutes)
+    week = np.array(_WEEKDAY * 5 + _WEEKEND * 2, dtype=np.float64)
+    shape = np.interp(minute / 60 % 168, np.arange(169), np.append(week, week[0]))
+    days = minutes // 1440 + 2
+    day = np.interp(minute / 1440, np.arange(days) + 0.5, random.normal(0, _DAY_SPREAD, days))
+    half_hours = np.zeros(minutes // 30 + 2)
+    shocks = random.normal(0, _HALF_HOUR_SPREAD * np.sqrt(1 - _HALF_HOUR_MEMORY**2), len(half_hours))
+    for index in range(1, len(half_hours)):
+        half_hours[index] = _HALF_HOUR_MEMORY * half_hours[index - 1] + shocks[index]
+    half_hour = np.interp(minute / 30, np.arange(len(half_hours)), half_hours)
+    busy = shape * np.exp(day + half_hour)
+    return np.asarray(random.poisson(MEAN_PER_MINUTE / busy.mean() * busy), dtype=np.int64)
+
 
 TRACE = "nyc-taxi"
 SEED = 0
@@ -51,7 +90,7 @@ _GENERATED = (
 
 @dataclass(frozen=True)
 class TaxiLoad:
-    """Which minutes are used; they are made where they are needed, so that processes need not exchange them."""
+    """The source of the load; each process computes the minutes itself instead of receiving them."""
 
     is_real: bool
     why_not_real: str = ""
@@ -73,7 +112,7 @@ GENERATED = TaxiLoad(is_real=False)
 
 
 def best_load() -> TaxiLoad:
-    """New York's counts if they can be read; the generator if not, and why."""
+    """Return New York's counts if they can be read, else the generator with the reason."""
     try:
         read_trace(TRACE)
     except InputError as error:
@@ -82,7 +121,7 @@ def best_load() -> TaxiLoad:
 
 
 def real_counts(*, seed: int) -> NDArray[np.int64]:
-    """Trips in each minute like those of New York's half hours, with the mean of the year that the document used."""
+    """Return trips per minute after New York's half-hourly counts, with the mean of the document's year."""
     trace = read_trace(TRACE)
     step_minutes = trace.step_s / 60
     minutes = np.arange(round(len(trace.rates_per_s) * step_minutes)) + 0.5
@@ -112,7 +151,7 @@ READING = (
     "its mark for a known model is missing from those rows. Both readings were tried: when agents learn it (eq. 6), on "
     "a generated year, the costs were 0.183, 0.174 and 0.187, the last of them 9 % below the document's.",
 )
-"""How the document is read where it leaves something open."""
+"""Our reading of the document where it is ambiguous."""
 
 
 def notes(load: TaxiLoad) -> tuple[str, ...]:
@@ -121,7 +160,7 @@ def notes(load: TaxiLoad) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class World:
-    """A pipeline of so many operators, and its year."""
+    """A pipeline with its year of load."""
 
     operators: int = 3
     slots: int = MINUTES_PER_YEAR
@@ -145,22 +184,22 @@ class World:
 
     @cached_property
     def training(self) -> list[int]:
-        """The levels of the minutes from which the transition probabilities are taken."""
+        """The levels from which the transition probabilities are estimated."""
         return [self.grid.level_of(count / 60) for count in self.load.counts.tolist()]
 
     @cached_property
     def levels(self) -> list[int]:
-        """The levels of the year that is run."""
+        """The levels of the simulated year."""
         known = Transitions(self.grid.levels, self.training)
         return levels_like(known.matrix, self.training[0], self.slots, YEAR_SEED)
 
-    def run(self, planner: Planner) -> Tally:
+    def run(self, planner: Planner) -> SlotTally:
         middle = (MAX_INSTANCES + 1) // 2
         return SlottedNetwork(self.application, self.grid).run(planner, self.levels, (middle,) * self.operators)
 
 
 def make_planner(world: World, kind: str, options: Mapping[str, Any]) -> Planner:
-    """A planner by the name of its policy, as its policy makes it."""
+    """Return the planner of a policy by the policy's name."""
     application, grid = world.application, world.grid
     if kind == "mdp":
         exact = ExactPlanner(application, grid)
@@ -178,8 +217,8 @@ def make_planner(world: World, kind: str, options: Mapping[str, Any]) -> Planner
 
 
 @dataclass(frozen=True)
-class Contender:
-    """One line of a table: a policy of the registry, under the name that the table gives it."""
+class PlannerCase:
+    """A row of a table: a registered policy with its label there."""
 
     label: str
     policy: str
@@ -187,23 +226,23 @@ class Contender:
     operators: int = 3
 
 
-def run_contender(contender: Contender, slots: int, load: TaxiLoad = GENERATED) -> Tally:
+def run_contender(contender: PlannerCase, slots: int, load: TaxiLoad = GENERATED) -> SlotTally:
     world = World(contender.operators, slots, load)
     return world.run(make_planner(world, contender.policy, contender.options))
 
 
 def run_all(
-    contenders: Sequence[Contender], progress: Progress, load: TaxiLoad = GENERATED, slots: int = MINUTES_PER_YEAR
-) -> list[Tally]:
-    """Run contenders side by side on a few processes; what each comes to does not depend on the others."""
-    results: dict[int, Tally] = {}
+    contenders: Sequence[PlannerCase], progress: Progress, load: TaxiLoad = GENERATED, slots: int = MINUTES_PER_YEAR
+) -> list[SlotTally]:
+    """Run contenders in a few processes, independent of each other."""
+    results: dict[int, SlotTally] = {}
     for index, tally in in_processes(partial(run_contender, slots=slots, load=load), contenders, PROCESSES):
         results[index] = tally
         progress(len(results) / len(contenders))
     return [results[index] for index in range(len(contenders))]
 
 
-def row_of(contender: Contender, tally: Tally) -> dict[str, JSON]:
+def row_of(contender: PlannerCase, tally: SlotTally) -> dict[str, JSON]:
     return {
         "policy": contender.label,
         "avg_cost": round(tally.average_cost, 5),
@@ -213,8 +252,8 @@ def row_of(contender: Contender, tally: Tally) -> dict[str, JSON]:
     }
 
 
-def cost_curves(title: str, contenders: Sequence[Contender], tallies: Sequence[Tally]) -> Plot:
-    """The average cost since the start, over the run."""
+def cost_curves(title: str, contenders: Sequence[PlannerCase], tallies: Sequence[SlotTally]) -> Plot:
+    """Plot the average cost since the start of the run."""
     data = [
         {
             "type": "scatter",
@@ -230,4 +269,4 @@ def cost_curves(title: str, contenders: Sequence[Contender], tallies: Sequence[T
         "yaxis": {"title": {"text": "average cost per slot"}},
         "height": 460,
     }
-    return Plot(title, data, layout, "A line is a policy: what a minute cost on average, from the start to that day.")
+    return Plot(title, data, layout, "A line is a policy: the average cost of a minute from the start to that day.")

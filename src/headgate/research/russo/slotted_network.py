@@ -29,12 +29,12 @@ from headgate.policies.planning.model import (
 from headgate.simulation.contract import Warmed
 
 Progress = Callable[[float], None]
-_TOLD_TIMES = 100
+_CURVE_POINTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """What a run of slots came to."""
+class SlotTally:
+    """The totals of a run of slots."""
 
     slots: int
     cost: float
@@ -42,7 +42,7 @@ class Tally:
     reconfigurations: int
     instances: int
     curve: tuple[float, ...] = ()
-    """The average cost until each hundredth of the run."""
+    """The average cost up to each hundredth of the run."""
 
     @property
     def average_cost(self) -> float:
@@ -54,7 +54,7 @@ class Tally:
 
 
 class SlottedNetwork:
-    """An application whose load is a sequence of levels; it tells how a slot goes at given sizes."""
+    """An application whose load is a sequence of levels."""
 
     def __init__(self, application: ApplicationModel, grid: RateGrid) -> None:
         self.application = application
@@ -65,7 +65,7 @@ class SlottedNetwork:
         self._outcomes: dict[tuple[Sizes, int], SlotOutcome] = {}
 
     def outcome(self, sizes: Sizes, level: int) -> SlotOutcome:
-        """How a slot goes in which this level arrives."""
+        """Return the outcome of a slot with this level at these sizes."""
         key = (sizes, level)
         found = self._outcomes.get(key)
         if found is None:
@@ -82,11 +82,11 @@ class SlottedNetwork:
         busy = tuple(float(self._utilizations[index, place, level]) for index, place in enumerate(positions))
         return SlotOutcome(bool(application.is_over(longest_path_s(application.topology, times_s))), busy)
 
-    def run(self, planner: Planner, levels: Sequence[int], start: Sizes, progress: Progress | None = None) -> Tally:
-        """Let a planner decide for every slot, from the level of the slot before it."""
+    def run(self, planner: Planner, levels: Sequence[int], start: Sizes, progress: Progress | None = None) -> SlotTally:
+        """Run a planner, which decides each slot from the level of the slot before it."""
         weights = self.application.weights
         slots = len(levels) - 1
-        every = max(1, slots // _TOLD_TIMES)
+        every = max(1, slots // _CURVE_POINTS)
         per_instance = weights.resources / (len(start) * self.application.max_instances)
         sizes, violations, reconfigurations, instances = start, 0, 0, 0
         curve = []
@@ -106,11 +106,11 @@ class SlottedNetwork:
                 if progress is not None:
                     progress(slot / slots)
         spent = weights.reconfiguration * reconfigurations + weights.violation * violations
-        return Tally(slots, spent + per_instance * instances, violations, reconfigurations, instances, tuple(curve))
+        return SlotTally(slots, spent + per_instance * instances, violations, reconfigurations, instances, tuple(curve))
 
 
 def chain_levels(matrix: Floats, start: int, seed: int) -> Iterable[int]:
-    """Levels that follow each other by the probabilities ``[level, next level]``, without end."""
+    """Yield an endless Markov chain of levels with the transition probabilities ``[level, next level]``."""
     random = np.random.default_rng(seed)
     bounds = np.cumsum(matrix, axis=1)
     # Rounding must not leave a gap at the end, through which a draw could fall.
@@ -124,7 +124,7 @@ def chain_levels(matrix: Floats, start: int, seed: int) -> Iterable[int]:
 
 
 def levels_like(matrix: Floats, start: int, slots: int, seed: int) -> list[int]:
-    """The levels of so many slots, and of the one before them."""
+    """Return the levels of this many slots, and of the slot before them."""
     return list(islice(chain_levels(matrix, start, seed), slots + 1))
 
 
@@ -132,7 +132,7 @@ class SlottedKernel:
     """The same network as a kernel for the simulated engine, so that whole policies run on it.
 
     Sizes count for a slot as they are when it ends. There is no reading of a backlog, for nothing is carried over. A
-    record that meets a saturated operator is said to take its service time and the whole slot.
+    record at a saturated operator counts as taking its service time and the whole slot.
     """
 
     def __init__(

@@ -20,10 +20,10 @@ FEWEST, MOST, START = 4, 24, 4
 TARGET_S = 30.0
 SECONDS = 3600.0
 EXECUTOR_RATE_PER_S = 100.0
-"""Records' worth of work that one executor gets through."""
+"""Records' worth of work per second of an executor."""
 STARTUP_S = 8.0
 INTERVAL_S = 5.0
-"""Between two looks of the loop; how often a policy decides is its own setting."""
+"""The interval of the loop; how often a policy decides is its own setting."""
 SEEDS = (1, 2)
 JOB = MicroBatch(
     trigger_interval_s=10.0,
@@ -56,11 +56,11 @@ OURS = (
     "The two workloads are ours: figure 5.1 is not in the text of the document, and its data is not used. They are "
     "seeded, last one hour, and depend on messages and on distinct devices, whose windows (1650 and 1900 measurements) "
     "are sorted; at their highest they take about 11 executors.",
-    "The job is simulated: batches of 10 s that queue as in Spark Streaming, 4 to 24 executors, of which a new one "
-    "takes 8 s to start, and 10 % noise. Each figure is the mean of two runs, as in the document. Latency is that of "
-    "the document, of whole batches: scheduling delay plus processing time, without the wait for the end of the "
-    "interval. Violations are the share of the time over the target; late records are those whose result came later "
-    "than the target after they had arrived, the wait for the end of the interval included.",
+    "The job is simulated: batches of 10 s that queue as in Spark Streaming, 4 to 24 executors, of which a new "
+    "executor takes 8 s to start, and 10 % noise. Each figure is the mean of two runs, as in the document. Latency is "
+    "that of the document, of whole batches: scheduling delay plus processing time, without the wait for the end of "
+    "the interval. Violations are the share of the time over the target; late records are those whose result came "
+    "later than the target after they had arrived, the wait for the end of the interval included.",
     "The document does not print maxLatency; here latencies of 5 minutes and more are one state. The sizes of the "
     "rewards are ours too, since it gives their signs only.",
     "The model has no network: 24 executors are never slower than 12, as they were a little in the document.",
@@ -82,8 +82,8 @@ STATIC: Mapping[str, object] = {"strategy": "static", "granularity": 1}
 
 
 @dataclass(frozen=True)
-class Contender:
-    """One line of an experiment's table."""
+class Configuration:
+    """A row of an experiment's table."""
 
     label: str
     policy: str = "q-learning"
@@ -93,18 +93,17 @@ class Contender:
     executors: int | None = None
     """A fixed size."""
     training_s: float | None = None
-    """How long it learns on another workload beforehand."""
+    """How long it learns on another workload first."""
     only: str | None = None
-    """The workload that this configuration is for."""
+    """The only workload to run it on."""
 
     def chosen(self) -> dict[str, object]:
-        return (
-            {**Q_LEARNING, **self.settings} if self.policy in ("q-learning", "value-iteration") else {**self.settings}
-        )
+        defaults = Q_LEARNING if self.policy in ("q-learning", "value-iteration") else {}
+        return {**defaults, **self.settings}
 
 
 @dataclass(frozen=True)
-class _Ran:
+class _RunPair:
     latency: Candlestick
     executors: Candlestick
     violations_pct: float
@@ -118,19 +117,19 @@ def _load(workload: str, seed: int) -> PlugLoad:
 
 
 def _simulated(
-    contender: Contender, load: PlugLoad, seconds: float, seed: int, state: Mapping[str, JSON] | None = None
+    configuration: Configuration, load: PlugLoad, seconds: float, seed: int, state: Mapping[str, JSON] | None = None
 ) -> SimulationResult:
-    fewest, most = (contender.executors,) * 2 if contender.executors else (FEWEST, MOST)
+    fewest, most = (configuration.executors,) * 2 if configuration.executors else (FEWEST, MOST)
     return simulate(
-        contender.policy,
+        configuration.policy,
         load.messages,
         work=load.work,
-        objective=Objective(LatencySlo(contender.target_s), fewest, most),
-        settings=contender.chosen(),
-        guards=contender.guards,
+        objective=Objective(LatencySlo(configuration.target_s), fewest, most),
+        settings=configuration.chosen(),
+        guards=configuration.guards,
         service_rate_per_s=EXECUTOR_RATE_PER_S,
         model=JOB,
-        start=contender.executors or START,
+        start=configuration.executors or START,
         startup_s=STARTUP_S,
         interval_s=INTERVAL_S,
         seconds=seconds,
@@ -139,21 +138,21 @@ def _simulated(
     )
 
 
-def _run(contender: Contender, workload: str) -> _Ran:
+def _run(configuration: Configuration, workload: str) -> _RunPair:
     results = []
     for seed in SEEDS:
         state = None
-        if contender.training_s is not None:
+        if configuration.training_s is not None:
             training = plug_load(_TRAINING, window=WINDOWS[workload], seed=100 + seed)
-            # One interval more, in which what was collected is solved.
-            state = _simulated(contender, training, contender.training_s + 2 * INTERVAL_S, seed).state
-        results.append(_simulated(contender, _load(workload, seed), SECONDS, seed, state))
+            # An additional interval, in which the policy is solved.
+            state = _simulated(configuration, training, configuration.training_s + 2 * INTERVAL_S, seed).state
+        results.append(_simulated(configuration, _load(workload, seed), SECONDS, seed, state))
     ready = [[point["ready"] for point in result.record.series()] for result in results]
     latencies_s = [[_latency_s(batch) for batch in _batches(result)] for result in results]
-    return _Ran(
+    return _RunPair(
         Candlestick.mean_of([Candlestick.of(values_s) for values_s in latencies_s]),
         Candlestick.mean_of([Candlestick.of(sizes) for sizes in ready]),
-        _mean([_violations_pct(result, contender.target_s) for result in results]),
+        _mean([_violations_pct(result, configuration.target_s) for result in results]),
         _mean([result.summary.late_records_pct or 0.0 for result in results]),
         _mean([result.summary.rescales for result in results]),
         results[0],
@@ -161,17 +160,17 @@ def _run(contender: Contender, workload: str) -> _Ran:
 
 
 def _batches(result: SimulationResult) -> list[Batch]:
-    """All batches of a run, as they truly were: a batch of an interval has what came in it."""
+    """Return all non-empty batches of a run."""
     return [batch for seen in result.observations for batch in seen.samples["job"].batches if batch.records]
 
 
 def _latency_s(batch: Batch) -> float:
-    """Latency as in the document, which leaves out the wait for the end of the interval."""
+    """Return the latency as in the document, which leaves out the wait for the end of the interval."""
     return batch.scheduling_delay_s + batch.processing_time_s
 
 
 def _violations_pct(result: SimulationResult, target_s: float) -> float:
-    """Share of the time over the target; a batch stands for the time since the end of the one before it."""
+    """Return the share of the time over the target; a batch stands for the time since the previous one ended."""
     batches = _batches(result)
     ends_s = [0.0, *(batch.ended_s for batch in batches)]
     late_s = sum(
@@ -187,21 +186,21 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def compare(
-    contenders: Sequence[Contender], progress: Progress, *, notes: Sequence[str] = (), detailed: bool = True
+    configurations: Sequence[Configuration], progress: Progress, *, notes: Sequence[str] = (), detailed: bool = True
 ) -> ScenarioOutcome:
-    """Every configuration on both workloads: the table, the candlesticks, and the course of each run."""
+    """Run every configuration on both workloads; return the table, candlesticks and time series."""
     rows: list[dict[str, JSON]] = []
     plots: list[Plot] = []
     for index, workload in enumerate(PROFILES):
-        runs: dict[str, _Ran] = {}
-        chosen = [one for one in contenders if one.only in (None, workload)]
-        for done, contender in enumerate(chosen):
+        runs: dict[str, _RunPair] = {}
+        chosen = [configuration for configuration in configurations if configuration.only in (None, workload)]
+        for done, configuration in enumerate(chosen):
             progress((index + done / len(chosen)) / len(PROFILES))
-            ran = runs[contender.label] = _run(contender, workload)
+            ran = runs[configuration.label] = _run(configuration, workload)
             rows.append(
                 {
                     "workload": workload,
-                    "configuration": contender.label,
+                    "configuration": configuration.label,
                     **ran.latency.row("latency", "_s"),
                     **ran.executors.row("executors"),
                     "violations_pct": round(ran.violations_pct, 2),
@@ -209,12 +208,12 @@ def compare(
                     "rescales": ran.rescales,
                 }
             )
-        plots.extend(_plots(workload, runs, {one.target_s for one in chosen}, detailed=detailed))
+        plots.extend(_plots(workload, runs, {configuration.target_s for configuration in chosen}, detailed=detailed))
     progress(1.0)
     return ScenarioOutcome(rows, [*notes, *OURS], plots)
 
 
-def _plots(workload: str, runs: Mapping[str, _Ran], targets_s: set[float], *, detailed: bool) -> list[Plot]:
+def _plots(workload: str, runs: Mapping[str, _RunPair], targets_s: set[float], *, detailed: bool) -> list[Plot]:
     bound_s = targets_s.pop() if len(targets_s) == 1 else None
     plots = [
         candlestick_plot(
@@ -241,39 +240,41 @@ def _plots(workload: str, runs: Mapping[str, _Ran], targets_s: set[float], *, de
 @scenario("azimi-1", "Experiment 1: executor strategies static, linear and queue-aware.")
 def executor_strategy(progress: Progress) -> ScenarioOutcome:
     kinds = ("static", "linear", "queue-aware")
-    return compare([Contender(kind, guards={"strategy": kind, "granularity": 1}) for kind in kinds], progress)
+    return compare([Configuration(kind, guards={"strategy": kind, "granularity": 1}) for kind in kinds], progress)
 
 
 @scenario("azimi-2", "Experiment 2: a history window of 1, 2 and 3 minutes.")
 def history_window(progress: Progress) -> ScenarioOutcome:
     widths_s = (60.0, 120.0, 180.0)
     return compare(
-        [Contender(f"{width_s / 60:g} min", settings={"window_size_s": width_s}) for width_s in widths_s], progress
+        [Configuration(f"{width_s / 60:g} min", settings={"window_size_s": width_s}) for width_s in widths_s], progress
     )
 
 
 @scenario("azimi-3", "Experiment 3: a decision every 1, 2 and 3 minutes.")
 def decision_interval(progress: Progress) -> ScenarioOutcome:
     intervals_s = (60.0, 120.0, 180.0)
-    contenders = [Contender(f"every {at_s / 60:g} min", settings={"decision_interval_s": at_s}) for at_s in intervals_s]
-    return compare(contenders, progress)
+    configurations = [
+        Configuration(f"every {at_s / 60:g} min", settings={"decision_interval_s": at_s}) for at_s in intervals_s
+    ]
+    return compare(configurations, progress)
 
 
 @scenario("azimi-4", "Experiment 4: tables that begin optimized, at zero and at random.")
 def initialiser(progress: Progress) -> ScenarioOutcome:
     exploring = {"initialization_mode": "zero", "policy": "one-minus-epsilon", "epsilon": 0.2}
-    contenders = [
-        Contender("optimized", guards=STATIC),
-        Contender("zero, epsilon 0.2", settings=exploring, guards=STATIC),
-        Contender("random", settings={"initialization_mode": "random"}, guards=STATIC),
+    configurations = [
+        Configuration("optimized", guards=STATIC),
+        Configuration("zero, epsilon 0.2", settings=exploring, guards=STATIC),
+        Configuration("random", settings={"initialization_mode": "random"}, guards=STATIC),
     ]
-    return compare(contenders, progress)
+    return compare(configurations, progress)
 
 
 @scenario("azimi-5", "Experiment 5: a learning factor of 0.7, 0.07 and 0.007.")
 def learning_factor(progress: Progress) -> ScenarioOutcome:
     return compare(
-        [Contender(f"α = {alpha:g}", settings={"learning_factor": alpha}) for alpha in (0.7, 0.07, 0.007)], progress
+        [Configuration(f"α = {alpha:g}", settings={"learning_factor": alpha}) for alpha in (0.7, 0.07, 0.007)], progress
     )
 
 
@@ -281,14 +282,14 @@ def learning_factor(progress: Progress) -> ScenarioOutcome:
 def discretization(progress: Progress) -> ScenarioOutcome:
     widths_s = (5.0, 10.0, 15.0)
     return compare(
-        [Contender(f"{width_s:g} s", settings={"latency_granularity_s": width_s}) for width_s in widths_s], progress
+        [Configuration(f"{width_s:g} s", settings={"latency_granularity_s": width_s}) for width_s in widths_s], progress
     )
 
 
 @scenario("azimi-7", "Experiment 7: value iteration after 5, 10 and 20 minutes of training.")
 def value_iteration(progress: Progress) -> ScenarioOutcome:
-    contenders = [
-        Contender(
+    configurations = [
+        Configuration(
             f"trained for {format_duration(training_s)}",
             policy="value-iteration",
             settings={"initialization_mode": "zero", "value_iteration_initialization_time_s": training_s},
@@ -296,34 +297,34 @@ def value_iteration(progress: Progress) -> ScenarioOutcome:
         )
         for training_s in (300.0, 600.0, 1200.0)
     ]
-    note = "Training runs on a third workload, with actions that are random less and less often; then it is greedy."
-    return compare(contenders, progress, notes=[note])
+    note = "Training runs on a third workload, with ever fewer random actions; then it is greedy."
+    return compare(configurations, progress, notes=[note])
 
 
 @scenario("azimi-8", "Experiment 8: target latencies of 10, 20 and 30 seconds.")
 def hitting_target(progress: Progress) -> ScenarioOutcome:
-    contenders = [
-        Contender(f"target {target_s:g} s", settings={"window_size_s": width_s}, target_s=target_s, only=workload)
+    configurations = [
+        Configuration(f"target {target_s:g} s", settings={"window_size_s": width_s}, target_s=target_s, only=workload)
         for workload, width_s in (("W1", 180), ("W2", 120))
         for target_s in (10.0, 20.0, 30.0)
     ]
-    return compare(contenders, progress, notes=["The history window is 3 minutes for W1 and 2 minutes for W2."])
+    return compare(configurations, progress, notes=["The history window is 3 minutes for W1 and 2 minutes for W2."])
 
 
 @scenario("azimi-9", "Experiment 9: q-learning against fixed sizes, Spark's own manager and optimised thresholds.")
 def overall_comparison(progress: Progress) -> ScenarioOutcome:
     no_strategy: Mapping[str, object] = {}
-    contenders = [
-        *(Contender(f"static {size}", "static", guards=no_strategy, executors=size) for size in (4, 8, 12, 24)),
-        Contender("q-learning", settings={"decision_interval_s": 120}, only="W1"),
-        Contender("q-learning", settings={"decision_interval_s": 60}, only="W2"),
-        Contender(
+    configurations = [
+        *(Configuration(f"static {size}", "static", guards=no_strategy, executors=size) for size in (4, 8, 12, 24)),
+        Configuration("q-learning", settings={"decision_interval_s": 120}, only="W1"),
+        Configuration("q-learning", settings={"decision_interval_s": 60}, only="W2"),
+        Configuration(
             "Spark dynamic resource manager",
             "spark-streaming-dra",
             {"interval_s": 60, "up_ratio": 0.6, "down_ratio": 0.3},
             no_strategy,
         ),
-        Contender(
+        Configuration(
             "online parameter optimization",
             "online-parameter-optimization",
             {"shortest_s": 20, "longest_s": 1280, "step_s": 40},
@@ -331,4 +332,4 @@ def overall_comparison(progress: Progress) -> ScenarioOutcome:
         ),
     ]
     note = "q-learning decides every 2 minutes on W1 and every minute on W2, the document's best cases."
-    return compare(contenders, progress, notes=[note], detailed=False)
+    return compare(configurations, progress, notes=[note], detailed=False)

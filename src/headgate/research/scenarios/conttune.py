@@ -1,4 +1,4 @@
-"""conttune: capacity at a parallelism of 20 and more, foretold from 8 and fewer."""
+"""conttune: capacity at a parallelism of 20 and more, predicted from 8 and less."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from headgate.render.plots import Plot
 from headgate.workloads.traces import trace_folder
 
 _POINTS = (1, 400, 120)
-"""Values of each parameter that are tried, by how many parameters there are."""
+"""Grid values of each parameter, by the number of parameters."""
 _LEAST_WEIGHT = 1e-4
-"""Sets of parameters that count for less are left out."""
+"""Sets of parameters with a smaller weight are left out."""
 Form = Callable[[FloatArray, FloatArray], FloatArray]
-"""The logarithm of how many times as much as one instance so many get through, by sets of parameters (rows)."""
+"""Returns the logarithm of the speed-up of instances, by sets of parameters (rows)."""
 
 
 def _proportional(instances: FloatArray, parameters: FloatArray) -> FloatArray:
@@ -46,33 +46,35 @@ def _universal(instances: FloatArray, parameters: FloatArray) -> FloatArray:
 FORMS: Mapping[str, tuple[Form, int]] = MappingProxyType(
     {"proportional": (_proportional, 0), "power law": (_power, 1), "Amdahl": (_amdahl, 1), "USL": (_universal, 2)}
 )
-"""The forms, and how many parameters each has beside what one instance gets through."""
+"""The forms, and their number of parameters without the capacity of a single instance."""
 
 
 class AveragedCapacity:
-    """Fitted to how much was got through by how many instances; at least three measurements are needed."""
+    """A Bayesian average of scaling laws, fitted to at least three measurements of capacity by instances."""
 
     def __init__(
         self, instances: Sequence[float], rates_per_s: Sequence[float], forms: Sequence[str] = tuple(FORMS)
     ) -> None:
         if len(instances) != len(rates_per_s) or len(instances) < 3:
-            raise InputError(f"{len(instances)} sizes with {len(rates_per_s)} rates do not tell; 3 of each are needed.")
+            raise InputError(
+                f"{len(instances)} sizes and {len(rates_per_s)} rates were given; at least 3 of each are needed."
+            )
         if min(*instances, *rates_per_s) <= 0:
             raise InputError(f"sizes and rates must be above 0; got {min(*instances, *rates_per_s)}.")
         self._sizes, self._logs = np.array(instances, dtype=np.float64), np.log(rates_per_s)
         self._freedom = len(instances) - 1
-        self._parts = {name: self._fitted(*FORMS[name]) for name in forms}
+        self._parts = {name: self._fit(*FORMS[name]) for name in forms}
         total = np.logaddexp.reduce([evidence for evidence, *_ in self._parts.values()])
         self.weights = {name: float(np.exp(part[0] - total)) for name, part in self._parts.items()}
-        """How much each form is believed, by its name."""
+        """The posterior weight of each form, by name."""
 
-    def _fitted(self, form: Form, count: int) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The logarithm of the evidence for a form; its sets of parameters, with weight, level and error of each."""
+    def _fit(self, form: Form, count: int) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return the log evidence for a form, and its sets of parameters with weight, level and error of each."""
         parameters, prior = _grid(count)
         off = self._logs - form(self._sizes, parameters)
         level = off.mean(axis=1)
         squares = np.maximum(1e-12, ((off - level[:, None]) ** 2).sum(axis=1))
-        # What one instance gets through, and by what share measurements are off, are integrated out.
+        # The capacity of an instance and the measurement error are integrated out.
         likelihood = np.log(prior) - self._freedom / 2 * np.log(squares)
         evidence = float(np.logaddexp.reduce(likelihood))
         weight = np.exp(likelihood - evidence)
@@ -81,8 +83,7 @@ class AveragedCapacity:
         return evidence, parameters[counts], weight[counts], level[counts], error[counts]
 
     def mean(self, instances: float) -> float:
-        """Records per second that so many are expected to get through: the mean of the logarithm over all that is
-        believed, as errors are shares."""
+        """Return the expected capacity in records per second: the mean of the logarithm, since errors are relative."""
         at = np.array([float(instances)])
         logs = (
             self.weights[name] * float(weight @ (level + FORMS[name][0](at, parameters)[:, 0]) / weight.sum())
@@ -91,7 +92,7 @@ class AveragedCapacity:
         return float(np.exp(sum(logs)))
 
     def quantiles(self, instances: float, *shares: float) -> list[float]:
-        """Records per second that so many would get through at most with these probabilities."""
+        """Return the quantiles of the capacity in records per second."""
         from scipy.stats import t as student
 
         centres, errors, weights = [], [], []
@@ -101,14 +102,14 @@ class AveragedCapacity:
             errors.append(error)
             weights.append(self.weights[name] * weight)
         centre, scale, weight = (np.concatenate(parts) for parts in (centres, errors, weights))
-        # From where to where most of it lies; beyond, nothing is asked for.
+        # The range of practically all of the distribution.
         at = np.linspace(float((centre - 4 * scale).min()), float((centre + 4 * scale).max()), 200)
-        below = np.array([float(weight @ student.cdf((one - centre) / scale, self._freedom)) for one in at])
+        below = np.array([float(weight @ student.cdf((log - centre) / scale, self._freedom)) for log in at])
         return [float(np.exp(np.interp(share, below / weight.sum(), at))) for share in shares]
 
 
 def _grid(count: int) -> tuple[FloatArray, FloatArray]:
-    """Sets of parameters between 0 and 1, closer together near 0, with what each stands for of a uniform belief."""
+    """Return sets of parameters in [0, 1], denser near 0, with their weights under a uniform prior."""
     if not count:
         return np.zeros((1, 1)), np.ones(1)
     points = _POINTS[count]
@@ -118,26 +119,26 @@ def _grid(count: int) -> tuple[FloatArray, FloatArray]:
     return np.column_stack([axis.ravel() ** 2 for axis in axes]), weight
 
 
-KNOWN, ASKED = 8, 20
+MOST_KNOWN, LEAST_PREDICTED = 8, 20
 OURS = "averaged"
 _FILE = "conttune-capacity/capacity.csv"
 
 _FIRST: Mapping[str, Sequence[float]] = MappingProxyType(
     {"proportional": (), "power law": (0.9,), "Amdahl": (0.05,), "USL": (0.05, 0.001)}
 )
-"""Where the search for the best parameters of each form begins."""
+"""The initial parameters of each form for the least-squares fit."""
 
 
 @dataclass(frozen=True)
 class Capacities:
-    """Records per second by parallelism, rising."""
+    """Records per second by parallelism in ascending order."""
 
     sizes: Sequence[int]
     rates_per_s: Sequence[float]
 
-    def part(self, keep: Callable[[int], bool]) -> Capacities:
-        kept = [(size, rate) for size, rate in zip(self.sizes, self.rates_per_s, strict=True) if keep(size)]
-        return Capacities([size for size, _ in kept], [rate for _, rate in kept])
+    def part(self, is_included: Callable[[int], bool]) -> Capacities:
+        pairs = [(size, rate) for size, rate in zip(self.sizes, self.rates_per_s, strict=True) if is_included(size)]
+        return Capacities([size for size, _ in pairs], [rate for _, rate in pairs])
 
 
 def read_capacities() -> Capacities:
@@ -156,7 +157,7 @@ def read_capacities() -> Capacities:
 
 
 def least_squares(form: str, known: Capacities) -> Callable[[float], float]:
-    """The usual fit of one form, by least squares of the rates themselves."""
+    """Return the usual fit of a form by least squares of the rates."""
     from scipy.optimize import least_squares as solve
 
     log_of, _ = FORMS[form]
@@ -169,18 +170,18 @@ def least_squares(form: str, known: Capacities) -> Callable[[float], float]:
     unit = float(rates[0])
     first = np.array([1.0, *_FIRST[form]])
     most = [np.inf, *[1.0] * (len(first) - 1)]
-    found = solve(lambda one: fitted(one, sizes) - rates / unit, first, bounds=(0.0, most))
+    found = solve(lambda parameters: fitted(parameters, sizes) - rates / unit, first, bounds=(0.0, most))
     return lambda size: unit * float(fitted(found.x, np.array([float(size)]))[0])
 
 
 def rows_of(capacities: Capacities) -> list[dict[str, JSON]]:
-    """One row per parallelism that is asked for: the truth, the interval, and by how much each model is off."""
-    known = capacities.part(lambda size: size <= KNOWN)
+    """Return a row per predicted parallelism: the truth, the interval, and the error of each model."""
+    known = capacities.part(lambda size: size <= MOST_KNOWN)
     model = AveragedCapacity(known.sizes, known.rates_per_s)
     others = {form: least_squares(form, known) for form in FORMS}
-    asked = capacities.part(lambda size: size >= ASKED)
+    unknown = capacities.part(lambda size: size >= LEAST_PREDICTED)
     rows: list[dict[str, JSON]] = []
-    for size, truth in zip(asked.sizes, asked.rates_per_s, strict=True):
+    for size, truth in zip(unknown.sizes, unknown.rates_per_s, strict=True):
         low, middle, high = model.quantiles(size, 0.05, 0.5, 0.95)
         rows.append(
             {
@@ -199,14 +200,14 @@ def rows_of(capacities: Capacities) -> list[dict[str, JSON]]:
 
 
 def left_out(capacities: Capacities) -> list[dict[str, JSON]]:
-    """What was known, each asked of the others: how the model would have been judged before the answer was known."""
-    known = capacities.part(lambda size: size <= KNOWN)
-    told: list[dict[str, JSON]] = []
+    """Cross-validate the models: predict each known measurement from the others."""
+    known = capacities.part(lambda size: size <= MOST_KNOWN)
+    rows: list[dict[str, JSON]] = []
     for size, truth in zip(known.sizes, known.rates_per_s, strict=True):
         rest = known.part(partial(ne, size))
         model = AveragedCapacity(rest.sizes, rest.rates_per_s)
         low, middle, high = model.quantiles(size, 0.05, 0.5, 0.95)
-        told.append(
+        rows.append(
             {
                 "left_out": size,
                 "measured_per_s": round(truth),
@@ -216,7 +217,7 @@ def left_out(capacities: Capacities) -> list[dict[str, JSON]]:
                 **{f"{form}_off_pct": _off_pct(least_squares(form, rest)(size), truth) for form in FORMS},
             }
         )
-    return told
+    return rows
 
 
 def _off_pct(guess: float, truth: float) -> float:
@@ -224,29 +225,29 @@ def _off_pct(guess: float, truth: float) -> float:
 
 
 NOTES = (
-    "measured_per_s is what a map operator of Nexmark query 1 got through on Flink (ContTune, VLDB 2023). Every model "
-    f"is fitted to a parallelism of at most {KNOWN} and asked for at least {ASKED}.",
-    "averaged is the mean over four forms of scaling, each counted by how well it explains what is known; median is "
-    "that of the same, and from and to bound its 90 % interval. The other columns are least-squares fits of one form "
-    "each; off is by how much a guess is above the truth.",
+    "measured_per_s is the capacity of a map operator of Nexmark query 1 on Flink (ContTune, VLDB 2023). Every model "
+    f"is fitted to a parallelism of at most {MOST_KNOWN} and predicts {LEAST_PREDICTED} and more.",
+    "averaged is the mean over four forms of scaling, each weighted by how well it explains the known capacities; "
+    "median is that of the same distribution, and from and to bound its 90 % interval. The other columns are "
+    "least-squares fits of a form each; off is by how much a prediction is above the truth.",
 )
 
 
 @scenario(
     "conttune",
-    "Capacity at 20 to 26 instances from measurements at 1 to 8: averaged model beside four fits.",
+    "Capacity at 20 to 26 instances from measurements at 1 to 8: averaged model and four fits.",
     takes_s=7.0,
 )
 def run(progress: Progress) -> ScenarioOutcome:
     capacities = read_capacities()
-    known = capacities.part(lambda size: size <= KNOWN)
+    known = capacities.part(lambda size: size <= MOST_KNOWN)
     model = AveragedCapacity(known.sizes, known.rates_per_s)
-    told = ", ".join(f"{form} {weight:.2f}" for form, weight in model.weights.items())
+    weights = ", ".join(f"{form} {weight:.2f}" for form, weight in model.weights.items())
     progress(0.2)
     rows, others = rows_of(capacities), left_out(capacities)
     progress(1.0)
-    believed = f"How much each form is believed by what is known: {told}."
-    return ScenarioOutcome(rows, (*NOTES, believed), [_plot(capacities, model)], details=others)
+    note = f"Weight of each form given the known capacities: {weights}."
+    return ScenarioOutcome(rows, (*NOTES, note), [_plot(capacities, model)], details=others)
 
 
 def _plot(capacities: Capacities, model: AveragedCapacity) -> Plot:
@@ -259,8 +260,8 @@ def _plot(capacities: Capacities, model: AveragedCapacity) -> Plot:
         ("95 %", "lines", [high for _, high in bounds]),
     )
     return Plot(
-        f"Fitted to {KNOWN} and fewer, asked for more",
+        f"Fitted to {MOST_KNOWN} and less, predicted for more",
         [{"type": "scatter", "mode": mode, "name": name, "x": sizes, "y": values} for name, mode, values in lines],
         {"xaxis": {"title": {"text": "parallelism"}}, "yaxis": {"title": {"text": "records/s"}}},
-        "Points: capacity as measured. Lines: what the model expects, and between which values nine of ten should lie.",
+        "Points: measured capacity. Lines: its expected value and the 90 % interval.",
     )

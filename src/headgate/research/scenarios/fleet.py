@@ -1,4 +1,4 @@
-"""fleet: a thousand jobs, or fewer, on a cluster that is too small for all of them at their busiest."""
+"""fleet: a thousand jobs, or fewer, on a cluster that is too small for their peaks together."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SERVICE_RATE_PER_S = 10.0
 INTERVAL_S = 10.0
 STARTUP_S = 30.0
 SPAN_S = 10.0
-"""Over so long it is counted how many jobs change their size."""
+"""The time over which jobs that change their size are counted."""
 
 
 @dataclass(frozen=True)
-class Fleet:
-    """How many jobs, for how long."""
+class FleetPlan:
+    """The number of jobs, their policy, and the length of a run."""
 
     jobs: int = 1000
     seconds: float = 3600.0
@@ -48,7 +48,7 @@ class Fleet:
 
 
 class FirstCome:
-    """What it is without arbitration: whoever asks gets what is free just then."""
+    """No arbitration: each request gets what is free at its time."""
 
     def __init__(self, quota: int) -> None:
         self._quota = quota
@@ -65,7 +65,7 @@ class FirstCome:
 
 
 @dataclass
-class Job:
+class FleetJob:
     name: str
     group: str
     engine: SimulatedEngine
@@ -73,14 +73,14 @@ class Job:
 
     @property
     def counted(self) -> tuple[float, float]:
-        """Records that came, and those that were late."""
+        """Records that arrived, and those that were late."""
         sample = self.engine.observe().samples["job"]
         return float(sample.arrived or 0.0), float(sample.late or 0.0)
 
 
 @dataclass(frozen=True)
 class FleetRun:
-    """What became of a fleet."""
+    """The figures of a fleet."""
 
     late: dict[str, list[float]]
     """The share of late records of each job, by group."""
@@ -88,21 +88,21 @@ class FleetRun:
     instance_hours: float
     rescales: int
     most_rescales: int
-    """That began within ``SPAN_S``."""
+    """The most that began within ``SPAN_S``."""
     cut: int
-    """Decisions that got less than they wanted, or had to wait."""
+    """Decisions that were granted less than they wanted, or had to wait."""
     sizes: list[tuple[float, int]]
-    """Instances that were paid for, over time."""
+    """Paid instances over time."""
 
 
 def groups_of(cluster: int) -> tuple[QuotaGroup, ...]:
-    """The groups, none of which may take all of the cluster for itself."""
+    """Return the groups, none of which may take the whole cluster."""
     shares = {"orders": 0.5, "reports": 0.7, "archive": 0.4}
     return tuple(QuotaGroup(name, Quota(instances=round(shares[name] * cluster)), rank) for name, rank, _ in GROUPS)
 
 
-def make_jobs(fleet: Fleet, arbitration: Arbitration | None) -> list[Job]:
-    """The jobs; the same for the same seed, whoever arbitrates."""
+def make_jobs(fleet: FleetPlan, arbitration: Arbitration | None) -> list[FleetJob]:
+    """Return the jobs, which depend only on the seed."""
     random = np.random.default_rng(fleet.seed)
     shares = np.cumsum([share for _, _, share in GROUPS])
     jobs = []
@@ -119,7 +119,7 @@ def make_jobs(fleet: Fleet, arbitration: Arbitration | None) -> list[Job]:
     return jobs
 
 
-def _job(name: str, group: str, load: Gaussian, fleet: Fleet, arbitration: Arbitration | None) -> Job:
+def _job(name: str, group: str, load: Gaussian, fleet: FleetPlan, arbitration: Arbitration | None) -> FleetJob:
     start = max(1, round(load.base / SERVICE_RATE_PER_S) + 1)
     kernel = QueueNetwork(load, SERVICE_RATE_PER_S, ready=start, late_after_s=LATE_AFTER_S)
     engine = SimulatedEngine(kernel, startup_s=STARTUP_S, seed=fleet.seed)
@@ -127,11 +127,11 @@ def _job(name: str, group: str, load: Gaussian, fleet: Fleet, arbitration: Arbit
     loop = wire(engine, policy, engine, engine_name=engine.name, job=name)
     if arbitration is not None:
         loop.shared_guards.append(Arbitrated(arbitration, name, OBJECTIVE, group))
-    return Job(name, group, engine, loop)
+    return FleetJob(name, group, engine, loop)
 
 
-def run_fleet(fleet: Fleet, arbitration: Arbitration | None, progress: Callable[[float], None]) -> FleetRun:
-    """Let all jobs decide by turns, each every ten seconds, as a service has them do."""
+def run_fleet(fleet: FleetPlan, arbitration: Arbitration | None, progress: Callable[[float], None]) -> FleetRun:
+    """Run all jobs, whose decisions every ten seconds are spread over time as in a service."""
     jobs = make_jobs(fleet, arbitration)
     recent: deque[Instant] = deque()
     most_rescales = rescales = cut = 0
@@ -171,32 +171,32 @@ def _is_cut(decision: Decision) -> bool:
     return note.guard == Arbitrated.name and note.before != note.after
 
 
-def _late(jobs: Sequence[Job], until_s: float) -> dict[str, list[float]]:
+def _late(jobs: Sequence[FleetJob], until_s: float) -> dict[str, list[float]]:
     late: dict[str, list[float]] = {name: [] for name, _, _ in GROUPS}
     for job in jobs:
         job.engine.advance(until_s)
-        came, missed = job.counted
-        late[job.group].append(missed / came if came else 0.0)
+        arrived, missed = job.counted
+        late[job.group].append(missed / arrived if arrived else 0.0)
     return late
 
 
 ALLOWED_SHARE = 0.05
 CLUSTER_SHARE = 0.8
-"""Of what all would have together at their busiest."""
+"""The cluster as a share of the peak demand of all jobs."""
 SMALL = 150
 PACED_SHARE = 0.1
-"""Of the jobs may change their size within 10 s."""
+"""The share of the jobs that may change their size within 10 s."""
 NOTES = (
     "Simulated jobs of three groups, whose loads rise once and fall again within an hour, most in the middle of it; a "
-    "decision of each every 10 s by reactive, 30 s until an instance is ready, asked for is latency p95 < "
-    f"{LATE_AFTER_S:g} s. The cluster has {100 * CLUSTER_SHARE:.0f} % of the instances that all have at their busiest "
-    "where nothing limits them; no group may take all of it.",
-    "first come: whoever asks gets what is free just then. arbitrated: what loads need before any reserve, by "
-    "the priorities of the groups (orders before reports before archive), and within one the objective with the most "
-    "budget left gives way first. paced: at most a tenth of the jobs change their size in any 10 s.",
-    "kept % is the share of jobs with at most 5 % of their records late, late % the mean share of late records, "
-    "worst % that of the worst job; cut counts decisions that got less than they wanted or had to wait for others; "
-    "rescales 10s is the largest number of jobs that changed their size within 10 s.",
+    "decision of each every 10 s by reactive, 30 s until an instance is ready, objective latency p95 < "
+    f"{LATE_AFTER_S:g} s. The cluster has {100 * CLUSTER_SHARE:.0f} % of the unlimited peak demand of all jobs; no "
+    "group may take all of it.",
+    "first come: each request gets what is free at its time. arbitrated: the need of loads before any reserve, by the "
+    "priorities of the groups (orders before reports before archive); within a group the objective with the most "
+    "budget left yields first. paced: at most a tenth of the jobs change their size in any 10 s.",
+    "kept_pct is the share of jobs with at most 5 % of their records late, late_pct the mean share of late records, "
+    "worst_pct that of the worst job; cut counts decisions that were granted less or had to wait for others; "
+    "rescales_10s is the largest number of jobs that changed their size within 10 s.",
 )
 
 
@@ -206,15 +206,15 @@ NOTES = (
     takes_s=600.0,
 )
 def run(progress: Progress) -> ScenarioOutcome:
-    return run_variants(Fleet(), progress)
+    return run_variants(FleetPlan(), progress)
 
 
 @scenario("fleet-small", "The same with 150 jobs, which takes a minute.")
 def run_small(progress: Progress) -> ScenarioOutcome:
-    return run_variants(Fleet(jobs=SMALL), progress)
+    return run_variants(FleetPlan(jobs=SMALL), progress)
 
 
-def run_variants(fleet: Fleet, progress: Progress) -> ScenarioOutcome:
+def run_variants(fleet: FleetPlan, progress: Progress) -> ScenarioOutcome:
     def part(number: int, share: float) -> None:
         progress((number + share) / 4)
 
@@ -230,24 +230,24 @@ def run_variants(fleet: Fleet, progress: Progress) -> ScenarioOutcome:
     for number, (name, arbitration) in enumerate(limited, 1):
         runs[name] = run_fleet(fleet, arbitration, partial(part, number))
     progress(1.0)
-    rows = [row for name, one in runs.items() for row in _rows(name, one)]
+    rows = [row for name, run in runs.items() for row in _rows(name, run)]
     return ScenarioOutcome(rows, NOTES, [_plot(runs, cluster)])
 
 
-def pace_of(fleet: Fleet) -> Pace:
+def pace_of(fleet: FleetPlan) -> Pace:
     return Pace(max(1, round(PACED_SHARE * fleet.jobs)), SPAN_S)
 
 
 def _rows(name: str, run: FleetRun) -> list[dict[str, JSON]]:
     every = [share for shares in run.late.values() for share in shares]
-    told = {
+    totals = {
         "most_instances": run.most_instances,
         "instance_hours": round(run.instance_hours),
         "rescales": run.rescales,
         "rescales_10s": run.most_rescales,
         "cut": run.cut,
     }
-    rows: list[dict[str, JSON]] = [{"variant": name, "group": "all", **_shares(every), **told}]
+    rows: list[dict[str, JSON]] = [{"variant": name, "group": "all", **_shares(every), **totals}]
     return [*rows, *({"variant": name, "group": group, **_shares(run.late[group])} for group, _, _ in GROUPS)]
 
 
@@ -275,5 +275,5 @@ def _plot(runs: dict[str, FleetRun], cluster: int) -> Plot:
         f"Instances of all jobs; the cluster has {cluster}",
         lines,
         {"xaxis": {"title": {"text": "minutes"}}, "yaxis": {"title": {"text": "instances"}}},
-        "Lines: instances that all jobs have asked for, by who says what they may have.",
+        "Lines: instances requested by all jobs, by arbitration.",
     )

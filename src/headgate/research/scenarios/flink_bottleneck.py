@@ -1,4 +1,4 @@
-"""Three steps on real Flink, of which the middle one is too slow for the load that comes: who keeps what is asked."""
+"""Policies on real Flink: three steps, of which the middle step is too slow for the peak of the load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 6
 MIDDLE = "Calc"
 CONTENDERS: Mapping[str, Mapping[str, object]] = {
     "autopilot": {"scale_in_window_s": 30.0},
-    # Its own times, of which a minute is a second here.
+    # Its defaults with seconds for minutes.
     "flink-autoscaler": {
         "metrics_window_s": 15.0,
         "stabilization_interval_s": 5.0,
@@ -45,43 +45,48 @@ CONTENDERS: Mapping[str, Mapping[str, object]] = {
 def run(progress: Progress) -> ScenarioOutcome:
     from headgate.local.kafka import LocalKafka
 
-    ran: list[Contest] = []
+    reports: list[BottleneckReport] = []
     with LocalKafka() as kafka:
         for policy in CONTENDERS:
-            ran.append(contest(policy, kafka, lambda share: progress((len(ran) + share) / len(CONTENDERS))))
-    return together(ran)
+            reports.append(
+                run_contender(policy, kafka, lambda share: progress((len(reports) + share) / len(CONTENDERS)))
+            )
+    return outcome_of(reports)
 
 
 @dataclass(frozen=True)
-class Contest:
-    """What one policy came to."""
+class BottleneckReport:
+    """The results of a policy."""
 
     row: Mapping[str, JSON]
     course: Mapping[str, JSON]
     plot: Plot
 
 
-def contest(policy: str, kafka: LocalKafka, progress: Progress) -> Contest:
-    """Run one of the contenders, with topics of its own."""
+def run_contender(policy: str, kafka: LocalKafka, progress: Progress) -> BottleneckReport:
+    """Run a contender with topics of its own."""
     from headgate.research.flink.report import course, plot, row
     from headgate.research.flink.run import FlinkRun, play
 
     objective = parse_objective(OBJECTIVE).within(1, MOST)
-    ran = play(FlinkRun(policy, WORKLOAD, SECONDS, objective, COST_MS, MOST, CONTENDERS[policy]), kafka, progress)
-    return Contest(row(ran), course(ran), plot(ran, MIDDLE))
+    result = play(FlinkRun(policy, WORKLOAD, SECONDS, objective, COST_MS, MOST, CONTENDERS[policy]), kafka, progress)
+    return BottleneckReport(row(result), course(result), plot(result, MIDDLE))
 
 
-def together(ran: Sequence[Contest]) -> ScenarioOutcome:
-    """All that ran, side by side."""
+def outcome_of(reports: Sequence[BottleneckReport]) -> ScenarioOutcome:
+    """Return the table of all contenders."""
     from headgate.research.flink.report import NOTES
 
     notes = (
         f"A bell-shaped load of {SECONDS:g} s from 40 to 400 records/s and back; a record takes {COST_MS:g} ms in the "
-        f"middle step, so that one subtask gets through 125 records/s. At most {MOST} subtasks of a step; asked is "
-        f"{OBJECTIVE}. What takes an hour or two elsewhere takes two minutes here: the times of flink-autoscaler "
-        "are those of its own defaults with a second for a minute; autopilot may let go after 30 s instead of 60; ds2 "
-        "is as it comes. most is the largest number of subtasks of the source, the middle and the sink.",
+        f"middle step, so that a subtask processes 125 records/s. At most {MOST} subtasks of a step; the objective is "
+        f"{OBJECTIVE}. The load changes in minutes instead of hours, so flink-autoscaler has its default times with "
+        "seconds for minutes; autopilot may scale in after 30 s instead of 60; ds2 has its defaults. most is the "
+        "largest number of subtasks of the source, the middle and the sink.",
     )
     return ScenarioOutcome(
-        [one.row for one in ran], (*NOTES, *notes), [one.plot for one in ran], [one.course for one in ran]
+        [report.row for report in reports],
+        (*NOTES, *notes),
+        [report.plot for report in reports],
+        [report.course for report in reports],
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.research.giannakopoulos import JOB, NOTES, Played, largest_residual, model_plot, play
+from headgate.research.giannakopoulos import JOB, NOTES, JournaledRun, largest_residual, model_plot, play
 from headgate.workloads.shapes import Gaussian, Sine
 from headgate.workloads.steps import Steps
 from headgate.workloads.traces import read_trace
@@ -32,7 +32,7 @@ CHANGES: Mapping[str, tuple[tuple[float, float], ...]] = {
     "sudden": ((0.0, 1.0), (CHANGED_S, 1.0), (CHANGED_S, 1.6)),
     "slow": ((0.0, 1.0), (CHANGED_S, 1.0), (CHANGED_S + 3600.0, 1.6)),
 }
-"""How much longer a record takes: 60% from one moment to the next, or within an hour."""
+"""Processing time of a record: 60% longer at once, or within an hour."""
 
 
 @scenario(
@@ -58,8 +58,8 @@ def run_comparison(progress: Progress) -> ScenarioOutcome:
         progress(min(1.0, 0.5 + 0.1 * len(rows)))
     notes = (
         *NOTES,
-        "proactive begins with what giannakopoulos-5.2 learned, as in the document. Means over five seeds. The largest "
-        "residual is a share of the bound; the document's is about 0.04 of slow records where 0.1 are allowed.",
+        "proactive begins with the model learned in giannakopoulos-5.2, as in the document. Means over five seeds. The "
+        "largest residual is a share of the bound; the document's is about 0.04 of slow records where 0.1 are allowed.",
         "Changes are ours: after an hour of a load that swings between 1400 and 3000 records/s, records become 60% "
         "heavier at once or within an hour. Delays count from the beginning of the change; the last two columns are "
         "the seconds in which the objective was violated in the hour before it, and in the last hour. A model that was "
@@ -68,13 +68,13 @@ def run_comparison(progress: Progress) -> ScenarioOutcome:
     return ScenarioOutcome(rows, notes, plots)
 
 
-def changed(change: str, learned: Mapping[str, JSON], seed: int = 1) -> Played:
-    """A run of proactive, in optimal control from the start, whose job changes after an hour."""
+def changed(change: str, learned: Mapping[str, JSON], seed: int = 1) -> JournaledRun:
+    """Run proactive in optimal control from the start, with a job that changes after an hour."""
     job = replace(JOB, work_factor=CHANGES[change])
     return play("proactive", CHANGE_WORKLOAD, seconds=CHANGE_SECONDS, start=4, job=job, state=learned, seed=seed)
 
 
-def _compared(policy: str, runs: list[Played]) -> dict[str, JSON]:
+def _compared(policy: str, runs: list[JournaledRun]) -> dict[str, JSON]:
     summaries = [played.result.summary for played in runs]
     return {
         "run": "comparison",
@@ -83,14 +83,14 @@ def _compared(policy: str, runs: list[Played]) -> dict[str, JSON]:
         "slo_violation_pct": round(fmean(summary.slo_violation_pct or 0.0 for summary in summaries), 3),
         "mean_instances": round(fmean(summary.mean_instances for summary in summaries), 3),
         "rescales": round(fmean(summary.rescales for summary in summaries), 1),
-        "largest_residual": max(largest_residual(one.decisions) or 0.0 for one in runs)
+        "largest_residual": max(largest_residual(played.decisions) or 0.0 for played in runs)
         if policy == "proactive"
         else None,
         "document": COMPARED_IN_DOCUMENT[policy],
     }
 
 
-def _change_row(change: str, played: Played) -> dict[str, JSON]:
+def _change_row(change: str, played: JournaledRun) -> dict[str, JSON]:
     switches = played.switches
     detected = next((event for event in switches if "change" in event.numbers), None)
     back = next((event for event in switches if detected is not None and event.at_s > detected.at_s), None)
@@ -114,8 +114,8 @@ CHECK_EVERY_S = 6750.0
 EXPLORED_LOAD = Gaussian(base=0.0, peak=4500.0, center_s=EXPLORED_S / 2, sigma_s=45 * 60.0)
 
 
-def explored() -> Played:
-    """The experiment itself; what it learned is what §5.3 begins with."""
+def explored() -> JournaledRun:
+    """Run the exploration, whose learned model §5.3 begins with."""
     return play(
         "proactive", EXPLORED_LOAD, seconds=EXPLORED_S, interval_s=15.0, settings={"check_every_s": CHECK_EVERY_S}
     )
@@ -123,7 +123,7 @@ def explored() -> Played:
 
 @scenario(
     "giannakopoulos-5.2",
-    "Five hours of a bell-shaped load: how long exploration takes, and what it learns.",
+    "Five hours of a bell-shaped load: how long exploration takes, and the model it learns.",
     takes_s=10.0,
 )
 def run_exploration(progress: Progress) -> ScenarioOutcome:
@@ -160,8 +160,8 @@ def run_exploration(progress: Progress) -> ScenarioOutcome:
     notes = (
         *NOTES,
         f"Stability is checked every {CHECK_EVERY_S:g} s, the time that 450 samples of 15 s take. The document's "
-        "check, which measures the spread of predictions over inputs, passed at the end; the first one passes "
-        "here, which measures the spread over refits. So the second half of this run is under optimal control.",
+        "check measures the spread of predictions over inputs and passed at the end; ours measures the spread over "
+        "refits and passes at once, so the second half of this run is under optimal control.",
     )
     plots = [played.plot("Exploration, then optimal control")]
     if played.result.state["operators"]["job"]["model"] is not None:
@@ -177,7 +177,7 @@ def _rounded(value: JSON) -> JSON:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def _scale_outs(played: Played, until_s: float) -> int:
+def _scale_outs(played: JournaledRun, until_s: float) -> int:
     return sum(decision.verdicts["job"].change > 0 for decision in played.decisions if decision.at_s < until_s)
 
 
@@ -193,7 +193,7 @@ WORLD_CUP_IN_DOCUMENT = {
 
 
 def world_cup() -> Steps:
-    """Six hours with two matches, played in three, with its peak at about two instances."""
+    """Return six hours with two matches, replayed in three, with a peak that needs about two instances."""
     rates = read_trace("wc98").between(WORLD_CUP_FROM, WORLD_CUP_UNTIL)
     scaled = rates * PEAK_PER_S / rates.max()
     times_s = np.linspace(0.0, WORLD_CUP_S, len(scaled) + 1)
@@ -217,16 +217,16 @@ def run_world_cup(progress: Progress) -> ScenarioOutcome:
     notes = (
         *NOTES,
         "The document generated its load from a part of the trace that it does not name. This is 30 June 1998 from "
-        "14:30 to 20:30 GMT, every minute of it played in 30 s, and the peak scaled to what two instances can just "
-        "carry. Stability is checked every 300 samples of 5 s; a sample is a look at the job. Means over three "
+        "14:30 to 20:30 GMT, every minute of it played in 30 s, and the peak scaled to the capacity of two "
+        "instances. Stability is checked every 300 samples of 5 s; a sample is a reading of the job. Means over three "
         "seeds, and the switches of the first.",
-        "The document left optimal control when the share of slow records rose under a steady load, which it takes for "
-        "a fault of its infrastructure; nothing of the kind happens here.",
+        "The document left optimal control when the share of slow records rose under a steady load, which it "
+        "attributes to a fault of its infrastructure; that does not happen here.",
     )
     return ScenarioOutcome(rows, notes, plots)
 
 
-def _world_cup_row(policy: str, runs: list[Played]) -> dict[str, JSON]:
+def _world_cup_row(policy: str, runs: list[JournaledRun]) -> dict[str, JSON]:
     summaries = [played.result.summary for played in runs]
     switches = runs[0].switches
     return {

@@ -1,4 +1,4 @@
-"""giannakopoulos §5.2 and §5.3 on real Flink with Kafka and Prometheus, their hours made minutes."""
+"""giannakopoulos §5.2 and §5.3 on real Flink with Kafka and Prometheus, with minutes for hours."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from headgate.research.flink import START_S
 
 if TYPE_CHECKING:
     from headgate.local.kafka import LocalKafka
-    from headgate.research.flink.click_fraud_report import FraudReport
+    from headgate.research.flink.click_fraud import FraudReport
 
 SECONDS = 340.0
 PEAKS_S = (90.0, 270.0)
-"""Of §5.2's bell, and of §5.3's, which is quicker."""
+"""The peaks of §5.2's bell and of the quicker one of §5.3."""
 SIGMAS_S = (30.0, 24.0)
 BETWEEN_S = 185.0
-"""When the one is over and the other is still to come."""
+"""A time between the two bells."""
 LEAST_PER_S, MOST_PER_S = 40.0, 540.0
 WORKLOAD = (
     f"gaussian:base={LEAST_PER_S:g},peak={MOST_PER_S:g},center={PEAKS_S[0]:g}s,sigma={SIGMAS_S[0]:g}s + "
@@ -64,7 +64,7 @@ DOCUMENT = {
     "mean TaskManagers in the second": "5.3: 1.84 / 1.81",
     "mean slots in use": "",
 }
-"""What it prints of each figure."""
+"""The printed value of each figure."""
 GUARDS = {"in_after_out_s": 6.0, "in_after_in_s": 6.0}
 
 
@@ -76,16 +76,16 @@ GUARDS = {"in_after_out_s": 6.0, "in_after_in_s": 6.0}
 def run(progress: Progress) -> ScenarioOutcome:
     from headgate.local.kafka import LocalKafka
 
-    ran: list[Contest] = []
+    reports: list[ClickFraudReport] = []
     with LocalKafka() as kafka:
         for policy in POLICIES:
-            ran.append(contest(policy, kafka, lambda share: progress((len(ran) + share) / len(POLICIES))))
-    return together(ran)
+            reports.append(run_policy(policy, kafka, lambda share: progress((len(reports) + share) / len(POLICIES))))
+    return outcome_of(reports)
 
 
 @dataclass(frozen=True)
-class Contest:
-    """What one policy came to."""
+class ClickFraudReport:
+    """The results of a policy."""
 
     policy: str
     figures: Mapping[str, JSON]
@@ -93,44 +93,43 @@ class Contest:
     plot: Plot
 
 
-def contest(policy: str, kafka: LocalKafka, progress: Progress) -> Contest:
-    """Run one of the policies, with a topic of its own."""
-    from headgate.research.flink.click_fraud import FraudRun, play
-    from headgate.research.flink.click_fraud_report import FraudReport
+def run_policy(policy: str, kafka: LocalKafka, progress: Progress) -> ClickFraudReport:
+    """Run a policy with a topic of its own."""
+    from headgate.research.flink.click_fraud import FraudReport, FraudRun, play
 
     objective = parse_objective(OBJECTIVE).within(1, MOST)
-    ran = play(FraudRun(policy, WORKLOAD, SECONDS, objective, COST_MS, POLICIES[policy], GUARDS), kafka, progress)
-    told = FraudReport(ran, DISCARDED_S)
-    return Contest(policy, _figures(told), told.course(), _plot(told))
+    result = play(FraudRun(policy, WORKLOAD, SECONDS, objective, COST_MS, POLICIES[policy], GUARDS), kafka, progress)
+    report = FraudReport(result, DISCARDED_S)
+    return ClickFraudReport(policy, _figures(report), report.course(), _plot(report))
 
 
-def together(ran: Sequence[Contest]) -> ScenarioOutcome:
-    """All that ran, beside what the document prints."""
+def outcome_of(reports: Sequence[ClickFraudReport]) -> ScenarioOutcome:
+    """Return the table of all policies with the figures of the document."""
     rows: list[Mapping[str, JSON]] = [
-        {"what": what, **{one.policy: one.figures[what] for one in ran}, "document": document}
+        {"what": what, **{report.policy: report.figures[what] for report in reports}, "document": document}
         for what, document in DOCUMENT.items()
     ]
-    return ScenarioOutcome(rows, _notes(), [one.plot for one in ran], [one.course for one in ran])
+    return ScenarioOutcome(rows, _notes(), [report.plot for report in reports], [report.course for report in reports])
 
 
-def _figures(told: FraudReport) -> dict[str, JSON]:
-    """By the names of ``DOCUMENT``."""
-    explored_s, violations_s = told.explored_s(), told.violations_s()
-    exploring, controlling = told.scale_outs(is_control=False), told.scale_outs(is_control=True)
+def _figures(report: FraudReport) -> dict[str, JSON]:
+    """Return the figures by the names in ``DOCUMENT``."""
+    explored_s, violations_s = report.explored_s(), report.violations_s()
+    exploring, controlling = report.scale_outs(is_control=False), report.scale_outs(is_control=True)
     first_s = [at_s for at_s in violations_s if at_s < BETWEEN_S]
     values: tuple[JSON, ...] = (
         None if explored_s is None else round(explored_s),
         len(exploring),
-        told.ahead(exploring, LATELY_S),
+        report.ahead(exploring, LATELY_S),
         len(controlling),
-        told.ahead(controlling, LATELY_S),
-        told.readings(),
+        report.ahead(controlling, LATELY_S),
+        report.readings(),
         len(first_s),
         sum(at_s >= PEAKS_S[0] for at_s in first_s),
         len(violations_s) - len(first_s),
-        round(told.mean_task_managers(to_s=BETWEEN_S), 2),
-        round(told.mean_task_managers(BETWEEN_S), 2),
-        round(told.mean_slots(), 2),
+        round(report.mean_task_managers(to_s=BETWEEN_S), 2),
+        round(report.mean_task_managers(BETWEEN_S), 2),
+        round(report.mean_slots(), 2),
     )
     return dict(zip(DOCUMENT, values, strict=True))
 
@@ -138,23 +137,22 @@ def _figures(told: FraudReport) -> dict[str, JSON]:
 def _notes() -> tuple[str, ...]:
     return (
         "Real Flink, Kafka and Prometheus on this machine. TaskManagers of one slot are started and stopped as the job "
-        f"needs them, {MOST} at most; a record waits {COST_MS:g} ms where click-fraud reads it, so that they add up "
-        "though cores are few. What waits and what comes is read by a loop that never acts, shown on a page, read from "
-        "there by Prometheus every second, and asked of it by the loop that acts.",
+        f"needs them, {MOST} at most; a record waits {COST_MS:g} ms in the source of click-fraud, so that they add up "
+        "though cores are few. A loop that never acts exports backlog and arrival rate, Prometheus scrapes them every "
+        "second, and the acting loop queries Prometheus.",
         f"The document's five hours (§5.2) and the hour and a half that follows with the learned model (§5.3) are "
         f"{SECONDS:g} s here: a slow bell and a quicker one, between {LEAST_PER_S:g} and {MOST_PER_S:g} records/s. A "
-        "decision every 2 s, stability checked every 15 s. The line of the load is drawn through 16 s, a ninth of the "
-        "second bell as the document's ten minutes are of its own, and followed for 15 s: starts cannot be compressed.",
-        "As in the document slow records are those that wait over those that come, and a violation is a reading above "
-        f"the bound; readings of {DISCARDED_S:g} s after a change are discarded, where the document discards those of "
-        "four minutes. Its bound is 10% of what comes between two readings, of which it takes one every 15 s; here it "
-        "is what comes within a second. A scale-out was ahead when nothing had been violated for "
-        f"{LATELY_S:g} s.",
+        "decision every 2 s, stability checked every 15 s. The forecast fits a line to the last 16 s, a ninth of the "
+        "second bell like the document's ten minutes, and extends it by 15 s, as start-up times cannot be compressed.",
+        "As in the document slow records are the backlog over the arrivals, and a violation is a reading above the "
+        f"bound; readings of {DISCARDED_S:g} s after a change are discarded, where the document discards those of four "
+        "minutes. Its bound is 10% of the arrivals between two readings, 15 s apart; here it is the arrivals of a "
+        f"second. A scale-out counts as ahead if there was no violation in the {LATELY_S:g} s before it.",
     )
 
 
-def _plot(told: FraudReport) -> Plot:
-    ran = told.ran
-    story = story_of(list(ran.decisions), ran.observations)
-    made = figure(ran.observations, story, ran.run.objective, ran.source)
-    return Plot(f"{ran.run.policy}: what reads the clicks", made["data"], made["layout"], KEY)
+def _plot(report: FraudReport) -> Plot:
+    result = report.result
+    story = story_of(list(result.decisions), result.observations)
+    made = figure(result.observations, story, result.run.objective, result.source)
+    return Plot(f"{result.run.policy}: source", made["data"], made["layout"], KEY)

@@ -12,7 +12,7 @@ import numpy as np
 from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.plots import ALL_PCT, Plot, error_bars
-from headgate.research.imai.applications import APPLICATIONS
+from headgate.research.imai.applications import QUERIES
 from headgate.research.imai.evaluation import QUANTILE, Bench, EvaluationPlan, Result, evaluate
 from headgate.research.imai.kernel import Week, backlogs, least_sizes, measure
 
@@ -24,7 +24,7 @@ MEASURES = (
     "worst_backlog_peak_minutes",
 )
 SECOND = ("load_weighted_qos_pct", "relative_cost_static")
-"""Measures that are drawn beside another."""
+"""The second measure of each plot."""
 TECHNIQUES = ("MST", "+ UA", "+ OL", "+ UA + OL", "; ARMA", "+ UA; ARMA", "+ OL; ARMA", "+ UA + OL; ARMA")
 _SINGLE: JSON = {"qos_pct": "73 to 81"}
 DOCUMENT: dict[str, JSON] = {
@@ -35,18 +35,18 @@ DOCUMENT: dict[str, JSON] = {
     "mst-5": {"qos_pct": 98.35, "relative_cost_truth": 1.99},
     "mst-7": {"qos_pct": 98.62, "relative_cost_truth": 1.85, "relative_cost_static": 0.52},
 }
-"""What the text prints; the rest of the document's figures can only be read off its plots, and is not given."""
+"""Figures printed in the text; the document's other figures exist only as plots."""
 INCREMENTAL = ("mst-0", "mst-1", "mst-5", "mst-7")
 PROBABILITIES = (0.5, 0.7, 0.9, 0.95)
 FULL = EvaluationPlan()
 NOTES = (
-    "The throughput curves of the eight applications are ours, in the shapes the document tells of: it prints none. "
-    "World Cup 98 is the document's own week (29 June to 5 July 1998); its tweets and flights are replaced by "
-    "generated weeks with a daily cycle. Absolute figures therefore differ from the document's; their order is what "
-    "compares.",
+    "The throughput curves of the eight applications are ours, in the shapes that the document describes: it prints "
+    "none. World Cup 98 is the document's own week (29 June to 5 July 1998); its tweets and flights are replaced by "
+    "generated weeks with a daily cycle. Absolute figures therefore differ from the document's; compare their "
+    "order.",
     "qos_pct is eq. 22, which counts minutes; load_weighted_qos_pct counts records, and worst_backlog_peak_minutes is "
-    "the highest backlog in minutes of peak load: a policy that gives up exactly the spikes looks good by eq. 22.",
-    "The ground truth of eq. 23 takes, minute by minute, the least size that was enough with the throughput as drawn. "
+    "the highest backlog in minutes of peak load: a policy that ignores exactly the spikes looks good by eq. 22.",
+    "The ground truth of eq. 23 takes, minute by minute, the least sufficient size given the drawn throughput. "
     "A size is decided every 10 minutes; with ARMA 2 minutes ahead, so that new instances are ready when needed.",
 )
 
@@ -59,13 +59,13 @@ def figure_7(progress: Progress) -> ScenarioOutcome:
 
 
 def compare_policies(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> ScenarioOutcome:
-    """One row per policy, averaged over all its runs."""
+    """Return a row per policy, averaged over all its runs."""
     results = evaluate(plan, progress, processes)
     rows = [
         {
             "policy": policy,
             "techniques": _techniques(policy),
-            **_averages(one for one in results if one.policy == policy),
+            **_averages(result for result in results if result.policy == policy),
             "document": DOCUMENT.get(policy),
         }
         for policy in plan.policies
@@ -81,41 +81,39 @@ def figure_8(progress: Progress) -> ScenarioOutcome:
 
 
 def compare_applications(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> ScenarioOutcome:
-    """One row per application and policy."""
+    """Return a row per application and policy."""
     results = evaluate(plan, progress, processes)
     rows = [
         {
             "application": application,
             "policy": policy,
-            **_averages(one for one in results if (one.application, one.policy) == (application, policy)),
+            **_averages(result for result in results if (result.application, result.policy) == (application, policy)),
         }
         for application in plan.applications
         for policy in plan.policies
     ]
-    told = (
-        "VHT keeps 100 % under every policy, as in the document: it does not scale at all, and one instance is enough."
-    )
+    note = "VHT reaches 100 % under every policy, as in the document: it does not scale, and one instance is enough."
     named = [{**row, "run": f"{row['application']} {row['policy']}"} for row in rows]
-    return ScenarioOutcome(rows, (*NOTES, told), _bars("run", named))
+    return ScenarioOutcome(rows, (*NOTES, note), _bars("run", named))
 
 
-@scenario("imai-fig-9", "QoS and cost of mst-7 as the asked probability goes from 0.5 to 0.95.", takes_s=30.0)
+@scenario("imai-fig-9", "QoS and cost of mst-7 as its target probability goes from 0.5 to 0.95.", takes_s=30.0)
 def figure_9(progress: Progress) -> ScenarioOutcome:
     return sweep_probability(progress, replace(FULL, policies=("mst-7",)))
 
 
 def sweep_probability(progress: Progress, plan: EvaluationPlan, processes: int = 2) -> ScenarioOutcome:
-    """One row per probability."""
+    """Return a row per probability."""
     rows: list[Mapping[str, JSON]] = []
     pairs: list[tuple[float, float]] = []
     for index, probability in enumerate(PROBABILITIES):
         results = evaluate(replace(plan, probability=probability), lambda _: None, processes)
         rows.append({"probability": probability, **_averages(results)})
-        pairs.extend((probability, one.measures.qos_pct) for one in results)
+        pairs.extend((probability, result.measures.qos_pct) for result in results)
         progress((index + 1) / len(PROBABILITIES))
     correlation = float(np.corrcoef(np.array(pairs).T)[0, 1])
-    told = f"Correlation of asked probability and measured QoS over all runs: {correlation:.3f} (document: 0.652)."
-    return ScenarioOutcome(rows, (*NOTES, told), _bars("probability", rows))
+    note = f"Correlation of target probability and measured QoS over all runs: {correlation:.3f} (document: 0.652)."
+    return ScenarioOutcome(rows, (*NOTES, note), _bars("probability", rows))
 
 
 @scenario("imai-fig-10", "One week of grep: load, throughput, instances and backlog under five policies.")
@@ -124,7 +122,7 @@ def figure_10(progress: Progress) -> ScenarioOutcome:
 
 
 def follow_week(progress: Progress, plan: EvaluationPlan) -> ScenarioOutcome:
-    """One row per policy, with the sequences as plots."""
+    """Return a row per policy, with the time series as plots."""
     bench = Bench("grep", plan.minutes)
     trial = bench.trial(plan.seed, 0)
     application = bench.application
@@ -149,7 +147,7 @@ def follow_week(progress: Progress, plan: EvaluationPlan) -> ScenarioOutcome:
     shown = {name: weeks[name] for name in ("mst-0", "mst-7", QUANTILE)}
     plots = (
         Plot(
-            "Load and what was sustained (MB/s)",
+            "Load and sustained throughput (MB/s)",
             [_line("load", hours, bench.load), *(_line(name, hours, week.sustained) for name, week in shown.items())],
             _axes("hours", "MB/s"),
         ),
@@ -168,8 +166,8 @@ def follow_week(progress: Progress, plan: EvaluationPlan) -> ScenarioOutcome:
 
 
 def _averages(results: Iterable[Result]) -> dict[str, JSON]:
-    """Mean and standard deviation of each measure."""
-    values = np.array([[one.measures.to_json()[name] for name in MEASURES] for one in results])
+    """Return mean and standard deviation of each measure."""
+    values = np.array([[result.measures.to_json()[name] for name in MEASURES] for result in results])
     averages: dict[str, JSON] = {}
     for index, name in enumerate(MEASURES):
         averages[name] = float(values[:, index].mean())
@@ -188,18 +186,18 @@ def _bars(key: str, rows: Sequence[Mapping[str, JSON]]) -> tuple[Plot, ...]:
         spread["color"] = "text"
         names = [str(row[key]) for row in rows]
         values = [row[name] for row in rows]
-        # The second of a pair is told from the first without colour too.
+        # The second of a pair can be distinguished without colour too.
         marker = {"pattern": {"shape": "/" if name in SECOND else ""}}
         return {"type": "bar", "name": label, "x": names, "y": values, "error_y": spread, "marker": marker}
 
-    told = "Bars are means, the lines on them one standard deviation, over applications and weeks."
+    legend = "Bars are means, the lines on them one standard deviation, over applications and weeks."
     return (
-        Plot("QoS", [bar("qos_pct", "minutes"), bar("load_weighted_qos_pct", "records")], _axes("", "QoS, %"), told),
+        Plot("QoS", [bar("qos_pct", "minutes"), bar("load_weighted_qos_pct", "records")], _axes("", "QoS, %"), legend),
         Plot(
             "Relative cost",
             [bar("relative_cost_truth", "to the ground truth"), bar("relative_cost_static", "to a static peak")],
             _axes("", "times as much"),
-            told,
+            legend,
         ),
     )
 
@@ -214,10 +212,10 @@ def _axes(x: str, y: str) -> dict[str, Any]:
 
 BEST_MST = "mst-7"
 BEYOND_SEED = 1
-"""Not the one of the figures, whose results were looked at when throughputs were made."""
+"""Not the seed of the figures, whose results were known when the throughput curves were chosen."""
 BEYOND_RUNS = 2
 BEYOND_POLICIES = (BEST_MST, QUANTILE)
-ON_WORLD_CUP = tuple(one.name for one in APPLICATIONS if one.load == "wc98")
+ON_WORLD_CUP = tuple(query.name for query in QUERIES if query.load == "wc98")
 _SHOWN = ("qos_pct", "load_weighted_qos_pct", "relative_cost_truth", "relative_cost_started")
 _OWN = EvaluationPlan(policies=BEYOND_POLICIES, runs=BEYOND_RUNS, seed=BEYOND_SEED)
 
@@ -239,20 +237,20 @@ BEYOND_CASES: tuple[tuple[str, EvaluationPlan, str], ...] = (
     ("NASA 1995, first week", _on("nasa-first-week"), "level, limit of the worth"),
     ("NASA 1995, second week", _on("nasa-second-week"), "level, limit of the worth"),
 )
-"""What is run, and what of quantile was chosen by looking at such a load."""
+"""Label, plan, and the choices in quantile that were made on such a load."""
 BEYOND_NOTES = (
-    "Costs are relative to the ground truth of eq. 23; relative_cost_started charges instances from the moment they "
-    "are asked for, which eq. 23 does not. saved is what quantile costs less than mst-7.",
-    "The first three cases are the eight applications of figure 7, the others those six that it runs on World Cup 98, "
-    "with another load in its place, scaled to the same peak. Two runs each.",
-    "tuned_on says which choices in quantile were made with a load in view: miss_worth, over how long the level of a "
-    "load is taken, and how far the worth of a miss may move. None was made on the week of figure 7.",
+    "Costs are relative to the ground truth of eq. 23; relative_cost_started charges instances from their "
+    "request on, which eq. 23 does not. saved is by how much quantile is cheaper than mst-7.",
+    "The first three cases are the eight applications of figure 7, the others the six with World Cup 98, with "
+    "another load in its place, scaled to the same peak. Two runs each.",
+    "tuned_on lists the choices in quantile that were made on a load: miss_worth, the time over which the level of a "
+    "load is taken, and the limit of the worth of a miss. None was made on the week of figure 7.",
 )
 
 
 @scenario(
     "imai-beyond",
-    "mst-7 and quantile with other draws, other noise and other loads: QoS, cost, what is saved.",
+    "mst-7 and quantile with other draws, other noise and other loads: QoS, cost and savings.",
     takes_s=240.0,
 )
 def run_beyond(progress: Progress) -> ScenarioOutcome:
@@ -262,7 +260,7 @@ def run_beyond(progress: Progress) -> ScenarioOutcome:
 def compare_cases(
     progress: Progress, cases: Sequence[tuple[str, EvaluationPlan, str]], processes: int = 2
 ) -> ScenarioOutcome:
-    """One row per case."""
+    """Return a row per case."""
     rows = []
     for index, (label, plan, tuned_on) in enumerate(cases):
         results = evaluate(plan, lambda _: None, processes)
@@ -272,7 +270,9 @@ def compare_cases(
 
 
 def _case_row(label: str, results: Sequence[Result], tuned_on: str) -> dict[str, JSON]:
-    averages = {policy: _case_averages([one for one in results if one.policy == policy]) for policy in BEYOND_POLICIES}
+    averages = {
+        policy: _case_averages([result for result in results if result.policy == policy]) for policy in BEYOND_POLICIES
+    }
     return {
         "case": label,
         **averages,
@@ -283,7 +283,7 @@ def _case_row(label: str, results: Sequence[Result], tuned_on: str) -> dict[str,
 
 
 def _case_averages(results: Sequence[Result]) -> dict[str, float]:
-    return {name: round(fmean(one.measures.to_json()[name] for one in results), 4) for name in _SHOWN}
+    return {name: round(fmean(result.measures.to_json()[name] for result in results), 4) for name in _SHOWN}
 
 
 def _saved_pct(averages: Mapping[str, Mapping[str, float]], cost: str) -> float:

@@ -1,4 +1,4 @@
-"""league: policies ranked over all contests of one experiment file."""
+"""league: policies ranked over all contests of an experiment file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FOLDER = Path(__file__).parent.parent / "league"
 
 experiment_file(
     "league",
-    "Every policy on every trace and shape with jobs of many kinds, ranked by cost at a kept objective.",
+    "Every policy on every trace and shape with jobs of many kinds, ranked by cost where the objective is met.",
     _FOLDER / "league.yaml",
     _FOLDER / "league-quick.yaml",
 )

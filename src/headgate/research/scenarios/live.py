@@ -1,29 +1,183 @@
-"""The documents' experiments with real applications, on real Spark, with their times made shorter."""
+"""The documents' experiments with real applications on real Spark, with shorter times.
+
+Records wait instead of being computed on, so that a few executors on a small machine add up.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headgate.core.objective import parse_objective
-from headgate.core.types import JSON
+from headgate.core.objective import Objective, parse_objective
+from headgate.core.slo import LatencySlo
+from headgate.core.types import JSON, Decision, Event
+from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan
 from headgate.lab.mst_measuring import measure_mst
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
+from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot
-from headgate.research.live_run import Live, Lived, expected_s, outcome, play
+from headgate.render.story import story_of
+
+if TYPE_CHECKING:
+    from headgate.apps.running.run import RunResult
 
 
-def _by_autopilot(live: Live) -> Live:
-    """The same run by the default, which may let executors go ten times as soon as otherwise: runs last minutes."""
+START_S = 20.0
+"""About how long a cluster, a driver and the first executor take to start; for the progress."""
+NOTES = (
+    "Real Spark on this machine, each run with a cluster of its own. A record keeps an executor waiting for a fixed "
+    "time, as if for a service elsewhere, so that executors add up though they share a few cores; what the application "
+    "computes comes on top.",
+    "late_pct is the share of records whose batch ended later than the objective allows, from readings of the job; "
+    "executor_seconds counts executors that were requested or running. exact says whether the results equal those of a "
+    "batch computation over the same records.",
+)
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """An application under a load, scaled by a policy."""
+
+    application: str
+    policy: str
+    workload: str
+    objective: Objective
+    """With the fewest and the most executors."""
+    record_cost_s: float
+    seconds: float | None = None
+    speed: float = 1.0
+    settings: Mapping[str, object] = field(default_factory=dict)
+    interval_s: float = 2.0
+
+
+@dataclass(frozen=True)
+class LiveResult:
+    """The results of a run."""
+
+    live: LiveRun
+    result: RunResult
+    decisions: Sequence[Decision]
+    events: Sequence[Event]
+
+    def row(self) -> dict[str, JSON]:
+        summary, differences = self.result.record.summary(), self.result.differences
+        sizes = [
+            observation.instances["job"].planned
+            for observation in self.result.record.observations
+            if "job" in observation.instances
+        ]
+        return {
+            "policy": self.live.policy,
+            "records": self.result.totals.read,
+            "late_pct": None if summary.late_records_pct is None else round(summary.late_records_pct, 2),
+            "executor_seconds": round(summary.instance_seconds),
+            "mean_executors": round(summary.mean_instances, 2),
+            "most_executors": max(sizes, default=None),
+            "changes": summary.rescales,
+            "exact": None if differences is None else differences.is_exact,
+        }
+
+    def course(self) -> dict[str, JSON]:
+        """Return load, latency and size as they were read, as plain data."""
+        slo = self.live.objective.slo
+        return {
+            "policy": self.live.policy,
+            "application": self.live.application,
+            "bound_s": slo.bound_s if isinstance(slo, LatencySlo) else None,
+            "series": self.result.record.series(),
+        }
+
+    def plot(self) -> Plot:
+        observations = self.result.record.observations
+        made = figure(observations, story_of(list(self.decisions), observations), self.live.objective, "job")
+        return Plot(f"{self.live.policy} on {self.live.application}", made["data"], made["layout"], KEY)
+
+
+def expected_s(runs: int, seconds: float) -> float:
+    """Return about how long this many consecutive runs take with a load of this length."""
+    return runs * (START_S + seconds)
+
+
+def play(runs: Sequence[LiveRun], progress: Progress) -> list[LiveResult]:
+    """Run each in turn."""
+    results: list[LiveResult] = []
+    for live in runs:
+        results.append(_played(live, lambda share: progress((len(results) + share) / len(runs))))
+    return results
+
+
+def outcome(
+    results: Sequence[LiveResult], notes: Sequence[str], rows: Sequence[Mapping[str, JSON]] = ()
+) -> ScenarioOutcome:
+    """Return the table of all runs, after ``rows``."""
+    return ScenarioOutcome(
+        [*rows, *(result.row() for result in results)],
+        (*NOTES, *notes),
+        [result.plot() for result in results],
+        [result.course() for result in results],
+    )
+
+
+def _played(live: LiveRun, progress: Progress) -> LiveResult:
+    from headgate.apps.registry import find_application
+    from headgate.apps.running.accounts import Totals
+    from headgate.apps.running.folder import RunFolder
+    from headgate.apps.running.plan import RunPlan
+    from headgate.apps.running.run import RunView, run_application
+    from headgate.workloads.load import Load
+    from headgate.workloads.replay import ReplayProgress
+
+    load = Load(live.workload, live.application, live.seconds, live.speed)
+    began_s, lasting_s = time.monotonic(), START_S + (load.lasting_s or 0.0)
+
+    class _ShareOfTime(RunView):
+        def stage(self, text: str) -> None:
+            self._report()
+
+        def records(self, totals: Totals, load: ReplayProgress | None) -> None:
+            self._report()
+
+        def _report(self) -> None:
+            progress(min(0.99, (time.monotonic() - began_s) / lasting_s))
+
+    with tempfile.TemporaryDirectory(prefix="headgate-lab-") as directory:
+        folder = RunFolder.at(Path(directory), None)
+        plan = RunPlan(
+            application=find_application(live.application),
+            source="embedded",
+            folder=folder,
+            objective=live.objective,
+            policy=live.policy,
+            settings=live.settings,
+            load=load,
+            interval_s=live.interval_s,
+            record_cost_s=live.record_cost_s,
+            check=True,
+        )
+        result = run_application(plan, _ShareOfTime())
+        with closing(SqliteJournal.read(folder.journal)) as journal:
+            found = LiveResult(live, result, journal.decisions(), journal.events())
+    progress(1.0)
+    return found
+
+
+def _by_autopilot(live: LiveRun) -> LiveRun:
+    """Return the same run with autopilot, which scales in sooner than by default since runs last minutes."""
     return replace(live, policy="autopilot", settings={"scale_in_window_s": 30.0})
 
 
 # ---------------------------------------------------------------------------------------------------------- rouaux 5.3
 
 TRACE_S, SPEED = 7200.0, 40.0
-"""How much of the Google trace is played, and how fast."""
+"""The length of the replayed part of the Google trace, and its speed-up."""
 SWINGS_S = 240.0
-"""How long a load lasts that rises and falls twice."""
+"""The length of a load that rises and falls twice."""
 STATIC_SIZES = (1, 2, 4)
 DOCUMENT_PER_S = {1: 18_405, 2: 33_779, 4: 59_118}
 """Medians of the document's figure 5.26."""
@@ -51,7 +205,7 @@ rules:
 """
 
 
-# To ask for the application takes Spark, and whoever lists the scenarios may have none.
+# Finding the application imports Spark, which may be absent where scenarios are only listed.
 STATIC = MstPlan(STATIC_SIZES, partitions=8)
 
 
@@ -62,7 +216,7 @@ STATIC = MstPlan(STATIC_SIZES, partitions=8)
 )
 def static_scaling(progress: Progress) -> ScenarioOutcome:
     result = measure_mst(replace(STATIC, app="cluster-tasks"), _Watcher(progress, len(STATIC_SIZES)))
-    measured = {one.executors: one.throughput_per_s for one in result.measurements}
+    measured = {size.executors: size.throughput_per_s for size in result.measurements}
     first, document = measured[1], DOCUMENT_PER_S[1]
     rows: list[dict[str, JSON]] = []
     for size, per_s in measured.items():
@@ -79,9 +233,9 @@ def static_scaling(progress: Progress) -> ScenarioOutcome:
             }
         )
     notes = (
-        "Throughput once it has settled, of the application that computes and does not wait: executors share the cores "
-        "of this machine with the driver and with each other, so more of them than cores gain nothing. The document "
-        "has a machine for each instance, and its speed-up is of the run time (figure 5.22: 1.83 and 3.21).",
+        "Settled throughput of the application that computes instead of waiting: executors share the cores of this "
+        "machine with the driver and with each other, so more executors than cores gain nothing. The document has a "
+        "machine for each instance, and its speed-up is of the run time (figure 5.22: 1.83 and 3.21).",
         "Both operators of the document are stages of one query here; all of them are scaled together.",
     )
     return ScenarioOutcome(
@@ -90,7 +244,7 @@ def static_scaling(progress: Progress) -> ScenarioOutcome:
 
 
 class _Watcher:
-    """Tells progress by the sizes that are done."""
+    """Reports progress by the number of finished sizes."""
 
     def __init__(self, progress: Progress, sizes: int) -> None:
         self._progress, self._sizes, self._done = progress, sizes, 0
@@ -112,23 +266,23 @@ class _Watcher:
     takes_s=expected_s(2, TRACE_S / SPEED),
 )
 def dynamic_scaling(progress: Progress) -> ScenarioOutcome:
-    by_rules = Live(
+    by_rules = LiveRun(
         application="cluster-tasks",
         policy="rules",
         settings={"rules": DYNAMIC_RULES},
-        # Without the first 40 minutes, in which all that ran before the trace begins seems to start at once.
+        # Skips the first 40 minutes, in which everything that ran before the trace seems to start at once.
         workload=f"trace:google-cluster,from=40m,lasting={TRACE_S:g}s",
         speed=SPEED,
         objective=parse_objective("latency p95 < 15s").within(1, 4),
         record_cost_s=0.0015,
     )
-    lived = play([by_rules, _by_autopilot(by_rules)], progress)
+    results = play([by_rules, _by_autopilot(by_rules)], progress)
     return outcome(
-        lived,
+        results,
         (
-            "The document replays a month 1,000 times as fast in 43 minutes; the part of the trace at hand spans less "
-            "than three hours, so two of them are replayed 40 times as fast, in three minutes, and the times of the "
-            "rules are a fifth. Its 10 and 20 % of CPU are 20 and 40 % of the time that executors are busy: a "
+            "The document replays a month 1,000 times as fast in 43 minutes; the available part of the trace spans "
+            "less than three hours, so two of them are replayed 40 times as fast, in three minutes, and the times of "
+            "the rules are a fifth. Its 10 and 20 % of CPU are 20 and 40 % of the time that executors are busy: a "
             "saturated instance of the document used about half a CPU. At most 4 executors instead of 8.",
             "The document shows that sizes follow the load with a delay, and prints no figures of this run.",
         ),
@@ -152,33 +306,33 @@ def exploration_and_control(progress: Progress) -> ScenarioOutcome:
         "horizon_s": 15.0,
         "forecast_step_s": 2.0,
     }
-    reactive = Live(
+    reactive = LiveRun(
         application="click-fraud",
         policy="reactive",
         settings={"idle_for_s": 15.0},
-        # From the lowest point on; what is explored in the first rise and fall is known in the second.
+        # Starts at the lowest point; the first rise and fall is explored, the second is controlled.
         workload="sine:mean=110,amplitude=90,period=120s | shift -90s",
         seconds=SWINGS_S,
         objective=parse_objective("latency p95 < 15s").within(1, 4),
         record_cost_s=0.008,
     )
     ahead = replace(reactive, policy="proactive", settings=hurried)
-    lived = play([reactive, ahead, _by_autopilot(reactive)], progress)
-    switched = [_switches(one) for one in lived if one.live.policy == "proactive"]
+    results = play([reactive, ahead, _by_autopilot(reactive)], progress)
+    switched = [_switches(result) for result in results if result.live.policy == "proactive"]
     return outcome(
-        lived,
+        results,
         (
             "The document's five hours of a bell (§5.2), and what follows with the learned model (§5.3, §5.4), in four "
             "minutes: two rises and falls of 120 s, stability checked every 20 s, a forecast 15 s ahead. "
             f"proactive: {switched[0]}.",
-            "The document runs Flink, whose job restarts for each change of size; Spark's goes on.",
+            "The document runs Flink, whose job restarts for each change of size; Spark's keeps running.",
         ),
     )
 
 
-def _switches(lived: Lived) -> str:
-    told = [event.detail for event in lived.events if event.kind == "mode-switched"]
-    return "; ".join(told) if told else "it explored to the end"
+def _switches(results: LiveResult) -> str:
+    details = [event.detail for event in results.events if event.kind == "mode-switched"]
+    return "; ".join(details) or "it explored to the end"
 
 
 # --------------------------------------------------------------------------------------------------------------- azimi
@@ -190,7 +344,7 @@ def _switches(lived: Lived) -> str:
     takes_s=expected_s(2, SWINGS_S),
 )
 def smart_plugs(progress: Progress) -> ScenarioOutcome:
-    learning = Live(
+    learning = LiveRun(
         application="smart-plugs",
         policy="q-learning",
         settings={"window_size_s": 6, "decision_interval_s": 6, "latency_granularity_s": 1, "max_latency_s": 30},
@@ -199,11 +353,11 @@ def smart_plugs(progress: Progress) -> ScenarioOutcome:
         objective=parse_objective("latency p95 < 15s").within(1, 4),
         record_cost_s=0.008,
     )
-    lived = play([learning, _by_autopilot(learning)], progress)
+    results = play([learning, _by_autopilot(learning)], progress)
     return outcome(
-        lived,
+        results,
         (
             "The document learns for hours, a decision every few minutes; here one every 6 s for four minutes, so "
-            "q-learning has made some forty decisions at the end and has hardly begun to learn.",
+            "q-learning makes only some forty decisions and has hardly begun to learn.",
         ),
     )

@@ -1,12 +1,11 @@
-"""promises: does a policy deliver what is asked of it, and what does that cost?"""
+"""promises: do policies meet their objectives, and at what cost?"""
 
 from __future__ import annotations
 
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
-from headgate.research.promises.goals import goal_rows
 from headgate.research.promises.matrix import Matrix, run_matrix
 from headgate.research.promises.runs import load_names, make_load
-from headgate.research.promises.tables import notes_of, plots_of, rows_of
+from headgate.research.promises.tables import goal_rows, notes_of, plots_of, rows_of
 
 ALL = Matrix(
     loads=load_names(),
@@ -14,7 +13,7 @@ ALL = Matrix(
     startups_s=(30.0, 90.0),
 )
 ALL_S = 6000.0
-"""About what all of it takes."""
+"""The approximate duration of the whole matrix."""
 LOADS = Matrix(
     loads=load_names(), levels=((95.0, 10.0), (99.0, 30.0)), startups_s=(30.0,), seeds=(0, 1), with_fixed=False
 )
@@ -25,29 +24,28 @@ SHORT = Matrix(
     contenders=("reactive", "hpa", "ds2", "flink-autoscaler"),
 )
 NOTES = (
-    "A day of each load on a simulated job with a batch every 2 s, 0.4 s of overhead, noise of 8 % and a first batch "
-    "after growth that takes half as long again; a decision every 10 s, readings as Spark gives them, 1 to 40 "
-    "instances. Every load is scaled so that its busiest half per cent of minutes needs 12.",
-    "late_pct is the share of records whose result came later than the bound; kept counts the days on which that is at "
-    "most what was asked, and a point (of a p95) more. cost is in instance-seconds, from the request for an instance "
-    "to its end, over those of somebody who knew the load and makes nothing late; of_best_fixed is over the smallest "
-    "fixed size that keeps what is asked, known afterwards. undone counts changes that were taken back within two "
-    "minutes under the same load. better_on_both counts the days on which a policy was cheaper than autopilot and less "
-    "late.",
+    "A day of each load on a simulated job with a batch every 2 s, 0.4 s of overhead, 8 % noise and a first batch "
+    "after growth that takes half as long again; a decision every 10 s, readings like Spark's, 1 to 40 instances. "
+    "Every load is scaled so that its busiest half per cent of minutes needs 12.",
+    "late_pct is the share of records whose result came later than the bound; the column after worst_late_pct counts "
+    "the days on which late_pct exceeds the allowed share by at most a point (of a p95). cost is in instance-seconds, "
+    "from the request for an instance to its end, relative to a scaler that knows the load and has no late records; "
+    "of_best_fixed is relative to the smallest fixed size that meets the objective, known only afterwards. undone "
+    "counts changes that were reversed within two minutes at the same load. better_on_both counts the days on which a "
+    "policy was cheaper than autopilot and had fewer late records.",
 )
 GOAL_NOTES = (
-    "Of autopilot, over a day of every load, both bounds and both start-up times. points off is the share of late "
-    "records less the one that was asked, in points: below 0, fewer were late than may be. cost is over that of "
-    "somebody who knew the load and makes nothing late, of best fixed over the smallest fixed size that keeps what is "
-    "asked (where one does), known afterwards.",
-    "within counts the days on which the goal is met, above those that are beyond it at the upper end; the last two "
-    "columns are of loads on which no constant was chosen.",
+    "Figures of autopilot over a day of every load, both bounds and both start-up times. points off is the share of "
+    "late records minus the allowed share, in percentage points. cost is relative to a scaler that knows the load and "
+    "has no late records, of best fixed relative to the smallest fixed size that meets the objective (if any does).",
+    "within counts the days on which the goal is met, above the days beyond its upper end; the last two columns are of "
+    "loads on which no constant was chosen.",
 )
 
 
 @scenario(
     "promises",
-    "A day of every load: what was asked, what was delivered, and at what cost (takes hours).",
+    "A day of every load: objective, late records and cost of each policy (takes hours).",
     resumes=True,
     takes_s=ALL_S,
 )
@@ -57,7 +55,7 @@ def run(progress: Progress) -> ScenarioOutcome:
 
 @scenario(
     "promises-goals",
-    "The runs of promises against the goals that were set for autopilot (takes hours).",
+    "The runs of promises against the goals of autopilot (takes hours).",
     resumes=True,
     takes_s=ALL_S,
 )
@@ -67,7 +65,7 @@ def run_goals(progress: Progress) -> ScenarioOutcome:
 
 @scenario(
     "promises-loads",
-    "Two days of every load at two levels: asked, delivered, and at what cost (takes long).",
+    "Two days of every load at two levels: objective, late records and cost (takes long).",
     resumes=True,
     takes_s=3600.0,
 )
@@ -77,7 +75,7 @@ def run_loads(progress: Progress) -> ScenarioOutcome:
 
 @scenario(
     "promises-short",
-    "A day of seven loads on which no constant was chosen: asked, delivered, and at what cost.",
+    "A day of seven loads on which no constant was chosen: objective, late records and cost.",
     resumes=True,
     takes_s=400.0,
 )
@@ -88,15 +86,11 @@ def run_short(progress: Progress) -> ScenarioOutcome:
 def _run(matrix: Matrix, progress: Progress) -> ScenarioOutcome:
     chosen = [name for name in matrix.loads if make_load(name).chosen_on]
     cells = run_matrix(matrix, progress)
-    told = (
-        f"The constants of autopilot were chosen on {', '.join(chosen)}."
-        if chosen
-        else ("The constants of autopilot were chosen on none of these loads.")
-    )
+    constants = f"The constants of autopilot were chosen on {', '.join(chosen) or 'none of these loads'}."
     others = f"The others have the defaults of their sources: {', '.join(matrix.contenders)}."
     return ScenarioOutcome(
         rows_of(cells),
-        (*NOTES, told, others, *notes_of(cells)),
+        (*NOTES, constants, others, *notes_of(cells)),
         plots_of(cells),
         details=[cell.to_json() for cell in cells],
     )

@@ -1,4 +1,4 @@
-"""rouaux-5.2.2 … rouaux-5.2.7: scaling rules on simulated streams, beside what the document tells of its own runs."""
+"""rouaux-5.2.2 … rouaux-5.2.7: scaling rules on simulated streams, with the document's own results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SAMPLING_S = 5.0
 """The document's own sampling period."""
 OPERATOR = "SimpleStatelessOperator"
 OBJECTIVE = parse_objective("latency p95 < 10s")
-"""Rules do not look at it."""
+"""Rules do not use it."""
 
 
 @dataclass
 class RulesRun:
-    """What a run saw and decided, cycle by cycle."""
+    """The observations and decisions of a run."""
 
     observations: list[Observation] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -42,28 +42,29 @@ class RulesRun:
         self.decisions.append(decision)
 
     def changes(self, operator: str = OPERATOR) -> list[tuple[float, int, int]]:
-        """When the size went from what to what."""
+        """Return the time, the old size and the new size of each change."""
         verdicts = [(decision.at_s, decision.verdicts[operator]) for decision in self.decisions]
         return [(at_s, verdict.current, verdict.target) for at_s, verdict in verdicts if verdict.change]
 
     def backlog(self, at_s: float, operator: str = OPERATOR) -> float:
-        """The queue at the time of a reading."""
+        """Return the queue at the time of a reading."""
         return dict(self.queue(operator))[at_s]
 
     def queue(self, operator: str = OPERATOR) -> list[tuple[float, float]]:
-        """Each reading's time and the records that waited then."""
-        backlogs = [(one.at_s, one.samples[operator].backlog) for one in self.observations]
+        """Return the time and the backlog of each reading."""
+        backlogs = [(reading.at_s, reading.samples[operator].backlog) for reading in self.observations]
         return [(at_s, backlog) for at_s, backlog in backlogs if backlog is not None]
 
     def codes(self, operator: str = OPERATOR) -> set[str]:
         return {decision.verdicts[operator].code for decision in self.decisions}
 
     def plots(self, threshold: float) -> list[Plot]:
-        """Queue and sizes, as the document's figures show them."""
+        """Plot queues and sizes as the document does."""
         operators = self.observations[0].instances
         queues = {name: [(at_s / 60, backlog) for at_s, backlog in self.queue(name)] for name in operators}
         sizes: dict[str, Sequence[tuple[float, float | None]]] = {
-            name: [(one.at_s / 60, one.instances[name].ready) for one in self.observations] for name in operators
+            name: [(reading.at_s / 60, reading.instances[name].ready) for reading in self.observations]
+            for name in operators
         }
         return [
             line_plot("Input queue", "records", queues, bound=threshold),
@@ -72,8 +73,8 @@ class RulesRun:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Rules on a query whose operators follow each other."""
+class RulesExperiment:
+    """Rules on a query with a chain of operators."""
 
     rules: RulePolicy
     threshold: float
@@ -110,7 +111,7 @@ def _long_queue(by: int, never_above: int, operator: str = OPERATOR) -> Finished
 
 
 def _peaks(*lengths_s: tuple[float, float]) -> Steps:
-    """Pairs of how long the base rate and then the peak lasts; the base follows until the last time."""
+    """Return a load from pairs of how long the base rate and the following peak last."""
     times_s, rates = [0.0], []
     for base_s, peak_s in lengths_s:
         for rate, duration_s in ((10.0, base_s), (20.0, peak_s)):
@@ -152,9 +153,9 @@ FIRST, SECOND = f"{OPERATOR} (1)", f"{OPERATOR} (2)"
 PEAK_EVERY_S, FIRST_PEAK_S = 60.0, 40.0
 _PEAKS = Periodic(base=10.0, peak=20.0, high_s=20.0, low_s=40.0)
 
-SCALE_OUT = Experiment(policy(_long_queue(1, 2)), 300, Constant(10.0), 5.0, seconds=600.0)
-MORE_CAPACITY = Experiment(policy(_long_queue(2, 3)), 300, Constant(10.0), 5.0, seconds=600.0)
-BOTTLENECK = Experiment(
+SCALE_OUT = RulesExperiment(policy(_long_queue(1, 2)), 300, Constant(10.0), 5.0, seconds=600.0)
+MORE_CAPACITY = RulesExperiment(policy(_long_queue(2, 3)), 300, Constant(10.0), 5.0, seconds=600.0)
+BOTTLENECK = RulesExperiment(
     policy(_long_queue(2, 3, FIRST), _long_queue(2, 3, SECOND)),
     300,
     Constant(10.0),
@@ -162,30 +163,31 @@ BOTTLENECK = Experiment(
     seconds=600.0,
     operators=(FIRST, SECOND),
 )
-# The document draws the lengths of its peaks and prints none but the first.
-SHORT_PEAKS = Experiment(
+# The document draws random lengths of its peaks and prints only the first.
+SHORT_PEAKS = RulesExperiment(
     policy(_VERY_LONG_QUEUE),
     10_000,
     _peaks((30, 5), (40, 15), (35, 25), (55, 10), (45, 20), (60, 5), (155, 0)),
     10.0,
     seconds=500.0,
 )
-LONG_PEAKS = Experiment(policy(_FULL_QUEUE, _EMPTY_QUEUE), 100, _PEAKS, 10.0, seconds=380.0)
-RELUCTANT = Experiment(
+LONG_PEAKS = RulesExperiment(policy(_FULL_QUEUE, _EMPTY_QUEUE), 100, _PEAKS, 10.0, seconds=380.0)
+RELUCTANT = RulesExperiment(
     policy(_FULL_QUEUE, _EMPTY_QUEUE.with_no_scale_out_since(minutes=5)), 100, _PEAKS, 10.0, seconds=720.0
 )
 
 
 NOTES = (
-    "The document runs SEEP on a cluster and tells what its charts show; the charts are not in the text. Here "
+    "The document runs SEEP on a cluster and describes its charts, which are not in the text. Here "
     "operators are queues of exactly the document's rates, instances are ready at once, and readings come every "
     f"{SAMPLING_S:g} s as in the document. Its queue length is the metric backlog.",
-    "The rules are the document's own, behind all guards. A trigger holds when all readings say so over its whole time "
-    "threshold, so an action follows a queue that passed its bound by that time and up to one more reading.",
+    "The rules are the document's own, followed by all guards. A trigger fires when its condition holds in all "
+    "readings of its whole time threshold, so an action follows the crossing of the bound by that time and up to a "
+    "reading more.",
 )
 
 
-@scenario("rouaux-5.2.2", "λ 10, μ 5: a long queue gets one more instance, and grows no further.")
+@scenario("rouaux-5.2.2", "λ 10, μ 5: a long queue gets one more instance, and stops growing.")
 def scale_out(progress: Progress) -> ScenarioOutcome:
     played = SCALE_OUT.play()
     rows = [
@@ -207,13 +209,13 @@ def more_capacity(progress: Progress) -> ScenarioOutcome:
     return _outcome(played, MORE_CAPACITY, rows, progress)
 
 
-@scenario("rouaux-5.2.4", "Two operators under the same rule: only the one that is too slow is scaled.")
+@scenario("rouaux-5.2.4", "Two operators under the same rule: only the slow operator is scaled.")
 def bottleneck(progress: Progress) -> ScenarioOutcome:
     played = BOTTLENECK.play()
     rows = [
-        _row("changes of operator 1 (μ 20)", _told(played, FIRST), "none"),
+        _row("changes of operator 1 (μ 20)", _changes_text(played, FIRST), "none"),
         _row("longest queue of operator 1, records", _longest(played, FIRST), "not printed"),
-        _row("changes of operator 2 (μ 5), s", _told(played, SECOND), "1 → 3 at approximately 90"),
+        _row("changes of operator 2 (μ 5), s", _changes_text(played, SECOND), "1 → 3 at approximately 90"),
         _row("queue of operator 2 empty again, s", _emptied_s(played, SECOND), "eventually"),
     ]
     return _outcome(played, BOTTLENECK, rows, progress)
@@ -225,11 +227,11 @@ def short_peaks(progress: Progress) -> ScenarioOutcome:
     rows = [
         _row("queue after the first peak of 5 s, records", played.backlog(35.0), "50"),
         _row("longest queue, records", _longest(played), "not printed; never above 10,000"),
-        _row("changes", _told(played), "none"),
+        _row("changes", _changes_text(played), "none"),
     ]
     notes = (
         "The lengths of the peaks, 5 to 25 s, are ours but for the first: the document draws them. At the base rate "
-        "arrivals equal what is served, so what a peak left behind waits until the end.",
+        "arrivals equal the service rate, so the backlog of a peak remains until the end.",
     )
     return _outcome(played, SHORT_PEAKS, rows, progress, notes)
 
@@ -237,11 +239,14 @@ def short_peaks(progress: Progress) -> ScenarioOutcome:
 @scenario("rouaux-5.2.6", "Peaks of 20 s every minute: out in each of them, and in again when the queue is empty.")
 def long_peaks(progress: Progress) -> ScenarioOutcome:
     played = LONG_PEAKS.play()
-    rows = [*_first_peak(played, LONG_PEAKS), _row("changes, s", _told(played), "1 → 3 in a peak, 3 → 1 after it")]
+    rows = [
+        *_first_peak(played, LONG_PEAKS),
+        _row("changes, s", _changes_text(played), "1 → 3 in a peak, 3 → 1 after it"),
+    ]
     notes = (
         "The document says that the operator is scaled roughly 10 s into a peak, when the queue passes 100; by its own "
         "rule this must hold for 5 s more. It also speaks of no scale-out during the last 60 s before a scale-in, "
-        "which the printed rule does not ask for; with it, the operator would still be large when the next peak comes.",
+        "which the printed rule does not require; with it, the operator would still be large at the next peak.",
     )
     return _outcome(played, LONG_PEAKS, rows, progress, notes)
 
@@ -250,29 +255,29 @@ def long_peaks(progress: Progress) -> ScenarioOutcome:
 def reluctant(progress: Progress) -> ScenarioOutcome:
     played = RELUCTANT.play()
     (out_s, _, _), (in_s, _, _), *_ = played.changes()
-    between = [backlog for at_s, backlog in played.queue() if _emptied_s(played) <= at_s <= in_s]
+    in_between = [backlog for at_s, backlog in played.queue() if _emptied_s(played) <= at_s <= in_s]
     rows = [
         *_first_peak(played, RELUCTANT),
         _row("held at 3 instances for, s", in_s - out_s, "no scale-in while the guard time of 300 lasts"),
-        _row("longest queue in the peaks meanwhile, records", max(between), "not printed"),
-        _row("changes, s", _told(played), "1 → 3 once"),
+        _row("longest queue in the peaks meanwhile, records", max(in_between), "not printed"),
+        _row("changes, s", _changes_text(played), "1 → 3 once"),
     ]
     notes = (
-        "The document tells of no scale-in at all, so its run seems to end before the five minutes are over. This one "
-        "goes on, and shrinks when they are.",
+        "The document mentions no scale-in, so its run seems to end before the five minutes are over. This run "
+        "continues and scales in after them.",
     )
     return _outcome(played, RELUCTANT, rows, progress, notes)
 
 
-def _growth(played: RulesRun, experiment: Experiment, change: str) -> list[dict[str, JSON]]:
+def _growth(played: RulesRun, experiment: RulesExperiment, change: str) -> list[dict[str, JSON]]:
     at_s = next(at_s for at_s, backlog in played.queue() if backlog >= experiment.threshold)
     return [
         _row(f"queue reaches {experiment.threshold:g}, s", at_s, "approximately 60"),
-        _row("changes, s", _told(played), change),
+        _row("changes, s", _changes_text(played), change),
     ]
 
 
-def _first_peak(played: RulesRun, experiment: Experiment) -> list[dict[str, JSON]]:
+def _first_peak(played: RulesRun, experiment: RulesExperiment) -> list[dict[str, JSON]]:
     (out_s, before, after), *_ = played.changes()
     passed_s = next(at_s for at_s, backlog in played.queue() if backlog >= experiment.threshold)
     return [
@@ -282,7 +287,7 @@ def _first_peak(played: RulesRun, experiment: Experiment) -> list[dict[str, JSON
     ]
 
 
-def _told(played: RulesRun, operator: str = OPERATOR) -> str:
+def _changes_text(played: RulesRun, operator: str = OPERATOR) -> str:
     changes = [f"{before} → {after} at {at_s:g}" for at_s, before, after in played.changes(operator)]
     return ", ".join(changes) or "none"
 
@@ -292,7 +297,7 @@ def _queue_when_scaled(played: RulesRun) -> float:
 
 
 def _emptied_s(played: RulesRun, operator: str = OPERATOR) -> float:
-    """When the queue is first seen empty after the operator was scaled."""
+    """Return when the queue is first empty after the operator was scaled."""
     scaled_s = played.changes(operator)[0][0]
     return next(at_s for at_s, backlog in played.queue(operator) if at_s > scaled_s and backlog == 0)
 
@@ -311,7 +316,7 @@ def _row(what: str, value: JSON, document: str) -> dict[str, JSON]:
 
 def _outcome(
     played: RulesRun,
-    experiment: Experiment,
+    experiment: RulesExperiment,
     rows: Sequence[Mapping[str, JSON]],
     progress: Progress,
     notes: Sequence[str] = (),

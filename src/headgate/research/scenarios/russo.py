@@ -8,7 +8,7 @@ from typing import Any
 from headgate.core.types import JSON
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.render.plots import Plot
-from headgate.research.russo.evaluation import Contender, best_load, cost_curves, notes, row_of, run_all
+from headgate.research.russo.evaluation import PlannerCase, best_load, cost_curves, notes, row_of, run_all
 
 OPERATORS = (1, 2, 3, 4)
 FIGURE_2B: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -26,18 +26,23 @@ FIGURE_2B: tuple[tuple[str, str, dict[str, Any]], ...] = (
 def run_figure_2b(progress: Progress) -> ScenarioOutcome:
     load = best_load()
     contenders = [
-        Contender(label, policy, options, operators) for operators in OPERATORS for label, policy, options in FIGURE_2B
+        PlannerCase(label, policy, options, operators)
+        for operators in OPERATORS
+        for label, policy, options in FIGURE_2B
     ]
     tallies = run_all(contenders, progress, load)
-    costs = {(one.operators, one.label): tally.average_cost for one, tally in zip(contenders, tallies, strict=True)}
+    costs = {
+        (contender.operators, contender.label): tally.average_cost
+        for contender, tally in zip(contenders, tallies, strict=True)
+    }
     rows = [
         {
-            "operators": one.operators,
-            **row_of(one, tally),
-            "above_mdp_percent": round(100 * (tally.average_cost / costs[one.operators, FIGURE_2B[0][0]] - 1), 2),
+            "operators": contender.operators,
+            **row_of(contender, tally),
+            "above_mdp_percent": round(100 * (tally.average_cost / costs[contender.operators, FIGURE_2B[0][0]] - 1), 2),
             "document": None,
         }
-        for one, tally in zip(contenders, tallies, strict=True)
+        for contender, tally in zip(contenders, tallies, strict=True)
     ]
     bars = [
         {
@@ -52,22 +57,22 @@ def run_figure_2b(progress: Progress) -> ScenarioOutcome:
         "xaxis": {"title": {"text": "operators"}, "dtick": 1},
         "yaxis": {"title": {"text": "average cost per slot"}},
     }
-    told = "The document prints no numbers for this figure and does not say which target its agents have."
+    note = "The document prints no numbers for this figure and does not say which target its agents have."
     return ScenarioOutcome(
-        rows, (*notes(load), told), [Plot("Average cost by number of operators", bars, {**axes, "height": 460})]
+        rows, (*notes(load), note), [Plot("Average cost by number of operators", bars, {**axes, "height": 460})]
     )
 
 
 COLUMNS = ("avg_cost", "sla_violations", "reconfigurations", "avg_instances")
 TABLE_1 = (
-    (Contender("Centralized MDP", "mdp", {}), (0.163, 8903, 13882, 10.95)),
-    (Contender("Centralized RL+", "rl-centralized", {"known": True}), (0.164, 9505, 13684, 10.94)),
-    (Contender("Centralized RL", "rl-centralized", {"known": False}), (0.167, 15681, 14579, 10.79)),
-    (Contender("Decentralized (U=0.6)", "rl-decentralized", {"targets": (0.6,)}), (0.178, 3639, 30104, 11.46)),
-    (Contender("Decentralized (U=0.7)", "rl-decentralized", {"targets": (0.7,)}), (0.173, 17111, 30404, 10.30)),
-    (Contender("Decentralized (U=0.8)", "rl-decentralized", {"targets": (0.8,)}), (0.205, 79670, 29681, 9.15)),
+    (PlannerCase("Centralized MDP", "mdp", {}), (0.163, 8903, 13882, 10.95)),
+    (PlannerCase("Centralized RL+", "rl-centralized", {"known": True}), (0.164, 9505, 13684, 10.94)),
+    (PlannerCase("Centralized RL", "rl-centralized", {"known": False}), (0.167, 15681, 14579, 10.79)),
+    (PlannerCase("Decentralized (U=0.6)", "rl-decentralized", {"targets": (0.6,)}), (0.178, 3639, 30104, 11.46)),
+    (PlannerCase("Decentralized (U=0.7)", "rl-decentralized", {"targets": (0.7,)}), (0.173, 17111, 30404, 10.30)),
+    (PlannerCase("Decentralized (U=0.8)", "rl-decentralized", {"targets": (0.8,)}), (0.205, 79670, 29681, 9.15)),
 )
-"""Each contender, and what is printed for it in each column."""
+"""Each contender with the printed value of each column."""
 
 
 @scenario("russo-table-1", "One year, three operators, six policies: the costs of russo's table 1.", takes_s=180.0)
@@ -85,42 +90,49 @@ def run_table_1(progress: Progress) -> ScenarioOutcome:
 
 
 def compared_with_document(row: Mapping[str, JSON], document: Mapping[str, float]) -> dict[str, JSON]:
-    """A row with what is printed, and how far it is from that in each column."""
+    """Return a row with the printed values and the deviations from them in percent."""
     off = {name: round(100 * (row[name] / printed - 1), 1) for name, printed in document.items()}
     return {**row, "off_percent": off, "document": dict(document)}
 
 
 BEYOND = (
-    *(Contender("mdp, exact", "mdp", {}, operators) for operators in (3, 4, 5, 6)),
-    *(Contender("mdp-path, same history", "mdp-path", {"studied": True}, operators) for operators in (3, 4, 5, 6, 20)),
-    Contender("mdp-path, learned on line", "mdp-path", {"known": True}),
-    Contender("mdp-path, learned on line without response times", "mdp-path", {"known": False}),
-    Contender("rl-decentralized, target found", "rl-decentralized", {}),
-    Contender("rl-decentralized, target found, acting together", "rl-decentralized", {"together": True}),
+    *(PlannerCase("mdp, exact", "mdp", {}, operators) for operators in (3, 4, 5, 6)),
+    *(
+        PlannerCase("mdp-path, same history", "mdp-path", {"studied": True}, operators)
+        for operators in (3, 4, 5, 6, 20)
+    ),
+    PlannerCase("mdp-path, learned on line", "mdp-path", {"known": True}),
+    PlannerCase("mdp-path, learned on line without response times", "mdp-path", {"known": False}),
+    PlannerCase("rl-decentralized, target found", "rl-decentralized", {}),
+    PlannerCase("rl-decentralized, target found, acting together", "rl-decentralized", {"together": True}),
 )
 
 
 @scenario(
     "russo-beyond",
-    "One year, three to twenty operators: what we add to russo's policies, against the exact plan.",
+    "One year, three to twenty operators: our additions to russo's policies, against the exact plan.",
     takes_s=180.0,
 )
 def run_beyond(progress: Progress) -> ScenarioOutcome:
     load = best_load()
-    # The longest first, so that no process waits for the other at the end.
+    # The longest runs first, so that both processes end at about the same time.
     order = sorted(range(len(BEYOND)), key=lambda index: BEYOND[index].policy != "rl-decentralized")
     tallies = dict(zip(order, run_all([BEYOND[index] for index in order], progress, load), strict=True))
-    exact = {one.operators: tallies[index].average_cost for index, one in enumerate(BEYOND) if one.policy == "mdp"}
+    exact = {
+        contender.operators: tallies[index].average_cost
+        for index, contender in enumerate(BEYOND)
+        if contender.policy == "mdp"
+    }
     rows = [
         {
-            "operators": one.operators,
-            **row_of(one, tallies[index]),
-            "above_mdp_percent": round(100 * (tallies[index].average_cost / exact[one.operators] - 1), 3)
-            if one.operators in exact
+            "operators": contender.operators,
+            **row_of(contender, tallies[index]),
+            "above_mdp_percent": round(100 * (tallies[index].average_cost / exact[contender.operators] - 1), 3)
+            if contender.operators in exact
             else None,
         }
-        for index, one in enumerate(BEYOND)
+        for index, contender in enumerate(BEYOND)
     ]
     return ScenarioOutcome(
-        rows, (*notes(load), "Nobody knows the exact plan for 20 operators: it has 5^20 configurations.")
+        rows, (*notes(load), "The exact plan for 20 operators is out of reach: it has 5^20 configurations.")
     )

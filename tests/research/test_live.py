@@ -1,4 +1,4 @@
-"""What live scenarios are expected to take is what their loads last, and their starts."""
+"""The expected duration of live scenarios is that of their loads and starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
 from headgate.lab.scenario import Progress, find_scenario
-from headgate.research.live_run import START_S, Live, Lived
+from headgate.research.scenarios.live import START_S, LiveResult, LiveRun
 from headgate.workloads.load import Load
 
 
@@ -18,9 +18,9 @@ class _PlayedError(Exception):
 
 @pytest.mark.parametrize("name", ["giannakopoulos-live", "azimi-live"])
 def test_a_live_scenario_is_expected_to_take_as_long_as_its_loads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    played: list[Live] = []
+    played: list[LiveRun] = []
 
-    def play(runs: Sequence[Live], progress: Progress) -> list[Lived]:
+    def play(runs: Sequence[LiveRun], progress: Progress) -> list[LiveResult]:
         played.extend(runs)
         raise _PlayedError
 
@@ -28,5 +28,5 @@ def test_a_live_scenario_is_expected_to_take_as_long_as_its_loads(name: str, mon
     found = find_scenario(name)
     with pytest.raises(_PlayedError):
         found.run(lambda _: None)
-    lasting_s = [Load(one.workload, one.application, one.seconds, one.speed).lasting_s or 0.0 for one in played]
-    assert found.takes_s == pytest.approx(sum(START_S + one_s for one_s in lasting_s))
+    lasting_s = [Load(run.workload, run.application, run.seconds, run.speed).lasting_s or 0.0 for run in played]
+    assert found.takes_s == pytest.approx(sum(START_S + run_s for run_s in lasting_s))
