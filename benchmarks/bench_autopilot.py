@@ -1,6 +1,6 @@
 """How long autopilot takes to decide, with a compiler and without, and whether its intervals hold what they promise.
 
-It is asked on days of made-up loads, every ten seconds, with the readings that Spark gives. A process in which numba
+It decides on days of made-up loads, every ten seconds, with the readings that Spark gives. A process in which numba
 cannot be found decides on two hours of one of them, and must decide the same, to the last bit.
 """
 
@@ -37,7 +37,7 @@ from headgate.runtime.simulate import simulate
 
 LOADS = ("waves", "stairs", "bursts", "walk", "teeth")
 TIMED, SHORT_S = "walk", 2 * 3600.0
-ASKED = "latency p95 < 10s"
+OBJECTIVE = "latency p95 < 10s"
 STARTUP_S = 30.0
 STATED = ("latency_s", "backlog", "instances")
 WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None; from benchmarks.bench_autopilot import tell; story_of()"
@@ -73,7 +73,7 @@ def play(load: LoadDay, seconds: float = DAY_S, journal: Journal | None = None) 
     simulate(
         maker,
         load.workload,
-        objective=parse_objective(ASKED).within(*BOUNDS),
+        objective=parse_objective(OBJECTIVE).within(*BOUNDS),
         service_rate_per_s=SERVICE_RATE_PER_S,
         model=JOB,
         start=first_size(load),
@@ -91,7 +91,7 @@ def two_hours() -> JSON:
     """How long the decisions of two hours took, and what they were, with all the numbers behind them."""
     journal = MemoryJournal()
     took_ms = play(make_load(TIMED), SHORT_S, journal)
-    verdicts = ((one.at_s, verdict) for one in journal.decisions() for verdict in one.verdicts.values())
+    verdicts = ((decision.at_s, verdict) for decision in journal.decisions() for verdict in decision.verdicts.values())
     return {
         "took_ms": took_ms,
         "decided": [[at_s, verdict.target, dict(verdict.numbers)] for at_s, verdict in verdicts],
@@ -107,8 +107,8 @@ def bench_decision() -> None:
     """Milliseconds of a decision, and seconds of a day of them."""
     play(make_load(TIMED), 60.0)  # Compiled by now.
     compiled = two_hours()
-    told = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], check=True, capture_output=True, text=True)
-    plain = json.loads(told.stdout)
+    completed = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], check=True, capture_output=True, text=True)
+    plain = json.loads(completed.stdout)
     is_the_same = plain["decided"] == json.loads(json.dumps(compiled["decided"]))
     assert is_the_same, "with numba and without, decisions are the same"
     day_s = best_s(lambda: play(make_load(TIMED)), repeats=3)

@@ -33,7 +33,7 @@ CYCLES = 60
 def driver() -> list[psutil.Process]:
     """This process and the JVM that it drives."""
     own = psutil.Process()
-    jvms = [one for one in own.children() if "org.apache.spark.deploy.SparkSubmit" in one.cmdline()]
+    jvms = [process for process in own.children() if "org.apache.spark.deploy.SparkSubmit" in process.cmdline()]
     return [own, *jvms]
 
 

@@ -1,4 +1,4 @@
-"""How fast `cluster-tasks` gets through the real trace on one core, beside a plain read of the same records."""
+"""How fast `cluster-tasks` gets through the real trace on one core, next to a plain read of the same records."""
 
 from __future__ import annotations
 

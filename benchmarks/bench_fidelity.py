@@ -46,7 +46,7 @@ def run(cluster: LocalCluster, workload: str, seconds: float) -> ObservedRun:
 def simulated(observed: ObservedRun, calibration: Calibration) -> Mapping[str, float]:
     """What replays of a run come to, on average over start-ups and noise."""
     replays = [replay(observed.recording, calibration, OBJECTIVE, seed=seed) for seed in SEEDS]
-    return {name: fmean(getattr(one, name) for one in replays) for name in COMPARED}
+    return {name: fmean(getattr(replay, name) for replay in replays) for name in COMPARED}
 
 
 def rows_of(shape: str, observed: ObservedRun, calibration: Calibration) -> list[Row]:

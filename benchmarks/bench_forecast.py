@@ -56,10 +56,10 @@ def bench_forecasters() -> None:
         for value in values[:300]:
             forecaster.observe(float(value))
 
-        def step(one: object = forecaster) -> None:
+        def step(candidate: object = forecaster) -> None:
             for value in values[300:400]:
-                one.observe(float(value))  # type: ignore[attr-defined]
-                one.forecast(12)  # type: ignore[attr-defined]
+                candidate.observe(float(value))  # type: ignore[attr-defined]
+                candidate.forecast(12)  # type: ignore[attr-defined]
 
         rows.append({"what": name, "milliseconds": 10 * best_s(step, repeats=2)})
     report("forecast-step", rows)

@@ -22,7 +22,7 @@ from tests.journal.entries import RUN, live, receipt
 
 DAYS = 365
 DENSE_DAYS = 16
-"""Days at the end with every tick: more than the two weeks for which minutes are kept."""
+"""Days at the end with every tick: more than the two weeks for which minutes are retained."""
 INTERVAL_S = 5.0
 START_S = 1.7e9
 DAY_S = 86400.0
@@ -71,7 +71,7 @@ def bench_journal(dense_days: int = DENSE_DAYS) -> None:
                 sizes_mb[tick // ticks] = timed.megabytes()
         timings_us = sorted(1e6 * timing_s for timing_s in timed.timings_s)
         began_s = time.perf_counter()
-        kept = len(timed.journal.observations())
+        retained = len(timed.journal.observations())
         read_s = time.perf_counter() - began_s
         timed.journal.close()
     measured = [
@@ -84,7 +84,7 @@ def bench_journal(dense_days: int = DENSE_DAYS) -> None:
         ("and two weeks, most of it in minutes", "MB", sizes_mb[14]),
         ("after a year", "MB", sizes_mb[dense_days]),
         ("largest it ever was", "MB", max(sizes_mb.values())),
-        ("observations kept of the year", "count", kept),
+        ("observations retained of the year", "count", retained),
         ("reading them all", "s", read_s),
     ]
     rows: list[Row] = [{"what": what, "unit": unit, "value": value} for what, unit, value in measured]

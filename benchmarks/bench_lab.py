@@ -118,7 +118,7 @@ def bench_lab(*, is_quick: bool = False, json_file: Path | None = None) -> None:
         file = Path(folder, "lab-speed.yaml")
         sized = EXPERIMENT.format(repeats=1, minutes=5) if is_quick else EXPERIMENT.format(repeats=40, minutes=15)
         file.write_text(sized, encoding="utf-8")
-        found = [measured(file, one) for one in ARRANGEMENTS]
+        found = [measured(file, arrangement) for arrangement in ARRANGEMENTS]
     rows = table(found)
     speed_up = {row["where"]: row["times_one_core"] for row in rows if row["cores"] == 2}
     report("lab-speed-quick" if is_quick else "lab-speed", rows, to=json_file, speed_up=speed_up, goal=GOAL)
@@ -200,25 +200,25 @@ def _warm(texts: Iterable[str], scratch: str) -> int:
 
 def table(found: Sequence[Measured]) -> list[Row]:
     """A row for each arrangement; rows of runs are compared with those of the first, every column, to the last bit."""
-    alone_s = {one.arrangement.where: one.seconds for one in found if one.arrangement.cores == 1}
+    alone_s = {run.arrangement.where: run.seconds for run in found if run.arrangement.cores == 1}
     return [
         {
-            "where": one.arrangement.where,
-            "cores": one.arrangement.cores,
-            "runs": one.rows.num_rows,
-            "seconds": one.seconds,
-            "runs_per_s": one.rows.num_rows / one.seconds,
-            "times_one_core": alone_s[one.arrangement.where] / one.seconds,
-            "start_s": one.start_s,
-            "rows_that_differ": differing(found[0].rows, one.rows),
+            "where": run.arrangement.where,
+            "cores": run.arrangement.cores,
+            "runs": run.rows.num_rows,
+            "seconds": run.seconds,
+            "runs_per_s": run.rows.num_rows / run.seconds,
+            "times_one_core": alone_s[run.arrangement.where] / run.seconds,
+            "start_s": run.start_s,
+            "rows_that_differ": differing(found[0].rows, run.rows),
         }
-        for one in found
+        for run in found
     ]
 
 
-def differing(one: pa.Table, other: pa.Table) -> int:
+def differing(table: pa.Table, other: pa.Table) -> int:
     """How many rows of two tables are not the same, or only in one of them."""
-    first, second = one.to_pylist(), other.to_pylist()
+    first, second = table.to_pylist(), other.to_pylist()
     shorter = min(len(first), len(second))
     return max(len(first), len(second)) - sum(first[place] == second[place] for place in range(shorter))
 
@@ -266,11 +266,11 @@ class Spent:
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--quick", action="store_true", help="a small one, to see that it works")
-    asked.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file, too")
-    asked.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
-    given = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a small one, to see that it works")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to this file, too")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
     if given.child:
         file, out, master, cores = given.child
         child(Path(file), Path(out), master, int(cores))

@@ -1,7 +1,7 @@
 """What the dashboard's pages weigh, how long the service takes to make one, and when a browser first paints it.
 
 Needs a browser (``chromium``). The service has a thousand jobs, one of them with an hour of history; browser and
-service are on loopback, and nothing is kept from one visit to the next.
+service are on loopback, and nothing is cached from one visit to the next.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def bench_pages() -> None:
         with Server(make_api(service)) as server, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
             try:
-                report("pages", [{"page": name, **looked(browser, server.url + at)} for name, at in PAGES.items()])
+                report("pages", [{"page": name, **page_times(browser, server.url + at)} for name, at in PAGES.items()])
             finally:
                 browser.close()
                 service.hub.close()
@@ -57,13 +57,13 @@ def bench_pages() -> None:
 
 def step(service: Service, name: str, count: int, now: float) -> None:
     job = service.fleet.job(name)
-    came = 500.0 * count
-    sample = Sample("work", now, arrived=came, done=came, late=0.0, backlog=20.0 * (count % 12), latency_s=1.0)
+    arrived = 500.0 * count
+    sample = Sample("work", now, arrived=arrived, done=arrived, late=0.0, backlog=20.0 * (count % 12), latency_s=1.0)
     job.report("work", Report("agent", Instances(2, 2, 2), sample))
     job.tick()
 
 
-def looked(browser: Browser, url: str) -> dict[str, float]:
+def page_times(browser: Browser, url: str) -> dict[str, float]:
     """By visitors who were never there before, one after the other."""
     paints_ms, weights = [], []
     for _ in range(VISITS):

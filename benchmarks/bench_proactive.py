@@ -29,10 +29,10 @@ def points() -> list[Point]:
 
 
 def bench_proactive() -> None:
-    """Seconds for each of the parts, with as many readings as are ever kept."""
+    """Seconds for each of the parts, with as many readings as are ever retained."""
     measured = points()
-    model, kept = fit_performance(measured, 45.0)
-    rates, sizes, pressures = as_arrays(kept)
+    model, retained = fit_performance(measured, 45.0)
+    rates, sizes, pressures = as_arrays(retained)
     highest = Polynomial(8, 7, model.polynomial.loads, model.polynomial.sizes).design(rates, sizes)
     topology = Topology.single()
     objective = parse_objective("latency p95 < 4s").within(1, 50)
@@ -46,7 +46,7 @@ def bench_proactive() -> None:
     work = {
         "decision in optimal control": lambda: policy.decide(1195.0, window),
         "fit, degrees 1 to 8": lambda: fit_performance(measured, 45.0),
-        "stability check": lambda: check_stability(model, kept, 180.0, 6, threshold=0.5, resamples=RESAMPLES),
+        "stability check": lambda: check_stability(model, retained, 180.0, 6, threshold=0.5, resamples=RESAMPLES),
         "stability check, degree 8": lambda: prediction_spread(highest, pressures, highest, resamples=RESAMPLES),
     }
     yardstick_s = reference_s()

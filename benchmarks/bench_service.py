@@ -36,21 +36,21 @@ INTERVAL_S, REPORT_EVERY_S = 10.0, 5.0
 STEADY_S, FLAT_OUT_S = 60.0, 10.0
 CONNECTIONS = 16
 POLICIES = ("reactive", "autopilot")
-KEPT_AGENTS, KEPT_S = 100, 3600.0
+RETAINED_AGENTS, RETAINED_S = 100, 3600.0
 """An hour is what a loop looks back on: after it, memory grows no more."""
 WITHIN_S = 300.0
 
 
 def config_text(policy: str, port: int) -> str:
-    asked = f"objective: latency p95 < 10s, interval: {INTERVAL_S:g}s, policy: {policy}"
-    job = f"{asked}, operators: {{work: {{instances: [1, 8]}}}}"
+    settings = f"objective: latency p95 < 10s, interval: {INTERVAL_S:g}s, policy: {policy}"
+    job = f"{settings}, operators: {{work: {{instances: [1, 8]}}}}"
     jobs = "\n".join(f"  job-{number}: {{{job}}}" for number in range(AGENTS))
     return f"version: 1\nlisten: {LOOPBACK}:{port}\naccess: {{requests_per_s: 100000}}\njobs:\n{jobs}\n"
 
 
 @dataclass
 class Line:
-    """One connection that is kept; a client library would take longer than the service does."""
+    """One connection that stays open; a client library would take longer than the service does."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -82,7 +82,7 @@ class Agents:
         """A report of a job whose load sways, with a batch every two seconds."""
         now_s = time.monotonic() - self._began_s
         arrived = 100.0 * now_s + 20.0 * np.sin(now_s / 60.0 + agent)
-        told = int(now_s / 2)
+        latest = int(now_s / 2)
         batches = [
             {"started_age_s": 2.0 * back + 1.5, "ended_age_s": 2.0 * back + 0.5, "records": 200, "instances": 2}
             for back in (2, 1, 0)
@@ -93,21 +93,27 @@ class Agents:
         }  # fmt: skip
         sizes = {"planned": 2, "requested": 2, "ready": 2}
         return json.dumps(
-            {"version": 1, "agent": f"a{agent}", "instances": sizes, "sample": sample, "first_batch": max(0, told - 3)}
+            {
+                "version": 1,
+                "agent": f"a{agent}",
+                "instances": sizes,
+                "sample": sample,
+                "first_batch": max(0, latest - 3),
+            }
         ).encode()
 
     async def _lines(self) -> list[Line]:
         return [Line(*await asyncio.open_connection(LOOPBACK, self._port)) for _ in range(CONNECTIONS)]
 
     async def steady(self, seconds: float) -> list[float]:
-        """Each reports in its turn, as often as it is asked to; gives how long each report took."""
+        """Each reports in its turn, as often as the service requests; gives how long each report took."""
         lines = await self._lines()
 
         async def work(line: Line, agents: range) -> None:
             until_s = time.monotonic() + seconds
             due = {agent: time.monotonic() + REPORT_EVERY_S * agent / AGENTS for agent in agents}
             while time.monotonic() < until_s:
-                agent = min(due, key=lambda one: due[one])
+                agent = min(due, key=due.__getitem__)
                 await asyncio.sleep(max(0.0, due[agent] - time.monotonic()))
                 due[agent] += REPORT_EVERY_S
                 await line.send(f"/v1/jobs/job-{agent}/operators/work/reports", self._token, self.body(agent))
@@ -146,7 +152,7 @@ def served(policy: str) -> dict[str, str | float | int]:
         command = [sys.executable, "-m", "headgate", "serve", str(file)]
         cores = sorted(os.sched_getaffinity(0))
         began_s = time.monotonic()
-        os.sched_setaffinity(0, {cores[0]})  # Whoever is started now stays there.
+        os.sched_setaffinity(0, {cores[0]})  # Processes started from here on stay there.
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             os.sched_setaffinity(0, {cores[-1]})
             try:
@@ -205,8 +211,8 @@ def await_port(port: int, process: subprocess.Popen[bytes]) -> None:
 def memory_mb(policy: str) -> float:
     """What a thousand operators take after an hour, each a job of its own; in a process that does nothing else."""
     command = [sys.executable, "-m", "benchmarks.bench_service", policy]
-    told = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(told.stdout)
+    completed = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(completed.stdout)
 
 
 def grown_mb(policy: str) -> float:
@@ -217,11 +223,11 @@ def grown_mb(policy: str) -> float:
         with Service(ServiceConfig((replace(spec, name="first"),)), store, clock) as service:
             run_for(service, clock, 60.0)  # What is loaded once is not counted.
             before = psutil.Process().memory_info().rss
-            for number in range(KEPT_AGENTS):
+            for number in range(RETAINED_AGENTS):
                 service.take_on(service.made(replace(spec, name=f"job-{number}")))
-            run_for(service, clock, KEPT_S)
+            run_for(service, clock, RETAINED_S)
             grown = psutil.Process().memory_info().rss - before
-    return grown / 1e6 * 1000 / KEPT_AGENTS
+    return grown / 1e6 * 1000 / RETAINED_AGENTS
 
 
 def run_for(service: Service, clock: FakeClock, seconds: float) -> None:
@@ -229,8 +235,8 @@ def run_for(service: Service, clock: FakeClock, seconds: float) -> None:
     while clock.now() < until_s:
         now, count = clock.now(), count + 1
         for job in service.fleet:
-            came = 500.0 * count
-            sample = Sample("work", now, arrived=came, done=came, late=0.0, backlog=0.0, latency_s=1.0)
+            arrived = 500.0 * count
+            sample = Sample("work", now, arrived=arrived, done=arrived, late=0.0, backlog=0.0, latency_s=1.0)
             job.report("work", Report("agent", Instances(2, 2, 2), sample))
         service.scheduler.step()
         clock.advance(REPORT_EVERY_S)

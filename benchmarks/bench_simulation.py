@@ -1,5 +1,5 @@
 """How fast a week is simulated: the whole control loop with all its guards, a decision every minute; and what a short
-run takes beside its decisions."""
+run takes without its decisions."""
 
 from __future__ import annotations
 

@@ -47,10 +47,11 @@ def bench_take_over() -> None:
 
 def taken_over(url: str, case: Case) -> dict[str, str | float | int]:
     clock = FakeClock(1_700_000_000.0)
-    asked = parse_objective("latency p95 < 10s")
+    objective = parse_objective("latency p95 < 10s")
     work = (OperatorSpec("work", 1, 8),)
     jobs = tuple(
-        JobSpec(f"job-{number}", work, asked, policy=case.policy, interval_s=INTERVAL_S) for number in range(case.jobs)
+        JobSpec(f"job-{number}", work, objective, policy=case.policy, interval_s=INTERVAL_S)
+        for number in range(case.jobs)
     )
     config = ServiceConfig(jobs, url)
     steps = case.steps // case.leaders
@@ -89,7 +90,7 @@ def service_of(config: ServiceConfig, clock: FakeClock) -> Iterator[Service]:
 
 
 def lead(service: Service) -> float:
-    """Have it lead, whoever did before; gives what that took for each job, in milliseconds of CPU time."""
+    """Make this service the leader and return the milliseconds of CPU time that took per job."""
     term = service.store.lease("benchmark", "", 0.0).acquire()  # It ends at once: the next who asks gets it.
     assert term is not None
     began_s = time.process_time()

@@ -1,4 +1,4 @@
-"""How true the readings of a real Kafka job are: lag, rate and latency beside those of an outside observer.
+"""How true the readings of a real Kafka job are: lag, rate and latency next to those of an outside observer.
 
 A job reads a topic of 8 partitions with a trigger of 2 s, waits with each record (``mapInPandas``) and writes another
 topic. Its load rises tenfold in 40 s, past what it can do, so that batches grow long, and the autoscaler follows. The
@@ -68,12 +68,12 @@ def off(read: float | None, true: float) -> float:
 def row(what: str, compared: Sequence[Comparison], name: str) -> Row:
     """How far the readings of one metric are off."""
     pairs = {
-        "lag": [(one.sample.backlog, float(one.backlog)) for one in compared],
-        "rate": [(one.sample.input_rate_per_s, one.rate_per_s) for one in compared],
-        "latency": [(one.sample.latency_s, one.latency_s) for one in compared],
+        "lag": [(comparison.sample.backlog, float(comparison.backlog)) for comparison in compared],
+        "rate": [(comparison.sample.input_rate_per_s, comparison.rate_per_s) for comparison in compared],
+        "latency": [(comparison.sample.latency_s, comparison.latency_s) for comparison in compared],
     }[name]
     shares = [off(read, true) for read, true in pairs]
-    wrong = sum({"lag": "backlog"}.get(name, name) in one.wrong for one in compared)
+    wrong = sum({"lag": "backlog"}.get(name, name) in comparison.wrong for comparison in compared)
     return {
         "readings": what,
         "metric": name,
@@ -86,13 +86,13 @@ def row(what: str, compared: Sequence[Comparison], name: str) -> Row:
 
 def bench_truth() -> None:
     seen, truth = watch()
-    compared = [one for observation in seen if (one := compare(observation, truth)) is not None]
+    compared = [comparison for observation in seen if (comparison := compare(observation, truth)) is not None]
     print(f"read (true), rates over {RATE_OVER_S:g} s; {len(truth.arrived_s)} records, ", end="")
     print(f"{truth.missing} missing, {truth.doubled} doubled")
-    for number, one in enumerate(compared):
-        if one.wrong or number % SHOWN_EVERY == 0:
-            print(f"{one.sample.at_s - compared[0].sample.at_s:5.1f} s  {one}")
-    inside = [one for one in compared if (one.sample.running_s or 0.0) > LONG_BATCH_S]
+    for number, comparison in enumerate(compared):
+        if comparison.wrong or number % SHOWN_EVERY == 0:
+            print(f"{comparison.sample.at_s - compared[0].sample.at_s:5.1f} s  {comparison}")
+    inside = [comparison for comparison in compared if (comparison.sample.running_s or 0.0) > LONG_BATCH_S]
     groups = (("all", compared), (f"more than {LONG_BATCH_S:g} s into a batch", inside))
     report("truth", [row(what, some, name) for what, some in groups for name in ("lag", "rate", "latency")])
 

@@ -37,7 +37,7 @@ def reference_s() -> float:
     return best_s(loop)
 
 
-def report(name: str, rows: Sequence[Row], *, to: Path | None = None, **further: object) -> None:
+def report(name: str, rows: Sequence[Row], *, to: Path | None = None, **extra: object) -> None:
     """Print the rows as a table and write them, with anything further, as JSON to ``artifacts/benchmarks``.
 
     A copy goes ``to`` another file where one is named.
@@ -51,9 +51,9 @@ def report(name: str, rows: Sequence[Row], *, to: Path | None = None, **further:
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
     machine = {"python": platform.python_version(), "machine": platform.machine()}
-    written = json.dumps({"name": name, **machine, "rows": list(rows), **further}, indent=2) + "\n"
-    for one in (path, *([] if to is None else [to])):
-        one.write_text(written, encoding="utf-8")
+    written = json.dumps({"name": name, **machine, "rows": list(rows), **extra}, indent=2) + "\n"
+    for target in (path, *([] if to is None else [to])):
+        target.write_text(written, encoding="utf-8")
     print(f"written to {path.relative_to(RESULTS.parents[1])}")
 
 

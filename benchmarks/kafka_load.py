@@ -1,13 +1,13 @@
 """Policies and fixed sizes on a Kafka job whose load rises tenfold within 40 s and falls: who is late, at what cost.
 
 A job reads a topic of 8 partitions with a trigger of 2 s, waits with each record (``mapInPandas``) and writes another
-topic. When each record came and when it was in the sink is told by the broker (``tests/live/truth.py``), what was paid
-for by the processes of this machine. Contenders take turns, so that whatever else the machine does hits all alike.
+topic. The times of records are read from the broker (``tests/live/truth.py``), the cost from the processes of this
+machine. Contenders take turns, so that whatever else the machine does hits all alike.
 
     python -m benchmarks.kafka_load [RUNS]
 
 makes the next so many runs, all that are missing where nothing is said, and reports all there are. A run takes over
-three minutes, so this is no part of ``make bench``. What a run came to lies beside its journal in
+three minutes, so this is no part of ``make bench``. What a run came to lies next to its journal in
 ``artifacts/benchmarks/kafka-load``; delete it to run anew.
 """
 
@@ -94,7 +94,7 @@ class Run:
     delay_p95_s: float
     delay_p99_s: float
     executor_s: float
-    """From ``SETTLED_S`` to when the last record was in the sink: processes there were, or that were asked for."""
+    """From ``SETTLED_S`` to when the last record was in the sink: processes there were, or that were requested."""
     changes: int
     most_executors: int
     sizes: Sequence[tuple[float, int]]
@@ -195,31 +195,31 @@ def _path(contender: Contender, number: int) -> Path:
 
 def missing_runs() -> list[tuple[Contender, int]]:
     """The runs still to be made: those that are made several times take turns, those that are made once come last."""
-    planned = [(one, number) for one in CONTENDERS for number in range(1, 1 + one.runs)]
+    planned = [(contender, number) for contender in CONTENDERS for number in range(1, 1 + contender.runs)]
     in_turns = sorted(planned, key=lambda each: (each[0].runs == 1, each[1]))
-    return [(one, number) for one, number in in_turns if not _path(one, number).exists()]
+    return [(contender, number) for contender, number in in_turns if not _path(contender, number).exists()]
 
 
 def made_runs() -> list[Run]:
-    paths = (_path(one, number) for one in CONTENDERS for number in range(1, 1 + one.runs))
+    paths = (_path(contender, number) for contender in CONTENDERS for number in range(1, 1 + contender.runs))
     return [Run(**json.loads(path.read_text(encoding="utf-8"))) for path in paths if path.exists()]
 
 
 def row(contender: str, runs: Sequence[Run]) -> Row:
     """What all runs of a contender came to, on average."""
-    late = [100 * one.late_share for one in runs]
+    late = [100 * run.late_share for run in runs]
     return {
         "contender": contender,
         "runs": len(runs),
         "late %": fmean(late),
         "in each run": ", ".join(f"{share:.2f}" for share in late),
-        "delay p50 s": fmean(one.delay_p50_s for one in runs),
-        "p95 s": fmean(one.delay_p95_s for one in runs),
-        "p99 s": fmean(one.delay_p99_s for one in runs),
-        "executor-seconds": round(fmean(one.executor_s for one in runs)),
-        "changes": fmean(one.changes for one in runs),
-        "most executors": max(one.most_executors for one in runs),
-        "lost or doubled": sum(one.missing + one.doubled for one in runs),
+        "delay p50 s": fmean(run.delay_p50_s for run in runs),
+        "p95 s": fmean(run.delay_p95_s for run in runs),
+        "p99 s": fmean(run.delay_p99_s for run in runs),
+        "executor-seconds": round(fmean(run.executor_s for run in runs)),
+        "changes": fmean(run.changes for run in runs),
+        "most executors": max(run.most_executors for run in runs),
+        "lost or doubled": sum(run.missing + run.doubled for run in runs),
     }
 
 
@@ -235,10 +235,10 @@ def compare(most: int | None = None) -> None:
                 _path(contender, number).write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
                 print(f"{contender.name}, run {number}: {100 * found.late_share:.2f} % late, {found.executor_s:.0f} s")
     made = made_runs()
-    by_name = {one.name: [run for run in made if run.contender == one.name] for one in CONTENDERS}
+    by_name = {contender.name: [run for run in made if run.contender == contender.name] for contender in CONTENDERS}
     rows = [row(name, runs) for name, runs in by_name.items() if runs]
     load = [(at_s, load_per_s(at_s)) for at_s in np.arange(0.0, ENDS_S + DRAWN_S, DRAWN_S).tolist()]
-    report("kafka-load", rows, bound_s=BOUND_S, load=load, runs=[asdict(one) for one in made])
+    report("kafka-load", rows, bound_s=BOUND_S, load=load, runs=[asdict(run) for run in made])
 
 
 if __name__ == "__main__":

@@ -63,16 +63,16 @@ def measure(apps: Sequence[str], folder: Path = MODELS) -> int:
 
 def row(name: str, model: dict[str, JSON]) -> Row:
     """What was measured of one application, and how much more several executors sustain."""
-    per_s = {one["executors"]: one["throughput_per_s"] for one in model["measurements"]}
-    settled = {one["executors"]: one["settled"] for one in model["measurements"]}
+    per_s = {measurement["executors"]: measurement["throughput_per_s"] for measurement in model["measurements"]}
+    settled = {measurement["executors"]: measurement["settled"] for measurement in model["measurements"]}
     found: dict[str, str | float | int] = {"application": name}
     for size in SIZES:
-        told = "too few batches" if per_s[size] is None else f"{per_s[size]:,.0f}"
-        found[f"{size} executors, records/s"] = told if settled[size] else f"about {told}"
+        shown = "too few batches" if per_s[size] is None else f"{per_s[size]:,.0f}"
+        found[f"{size} executors, records/s"] = shown if settled[size] else f"about {shown}"
     for size in SIZES[1:]:
         both = per_s[1] is not None and per_s[size] is not None
         found[f"{size} over 1"] = round(per_s[size] / per_s[1], 2) if both else ""
-    found["batches"] = ", ".join(str(len(one["readings_per_s"])) for one in model["measurements"])
+    found["batches"] = ", ".join(str(len(measurement["readings_per_s"])) for measurement in model["measurements"])
     found["model"] = model["selected"]
     return found
 
@@ -81,8 +81,12 @@ def curves(models: dict[str, dict[str, JSON]]) -> dict[str, JSON]:
     """By application: the chosen model, and the batches that agreed."""
     return {
         name: {
-            "curve": [[one["executors"], one["throughput_per_s"]] for one in model["curve"]],
-            "measured": [[one["executors"], value] for one in model["measurements"] for value in one["agreeing_per_s"]],
+            "curve": [[point["executors"], point["throughput_per_s"]] for point in model["curve"]],
+            "measured": [
+                [measurement["executors"], value]
+                for measurement in model["measurements"]
+                for value in measurement["agreeing_per_s"]
+            ],
         }
         for name, model in models.items()
     }
@@ -90,16 +94,16 @@ def curves(models: dict[str, dict[str, JSON]]) -> dict[str, JSON]:
 
 def machine(models: Sequence[dict[str, JSON]]) -> list[Row]:
     """What was measured on, without what would tell which machine it was."""
-    name = _told_in(Path("/proc/cpuinfo"), "model name")
-    memory_kb = int(_told_in(Path("/proc/meminfo"), "MemTotal").split()[0])
+    name = _value_in(Path("/proc/cpuinfo"), "model name")
+    memory_kb = int(_value_in(Path("/proc/meminfo"), "MemTotal").split()[0])
     # A kernel's version is the first of its parts; what a vendor adds to it says more than needs to be known.
     kernel = f"{platform.system()} {platform.release().split('-')[0]}"
-    told = subprocess.run([java(needed_by="Spark"), "--version"], capture_output=True, text=True, check=True)
+    completed = subprocess.run([java(needed_by="Spark"), "--version"], capture_output=True, text=True, check=True)
     facts = {
         "processors": f"{os.cpu_count()} × {name} ({platform.machine()})",
         "memory": f"{memory_kb / 2**20:.1f} GiB",
         "kernel": kernel,
-        "Java": " ".join(told.stdout.splitlines()[0].split()[:2]),
+        "Java": " ".join(completed.stdout.splitlines()[0].split()[:2]),
         "Spark": ", ".join(sorted({str(model["spark"]) for model in models})),
         "Python": platform.python_version(),
         "Headgate": ", ".join(sorted({str(model["headgate"]) for model in models})),
@@ -109,7 +113,7 @@ def machine(models: Sequence[dict[str, JSON]]) -> list[Row]:
     return [{"what": what, "measured with": value} for what, value in facts.items()]
 
 
-def _told_in(file: Path, key: str) -> str:
+def _value_in(file: Path, key: str) -> str:
     """The value of the first line with a key."""
     lines = (line.partition(":") for line in file.read_text(encoding="utf-8").splitlines())
     return next((value.strip() for name, _, value in lines if name.strip() == key), "unknown")

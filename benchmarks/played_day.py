@@ -49,7 +49,7 @@ class PlayedEngine:
         self._clock = clock
         self._readings = ApplicationReadings(10.0)
         self._executors = ExecutorHistory()
-        self._looked_s = clock.now()
+        self._observed_s = clock.now()
 
     def topology(self) -> Topology:
         return Topology.single()
@@ -57,9 +57,9 @@ class PlayedEngine:
     def observe(self) -> Observation:
         now = self._clock.now()
         self._executors.see(now, 0.0, [_executor(str(number), now) for number in range(SIZE)])
-        asked = {"run": [SourceReport({("events", str(number)): _offset(now) for number in range(PARTITIONS)})]}
-        self._readings.update(now, [self._query(now)], _jobs(now), asked, self._executors, SIZE)
-        self._looked_s = now
+        reports = {"run": [SourceReport({("events", str(number)): _offset(now) for number in range(PARTITIONS)})]}
+        self._readings.update(now, [self._query(now)], _jobs(now), reports, self._executors, SIZE)
+        self._observed_s = now
         sample = self._readings.sample("job", now, 1)
         assert sample is not None
         return Observation(now, {"job": sample}, {"job": Instances(SIZE, SIZE, SIZE)})
@@ -72,8 +72,8 @@ class PlayedEngine:
 
     def _query(self, now: float) -> Query:
         batch = int(now)
-        done = [int(number) for number in range(int(self._looked_s), batch + 1)]
-        ended = [number for number in done if self._looked_s < number + BATCH_S <= now]
+        done = [int(number) for number in range(int(self._observed_s), batch + 1)]
+        ended = [number for number in done if self._observed_s < number + BATCH_S <= now]
         committed = batch if now >= batch + BATCH_S else batch - 1
         return Query(
             id="query",

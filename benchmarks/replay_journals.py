@@ -2,7 +2,7 @@
 
     python -m benchmarks.replay_journals artifacts/benchmarks/kafka-load/*.db
 
-Of each journal the newest run is taken: its own load with its own sizes, and the policy that acted deciding anew.
+Of each journal the newest run is taken: its own load with its own sizes, and the policy that acted deciding again.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def row_of(path: Path) -> list[str]:
         job = RecordedJob.of(observations, decisions, objective, run.operators[0])
     except InputError as error:
         return [path.stem, str(error)]
-    anew, _ = job.under(CandidatePolicy(run.policy, run.settings), objective, seed=run.seed)
-    measured, again, foretold = job.measured(objective, objective), job.again(objective), job.as_foretold(objective)
+    resimulated, _ = job.under(CandidatePolicy(run.policy, run.settings), objective, seed=run.seed)
+    measured, again, predicted = job.measured(objective, objective), job.again(objective), job.as_foretold(objective)
     return [
         path.stem,
-        *(f"{one.instance_seconds:.0f}" for one in (measured, again, anew)),
-        *(_late(one) for one in (measured, again, foretold, anew)),
+        *(f"{summary.instance_seconds:.0f}" for summary in (measured, again, resimulated)),
+        *(_late(summary) for summary in (measured, again, predicted, resimulated)),
     ]
 
 

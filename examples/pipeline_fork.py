@@ -31,7 +31,7 @@ def locate(spark, plan):
 
 
 def put_together(spark, plan):
-    """Joins both by the number of the record. What waits for its other half is kept for two minutes."""
+    """Joins both by the number of the record. Records wait two minutes for their other half."""
     scored = _timed(plan.records(spark, "number BIGINT, at_ms BIGINT, score BIGINT", "scored"))
     located = _timed(plan.records(spark, "number BIGINT, at_ms BIGINT, region STRING", "located"))
     both = scored.join(located.drop("at_ms"), ["number", "at"])

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 POLICIES = ROOT / "src" / "headgate" / "policies"
 OF_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
-"""Pages of the site that lie beside ``docs/``, where people look for them."""
+"""Pages of the site that lie next to ``docs/``, where people look for them."""
 SETTINGS_PAGE = "api/settings.md"
 LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 SETTINGS = re.compile(r"^class (\w+Settings)\(", re.MULTILINE)
@@ -69,7 +69,7 @@ def _settings() -> str:
         for path in sorted(POLICIES.glob("[a-z]*.py"))
         for name in SETTINGS.findall(path.read_text(encoding="utf-8"))
     ]
-    return "\n".join(f"::: headgate.{one}\n" for one in (*classes, "policies.frame.base.GuardSettings"))
+    return "\n".join(f"::: headgate.{name}\n" for name in (*classes, "policies.frame.base.GuardSettings"))
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
@@ -94,8 +94,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         path = aim.relative_to(ROOT).as_posix()
         return match["text"] if path in match["text"].replace("`", "") else f"{match['text']} (`{path}`)"
 
-    told = LINK.sub(lead, markdown)
-    return f"{told}\n{_settings()}" if page.file.src_uri == SETTINGS_PAGE else told
+    text = LINK.sub(lead, markdown)
+    return f"{text}\n{_settings()}" if page.file.src_uri == SETTINGS_PAGE else text
 
 
 def _from(page: Page, target: str) -> str:

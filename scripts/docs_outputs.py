@@ -31,8 +31,8 @@ def with_outputs(text: str) -> str:
 
 
 def _output(commands: str) -> str:
-    told = "\n".join(line.rstrip() for line in printed(commands).strip("\n").splitlines())
-    return f"<!-- output: {commands} -->\n\n```\n{told}\n```\n\n<!-- /output -->\n"
+    text = "\n".join(line.rstrip() for line in printed(commands).strip("\n").splitlines())
+    return f"<!-- output: {commands} -->\n\n```\n{text}\n```\n\n<!-- /output -->\n"
 
 
 def printed(commands: str) -> str:
@@ -79,5 +79,7 @@ def _scenarios(start: str) -> str:
     from headgate.lab.scenario import scenarios
 
     lines = ["| scenario | what it is |", "| --- | --- |"]
-    lines += [f"| `{one.name}` | {one.summary} |" for one in scenarios() if one.name.startswith(start)]
+    lines += [
+        f"| `{scenario.name}` | {scenario.summary} |" for scenario in scenarios() if scenario.name.startswith(start)
+    ]
     return f"<!-- scenarios: {start} -->\n\n" + "\n".join(lines) + "\n\n<!-- /scenarios -->\n"

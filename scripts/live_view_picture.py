@@ -42,10 +42,10 @@ def picture(journal: Path) -> str:
     with closing(SqliteJournal.read(journal)) as reader:
         number, run = reader.runs()[-1]
         observations = reader.observations(run=number)
-        acting = [one for one in reader.decisions(run=number) if one.role is Role.ACTING]
+        acting = [decision for decision in reader.decisions(run=number) if decision.role is Role.ACTING]
     # A live decision has the time of its tick, and the reading it is made of is complete a moment later.
-    times_s = [one.at_s for one in observations]
-    decisions = {times_s[min(bisect_left(times_s, one.at_s), len(times_s) - 1)]: one for one in acting}
+    times_s = [observation.at_s for observation in observations]
+    decisions = {times_s[min(bisect_left(times_s, decision.at_s), len(times_s) - 1)]: decision for decision in acting}
     title = f"headgate · {run.job}"
     heading = RunHeading(
         title, run.policy, parse_objective(run.objective), observations[-1].at_s - observations[0].at_s
@@ -70,7 +70,9 @@ def _frames(heading: RunHeading, observations: list[Observation], decisions: dic
 
 def _moving(frames: list[str]) -> str:
     sizes = [
-        tuple(map(float, found.groups())) for one in frames if (found := re.search(r"<!-- (\S+) (\S+) (\S+) -->", one))
+        tuple(map(float, found.groups()))
+        for frame in frames
+        if (found := re.search(r"<!-- (\S+) (\S+) (\S+) -->", frame))
     ]
     width, height = max(size[0] for size in sizes), max(size[1] for size in sizes)
     font_px = sizes[0][2]

@@ -71,9 +71,9 @@ def benchmark_table(name: str, where: str = "") -> str:
     if not measured.exists():
         return "It has not been measured yet.\n"
     rows = json.loads(measured.read_text(encoding="utf-8"))["rows"]
-    asked = dict(one.strip().split("=", 1) for one in where.split(";") if one)
-    found = [row for row in rows if all(_number(row[key]) == value for key, value in asked.items())]
-    names = [key for key in rows[0] if key not in asked]
+    conditions = dict(condition.strip().split("=", 1) for condition in where.split(";") if condition)
+    found = [row for row in rows if all(_number(row[key]) == value for key, value in conditions.items())]
+    names = [key for key in rows[0] if key not in conditions]
     return _table([key.replace("_", " ") for key in names], [[_number(row.get(key)) for key in names] for row in found])
 
 
@@ -87,8 +87,8 @@ def _number(value: object) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    told = (" | ".join(str(cell).replace("|", "\\|").replace("``", "`") for cell in line) for line in lines)
-    return "".join(f"| {line} |\n" for line in told)
+    table_rows = (" | ".join(str(cell).replace("|", "\\|").replace("``", "`") for cell in line) for line in lines)
+    return "".join(f"| {line} |\n" for line in table_rows)
 
 
 def _default(name: str, value: object) -> str:
@@ -175,7 +175,7 @@ def draw(policy: str, path: Path) -> None:
 
 
 def draw_fidelity(path: Path) -> None:
-    """Backlog and executors of live runs beside those of the calibrated simulator, by load shape."""
+    """Backlog and executors of live runs next to those of the calibrated simulator, by load shape."""
     series = json.loads((MEASURED / "fidelity.json").read_text(encoding="utf-8"))["series"]
     figure, panels = _pyplot().subplots(
         2, len(series), sharex="col", sharey="row", squeeze=False, figsize=(9, 3.6), layout="constrained"
@@ -308,7 +308,7 @@ def draw_giannakopoulos_flink(path: Path) -> None:
 
 
 def draw_conttune(path: Path) -> None:
-    """Measured capacities, those that models were fitted to and those that were asked for, with the interval."""
+    """Measured capacities, those that models were fitted to and those that were requested, with the interval."""
     result = json.loads((MEASURED / "conttune.json").read_text(encoding="utf-8"))
     rows, known = result["rows"], result["details"]
     sizes = [row["parallelism"] for row in rows]
@@ -324,7 +324,7 @@ def draw_conttune(path: Path) -> None:
         color="#64748b",
         label="known",
     )
-    panel.plot(sizes, [row["measured_per_s"] for row in rows], "x", color="#dc2626", label="asked for")
+    panel.plot(sizes, [row["measured_per_s"] for row in rows], "x", color="#dc2626", label="requested")
     panel.set_xlabel("parallelism")
     panel.set_ylabel("records/s")
     panel.legend(frameon=False)
@@ -356,7 +356,7 @@ def draw_demeter(path: Path) -> None:
 
 
 def draw_league(path: Path) -> None:
-    """What policies of the league cost against how often they kept the objective; nobody is far up and far left."""
+    """What policies of the league cost against how often they met the objective; nobody is far up and far left."""
     rows = json.loads((MEASURED / "league.json").read_text(encoding="utf-8"))["rows"]
     known = [row for row in rows if row["cost"] is not None and not row["policy"].startswith(("(", "mst-"))]
     figure, panel = _pyplot().subplots(figsize=(8, 4.2), layout="constrained")
@@ -371,8 +371,8 @@ def draw_league(path: Path) -> None:
     panel.set_xscale("log")
     panel.set_xticks([1, 1.5, 2, 3, 4, 5], ["1", "1.5", "2", "3", "4", "5"])
     panel.minorticks_off()
-    panel.set_xlabel("instance-hours over those of the first, median of the contests that it kept")
-    panel.set_ylabel("contests kept, %")
+    panel.set_xlabel("instance-hours over those of the first, median of the contests whose objective it met")
+    panel.set_ylabel("contests with the objective met, %")
     _save(figure, [panel], path)
 
 

@@ -40,7 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.path.is_relative_to(TESTS / marker):
                 item.add_marker(marker)
         # Those that run them look nowhere else: to collect all tests takes half a minute.
-        if item.get_closest_marker("live") and not any(item.path.is_relative_to(TESTS / one) for one in WITH_SERVERS):
+        if item.get_closest_marker("live") and not any(
+            item.path.is_relative_to(TESTS / folder) for folder in WITH_SERVERS
+        ):
             raise pytest.UsageError(f"{item.nodeid} is live; such tests are in {', '.join(WITH_SERVERS)}")
 
 

@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback for tests: keeps what it is sent, and answers as it is told to."""
+"""A small HTTP server on loopback for tests: records requests and answers as configured."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class HttpReceiver:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
-                told = (self.path, self.rfile.read(length), dict(self.headers.items()))
-                received.append(told)
-                status, body = answer(*told)
+                request = (self.path, self.rfile.read(length), dict(self.headers.items()))
+                received.append(request)
+                status, body = answer(*request)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

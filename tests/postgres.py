@@ -37,7 +37,7 @@ def server_programs() -> Path:
     """The folder of ``initdb`` and ``postgres``; Debian keeps them off the PATH, by version."""
     found = shutil.which("initdb")
     folders = [Path(found).resolve().parent] if found else []
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda one: int(one.parent.name), reverse=True)
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     for folder in folders:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder

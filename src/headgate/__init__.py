@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from headgate.runtime.managed.failures import Restarts
     from headgate.runtime.managed.run import ManagedRun, run
     from headgate.runtime.prometheus import Prometheus
+    from headgate.runtime.simulate import simulate
+    from headgate.workloads.parse import parse_workload
 
 __all__ = [
     "Autoscaler",
@@ -55,7 +57,9 @@ __all__ = [
     "explain",
     "join",
     "parse_objective",
+    "parse_workload",
     "run",
+    "simulate",
 ]
 
 # Looked up when first used: `import headgate` costs next to nothing, and never imports Spark.
@@ -81,7 +85,9 @@ _HOMES = {
     "explain": "headgate.render.explanation",
     "join": "headgate.agent.join",
     "parse_objective": "headgate.core.objective",
+    "parse_workload": "headgate.workloads.parse",
     "run": "headgate.runtime.managed.run",
+    "simulate": "headgate.runtime.simulate",
 }
 
 

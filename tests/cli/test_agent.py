@@ -59,7 +59,7 @@ def test_the_engine_of_the_guide_joins_is_scaled_and_leaves(tmp_path: Path) -> N
             assert agent.wait(timeout=60) == 0
             kinds = ["agent-joined", "agent-left"]
             journal = service.fleet.job("clicks").journal
-            await_that(lambda: [one.kind for one in journal.events() if one.kind in kinds] == kinds)
+            await_that(lambda: [event.kind for event in journal.events() if event.kind in kinds] == kinds)
         finally:
             agent.kill()
             agent.wait()
@@ -116,7 +116,7 @@ def test_an_engine_stands_for_all_its_operators() -> None:
     assert "write --operator NAME, or --engine NAME" in refused(*AGENT[:-2])
 
 
-def test_without_a_token_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_token_nothing_is_requested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("HEADGATE_TOKEN", raising=False)
     assert refused(*AGENT) == "there is no token: give a file of it by --token-file, or set HEADGATE_TOKEN."
     missing = tmp_path / "token"

@@ -22,7 +22,7 @@ def _nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("app", "run", "grap"), "unknown application 'grap', did you mean 'grep'?"),
         (RUN, "what arrives is not said; write --workload constant:100, or --no-load if others send records."),
@@ -53,14 +53,14 @@ def _nothing_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*LASTING, "--checkpoint", "/proc/none"), "--checkpoint /proc/none cannot be written to: "),
     ],
 )
-def test_a_wrong_use_is_told_in_a_sentence(arguments: tuple[str, ...], said: str) -> None:
-    assert refused(*arguments).startswith(said)
+def test_a_wrong_use_is_reported_in_one_sentence(arguments: tuple[str, ...], message: str) -> None:
+    assert refused(*arguments).startswith(message)
 
 
-def test_a_broker_that_is_not_there_is_told_before_anything_is_started(tmp_path: Path) -> None:
+def test_a_broker_that_is_not_there_is_reported_before_anything_starts(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    told = refused(*KAFKA, "--bootstrap", f"127.0.0.1:{port}", "--folder", str(tmp_path / "run"))
-    assert told == f"no Kafka broker can be reached (127.0.0.1:{port}: connection refused)."
+    message = refused(*KAFKA, "--bootstrap", f"127.0.0.1:{port}", "--folder", str(tmp_path / "run"))
+    assert message == f"no Kafka broker can be reached (127.0.0.1:{port}: connection refused)."
     assert not (tmp_path / "run/run.json").exists()
 
 

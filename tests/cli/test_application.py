@@ -15,7 +15,7 @@ def test_all_applications_are_listed_with_where_they_are_from() -> None:
 
 
 def test_the_list_can_be_had_as_json() -> None:
-    listed = {one["name"]: one for one in json.loads(headgate("app", "list", "--json").stdout)}
+    listed = {row["name"]: row for row in json.loads(headgate("app", "list", "--json").stdout)}
     assert listed["grep"]["state"] == "none"
     assert listed["cluster-tasks"]["data"] == "real: google-cluster-2011"
     assert listed["rolling-count"] == {

@@ -21,8 +21,8 @@ from tests.engines.flink.stand_in import StandIn, standing_in
 
 @pytest.fixture
 def stand_in() -> Iterator[StandIn]:
-    with standing_in() as one:
-        yield one
+    with standing_in() as server:
+        yield server
 
 
 @pytest.fixture
@@ -38,24 +38,24 @@ def run(*words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_a_job_is_looked_after_and_accounted_for(stand_in: StandIn, job: SmallJob, tmp_path: Path) -> None:
+def test_a_job_is_scaled_and_accounted_for(stand_in: StandIn, job: SmallJob, tmp_path: Path) -> None:
     journal, out = tmp_path / "run.db", tmp_path / "out.json"
     settings = ["--set", "policy_interval_s=0.5", "--set", "warm_up_s=0.5"]
-    code, told = run(
+    code, output = run(
         "--url", stand_in.url, "--job", "clicks", "--policy", "ds2", *settings, "--max", "4",
         "--interval", "0.4s", "--seconds", "5s", "--journal", str(journal), "--json", str(out),
     )  # fmt: skip
-    assert code == 0, told
-    assert "slow 1 → 2: " in told
-    assert "rescaled: slow 1 → 2 at work" in told
+    assert code == 0, output
+    assert "slow 1 → 2: " in output
+    assert "rescaled: slow 1 → 2 at work" in output
     assert job.wanted[SLOW] == 2
     report = json.loads(out.read_text())
     assert report["version"] == 1
     assert report["operators"]["slow"]["rescales"] == 1
     assert report["operators"]["clicks"]["rescales"] == 0
     with closing(SqliteJournal.read(journal)) as reader:
-        ((number, kept),) = reader.runs()
-        assert (kept.engine, kept.job, kept.operators) == ("flink", "clicks", ("clicks", "slow", "count"))
+        ((number, recorded),) = reader.runs()
+        assert (recorded.engine, recorded.job, recorded.operators) == ("flink", "clicks", ("clicks", "slow", "count"))
         assert "rescaled" in [event.kind for event in reader.events(run=number)]
     explained = CliRunner().invoke(app, ["explain", str(journal)])
     assert explained.exit_code == 0
@@ -63,34 +63,34 @@ def test_a_job_is_looked_after_and_accounted_for(stand_in: StandIn, job: SmallJo
 
 
 def test_recommending_changes_nothing(stand_in: StandIn, job: SmallJob) -> None:
-    code, told = run(
+    code, output = run(
         "--url", stand_in.url, "--job", "clicks", "--policy", "static", "--set", "instances=3", "--recommend",
         "--interval", "0.3s", "--seconds", "1s",
     )  # fmt: skip
-    assert code == 0, told
+    assert code == 0, output
     assert stand_in.changes == []
 
 
 def test_recommending_needs_no_adaptive_scheduler(stand_in: StandIn, job: SmallJob, tmp_path: Path) -> None:
     stand_in.answered_by = without_sizes(job, "1.20.5")
     journal = tmp_path / "run.db"
-    code, told = run(
+    code, output = run(
         "--url", stand_in.url, "--job", "clicks", "--policy", "static", "--set", "instances=3", "--recommend",
         "--interval", "0.3s", "--seconds", "1s", "--journal", str(journal),
     )  # fmt: skip
-    assert code == 0, told
+    assert code == 0, output
     assert stand_in.changes == []
-    assert "slow 1, 3 recommended: the size is fixed at 3" in told
-    assert re.search(r"rescales: 0; \d recommended", told)
+    assert "slow 1, 3 recommended: the size is fixed at 3" in output
+    assert re.search(r"rescales: 0; \d recommended", output)
     assert "1, 3 recommended" in CliRunner().invoke(app, ["explain", str(journal)]).output
 
 
 def test_figures_are_printed_although_the_file_cannot_be_written(stand_in: StandIn, job: SmallJob) -> None:
     static = ("--policy", "static", "--interval", "0.3s", "--seconds", "1s")
-    code, told = run("--url", stand_in.url, "--job", "clicks", *static, "--json", "/dev/full")
+    code, output = run("--url", stand_in.url, "--job", "clicks", *static, "--json", "/dev/full")
     assert code == 3
-    assert "headgate: /dev/full cannot be written: no space left on device." in told
-    assert "slow" in told
+    assert "headgate: /dev/full cannot be written: no space left on device." in output
+    assert "slow" in output
 
 
 FAULTS = (
@@ -106,13 +106,13 @@ FAULTS = (
 )
 
 
-@pytest.mark.parametrize(("words", "code", "told", "more"), FAULTS)
+@pytest.mark.parametrize(("words", "code", "message", "more"), FAULTS)
 def test_what_is_wrong_is_one_sentence(
-    stand_in: StandIn, job: SmallJob, words: list[str], code: int, told: str, more: str
+    stand_in: StandIn, job: SmallJob, words: list[str], code: int, message: str, more: str
 ) -> None:
     found, output = run("--url", stand_in.url, *words)
     assert found == code, output
-    assert told in output
+    assert message in output
     assert more in output
     assert "Traceback" not in output
     assert stand_in.changes == []

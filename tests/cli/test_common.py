@@ -1,4 +1,4 @@
-"""What all commands share: errors told in a sentence, JSON to a file or to standard output, quick starts."""
+"""What all commands share: errors in one sentence, JSON to a file or to standard output, quick starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADGATE = (sys.executable, "-c", "from headgate.cli import main; main()")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["verson"], "no such command 'verson'. Did you mean 'version'? See 'headgate --help'."),
         (["version", "--jsn"], "no such option: --jsn (Possible options: --json). See 'headgate version --help'."),
@@ -38,8 +38,8 @@ HEADGATE = (sys.executable, "-c", "from headgate.cli import main; main()")
         ),
     ],
 )
-def test_a_wrong_use_is_told_in_one_line_with_a_suggestion(arguments: list[str], said: str) -> None:
-    assert refused(*arguments) == said
+def test_a_wrong_use_is_reported_in_one_line_with_a_suggestion(arguments: list[str], message: str) -> None:
+    assert refused(*arguments) == message
 
 
 def test_a_defect_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,14 +125,14 @@ def test_a_device_can_be_written_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("{folder}", "{folder} is a folder; a file is needed to write to."),
         ("{folder}/no/out.json", "{folder}/no/out.json cannot be written: there is no folder {folder}/no."),
     ],
 )
-def test_a_target_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path, target: str, said: str) -> None:
-    assert refused(*SIMULATE, "--json", target.format(folder=tmp_path)) == said.format(folder=tmp_path)
+def test_a_target_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path, target: str, message: str) -> None:
+    assert refused(*SIMULATE, "--json", target.format(folder=tmp_path)) == message.format(folder=tmp_path)
 
 
 def test_the_journal_is_not_a_place_to_write_to(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_the_journal_is_not_a_place_to_write_to(tmp_path: Path) -> None:
 def test_a_journal_of_another_run_is_not_written_over(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     SqliteJournal(other).close()
-    said = f"{other} is a database, such as a journal; another file is needed to write to."
-    assert refused(*SIMULATE, "--json", str(other)) == said
+    message = f"{other} is a database, such as a journal; another file is needed to write to."
+    assert refused(*SIMULATE, "--json", str(other)) == message
     SqliteJournal.read(other).close()
 
 
@@ -152,17 +152,17 @@ def test_a_journal_of_another_run_is_not_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "said"),
+    ("items", "message"),
     [
         (["upper"], "--set 'upper' is not understood; write --set key=value."),
         (["=1"], "--set '=1' is not understood; write --set key=value."),
         (["a=1", "a=2"], "--set gives a twice, as '1' and '2'; once is allowed."),
     ],
 )
-def test_settings_are_key_and_value(items: list[str], said: str) -> None:
+def test_settings_are_key_and_value(items: list[str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         key_values("--set", items)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_a_value_may_contain_anything() -> None:
@@ -191,11 +191,11 @@ def test_an_interrupted_command_exits_with_130(tmp_path: Path) -> None:
                 assert running.poll() is None
                 time.sleep(0.02)
             running.send_signal(signal.SIGINT)
-            printed, said = running.communicate(timeout=60)
+            printed, message = running.communicate(timeout=60)
         finally:
             running.kill()  # Leaving the block would wait for it.
     assert (running.returncode, printed) == (130, "")
-    assert said == f"headgate: stopped; what was done is in {journal}.\n"
+    assert message == f"headgate: stopped; what was done is in {journal}.\n"
 
 
 @pytest.mark.parametrize("heavy", ["pyspark", "plotly", "pandas", "numpy", "pydantic", "sqlalchemy", "rich"])

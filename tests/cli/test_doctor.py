@@ -37,14 +37,14 @@ def test_the_json_has_every_finding_and_a_note_is_no_failure() -> None:
         taken.listen()
         result = headgate("doctor", "--only", "ports", "--port", str(taken.getsockname()[1]), "--json")
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    assert told["version"] == 1
-    (finding,) = told["findings"]
+    data = json.loads(result.stdout)
+    assert data["version"] == 1
+    (finding,) = data["findings"]
     assert set(finding) == {"check", "status", "told", "remedy"}
     assert (finding["check"], finding["status"]) == ("ports", "warning")
 
 
-def test_a_services_file_is_read_and_its_key_looked_at(tmp_path: Path) -> None:
+def test_the_file_of_a_service_is_read_and_its_key_checked(tmp_path: Path) -> None:
     for name in ("cert.pem", "key.pem"):
         (tmp_path / name).write_text("x", encoding="utf-8")
     (tmp_path / "key.pem").chmod(0o644)
@@ -62,12 +62,12 @@ def test_a_services_file_is_read_and_its_key_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--only", "jawa"), "unknown check 'jawa', did you mean 'java'?"),
         (("--port", "70000"), "--port 70000 is not allowed; it must lie between 1 and 65535."),
         (("--service", "nowhere"), "service 'nowhere' is not usable"),
     ],
 )
-def test_wrong_input_is_told_in_one_sentence(arguments: tuple[str, ...], said: str) -> None:
-    assert said in refused("doctor", *arguments)
+def test_wrong_input_is_reported_in_one_sentence(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused("doctor", *arguments)

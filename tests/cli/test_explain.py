@@ -47,24 +47,24 @@ def story(*arguments: str) -> Any:
     return json.loads(headgate("explain", *arguments, "--json").stdout)["story"]
 
 
-def test_each_change_is_told_with_reason_numbers_guards_and_effect(path: Path) -> None:
+def test_each_change_is_reported_with_reason_numbers_guards_and_effect(path: Path) -> None:
     printed = headgate("explain", str(path)).stdout
-    told = printed[printed.index("1 → 3") : printed.index("observe-failed")]
-    assert "slo-violated at 50 s" in told
-    assert "latency_s 1.5" in told
-    assert "step-limit made it 3 instead of 9: the test said so" in told
-    assert "accepted after 200ms; 3 ready after 20s" in told
-    assert "bounds" not in told
+    text = printed[printed.index("1 → 3") : printed.index("observe-failed")]
+    assert "slo-violated at 50 s" in text
+    assert "latency_s 1.5" in text
+    assert "step-limit made it 3 instead of 9: the test said so" in text
+    assert "accepted after 200ms; 3 ready after 20s" in text
+    assert "bounds" not in text
 
 
-def test_a_refusal_a_failure_and_a_stop_are_told(path: Path) -> None:
+def test_a_refusal_a_failure_and_a_stop_are_reported(path: Path) -> None:
     printed = headgate("explain", str(path)).stdout
     assert "refused after 100ms (the cluster is going away)" in printed
     assert "observe-failed  observe-failed in a test" in printed
     assert "3, not 9" in printed
 
 
-def test_what_failed_again_and_again_is_told_as_one(tmp_path: Path) -> None:
+def test_repeated_failures_are_grouped(tmp_path: Path) -> None:
     path = tmp_path / "failing.sqlite"
     journal = SqliteJournal(path)
     journal.begin(RUN)
@@ -74,8 +74,8 @@ def test_what_failed_again_and_again_is_told_as_one(tmp_path: Path) -> None:
     printed = headgate("explain", str(path)).stdout
     assert printed.count("observe-failed  observe-failed in a test") == 1
     assert "observe-failed  observe-failed in a test (37 times in 3m)" in printed
-    (told,) = story(str(path))
-    assert told == {
+    (text,) = story(str(path))
+    assert text == {
         "t": 0,
         "kind": "event",
         "event": "observe-failed",
@@ -88,7 +88,7 @@ def test_what_failed_again_and_again_is_told_as_one(tmp_path: Path) -> None:
     }
 
 
-def test_holds_are_told_as_one(path: Path) -> None:
+def test_holds_are_grouped(path: Path) -> None:
     assert "steady at 40 s (5 times in 40s)" in headgate("explain", str(path)).stdout
 
 
@@ -141,7 +141,7 @@ def test_a_run_is_picked_by_number_and_is_the_newest_otherwise(path: Path) -> No
     assert refused("explain", str(path), "--run", "7") == f"journal {path} has no run 7; it has 1, 2."
 
 
-def test_live_times_are_told_by_the_local_clock_too(tmp_path: Path) -> None:
+def test_live_times_are_shown_in_local_time_too(tmp_path: Path) -> None:
     path = tmp_path / "live.sqlite"
     journal = SqliteJournal(path)
     start_s = 1_800_000_000.0
@@ -179,7 +179,7 @@ def shared(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "change"),
+    ("arguments", "text", "change"),
     [
         ([], "Run 3 of job orders, which has 2 runs in this journal; others, by --job: clicks", "1 → 4"),
         (["--job", "orders"], "Run 3 of job orders", "1 → 4"),
@@ -193,29 +193,29 @@ def shared(tmp_path: Path) -> Path:
     ],
 )
 def test_a_job_is_picked_by_name_and_is_the_newest_otherwise(
-    shared: Path, arguments: list[str], told: str, change: str
+    shared: Path, arguments: list[str], text: str, change: str
 ) -> None:
     printed = headgate("explain", str(shared), *arguments).stdout
-    assert printed.startswith(told)
+    assert printed.startswith(text)
     assert change in printed
     data = json.loads(headgate("explain", str(shared), *arguments, "--json").stdout)
-    assert data["run"]["job"] in told
+    assert data["run"]["job"] in text
     assert data["other_jobs"] == [job for job in ("clicks", "orders") if job != data["run"]["job"]]
 
 
 def test_a_job_that_is_not_there_is_refused(shared: Path) -> None:
-    said = refused("explain", str(shared), "--job", "click")
-    assert said == "unknown job 'click', did you mean 'clicks'? Known: clicks, orders."
-    said = refused("report", str(shared), "--job", "click", "--html", str(shared.with_suffix(".html")))
-    assert said.startswith("unknown job 'click'")
+    message = refused("explain", str(shared), "--job", "click")
+    assert message == "unknown job 'click', did you mean 'clicks'? Known: clicks, orders."
+    message = refused("report", str(shared), "--job", "click", "--html", str(shared.with_suffix(".html")))
+    assert message.startswith("unknown job 'click'")
 
 
 def test_a_run_of_another_job_is_refused(shared: Path) -> None:
-    said = refused("explain", str(shared), "--job", "orders", "--run", "2")
-    assert said == f"journal {shared} has no run 2 of job 'orders'; it has 1, 3."
+    message = refused("explain", str(shared), "--job", "orders", "--run", "2")
+    assert message == f"journal {shared} has no run 2 of job 'orders'; it has 1, 3."
 
 
-def test_the_name_of_the_only_job_is_told_if_it_has_one(tmp_path: Path) -> None:
+def test_the_only_job_is_named_if_it_has_a_name(tmp_path: Path) -> None:
     path = tmp_path / "named.sqlite"
     journal = SqliteJournal(path)
     journal.begin(replace(RUN, job="orders"))
@@ -226,7 +226,7 @@ def test_the_name_of_the_only_job_is_told_if_it_has_one(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------- what is known of a run
 
 
-def test_start_up_times_are_told_as_the_job_has_learned_them(path: Path) -> None:
+def test_start_up_times_are_those_that_the_job_has_learned(path: Path) -> None:
     times = StartupTimes()
     for seconds in range(1, 11):
         times.add(Startup(str(seconds), 0.0, seconds, seconds + 2.0, seconds + 10.0))
@@ -250,7 +250,7 @@ def test_start_up_times_that_nobody_learned_are_those_that_were_seen(tmp_path: P
     assert "Start-up, measured on 1 instance: registered 4s" in headgate("explain", str(path)).stdout
 
 
-def test_damaged_start_up_times_are_told_in_one_sentence(path: Path) -> None:
+def test_damaged_start_up_times_are_reported_in_one_sentence(path: Path) -> None:
     journal = SqliteJournal(path)
     journal.save_state(startup_key("job"), {"job": {"registered_s": 5}})
     journal.close()
@@ -259,7 +259,7 @@ def test_damaged_start_up_times_are_told_in_one_sentence(path: Path) -> None:
     assert result.stderr.startswith("headgate: start-up times in the journal are damaged")
 
 
-def test_the_queries_of_a_job_are_told_apart(path: Path, tmp_path: Path) -> None:
+def test_the_queries_of_a_job_are_listed_separately(path: Path, tmp_path: Path) -> None:
     parts = {
         "orders": Sample("job", 90.0, input_rate_per_s=120.0, backlog=300.0, latency_s=2.125),
         "clicks": Sample("job", 90.0),
@@ -270,8 +270,8 @@ def test_the_queries_of_a_job_are_told_apart(path: Path, tmp_path: Path) -> None
     journal.observed(replace(seen, samples={"job": replace(seen.samples["job"], parts=parts)}))
     journal.observed(observation(95))
     journal.close()
-    told = "Queries, as of +90s: orders 120 records/s, backlog 300, latency 2.12 s; clicks not known."
-    assert told in headgate("explain", str(path)).stdout
+    text = "Queries, as of +90s: orders 120 records/s, backlog 300, latency 2.12 s; clicks not known."
+    assert text in headgate("explain", str(path)).stdout
     data = json.loads(headgate("explain", str(path), "--json").stdout)
     assert data["parts"]["job"]["orders"]["backlog"] == 300
     target = tmp_path / "run.html"
@@ -279,7 +279,7 @@ def test_the_queries_of_a_job_are_told_apart(path: Path, tmp_path: Path) -> None
     assert "orders 120 records/s" in target.read_text()
 
 
-def test_an_operator_that_is_silent_and_one_whose_size_was_delivered_are_told(tmp_path: Path) -> None:
+def test_a_silent_operator_and_a_delivered_size_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "agents.sqlite"
     journal = SqliteJournal(path)
     journal.begin(replace(RUN, operators=("enrich", "join")))
@@ -317,7 +317,7 @@ def thinned(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_thinned_run_is_told_as_such_and_its_changes_in_full(thinned: Path) -> None:
+def test_a_thinned_run_is_marked_and_its_changes_are_complete(thinned: Path) -> None:
     printed = headgate("explain", str(thinned)).stdout
     assert "Thinned: of entries that only repeated each other there is one an hour until +" in printed
     assert "one a minute until +" in printed
@@ -339,7 +339,7 @@ def test_a_run_that_is_all_there_is_not_called_thinned(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda path: None, "does not exist"),
         (Path.mkdir, "is a folder"),
@@ -347,10 +347,10 @@ def test_a_run_that_is_all_there_is_not_called_thinned(path: Path) -> None:
         (lambda path: SqliteJournal(path).close(), "has no run yet"),
     ],
 )
-def test_what_is_not_a_journal_is_refused(tmp_path: Path, make: Any, said: str) -> None:
+def test_what_is_not_a_journal_is_refused(tmp_path: Path, make: Any, message: str) -> None:
     path = tmp_path / "thing"
     make(path)
-    assert said in refused("explain", str(path))
+    assert message in refused("explain", str(path))
 
 
 def test_the_journal_is_never_overwritten(path: Path) -> None:
@@ -371,8 +371,8 @@ def test_a_report_is_made_from_a_journal(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "run.html"
     assert headgate("report", str(path), "--html", str(target)).stdout == f"report: {target}\n"
     page = target.read_text()
-    for told in ("reactive on job", "Run 1 of journal run.sqlite, engine simulated", "observe-failed", "1 → 3"):
-        assert told in page
+    for text in ("reactive on job", "Run 1 of journal run.sqlite, engine simulated", "observe-failed", "1 → 3"):
+        assert text in page
 
 
 PRICED = (
@@ -397,7 +397,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "text"),
     [
         (("--run", "1"), "at most 5 % of the records of 1h later than 10s; so far 13.4 % of 54,000 records, over 1h."),
         (("--run", "1"), "Error budget: 268 % of that of 1h spent, 4,533 records too many; burning at 0 ×"),
@@ -407,18 +407,18 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ((), "Cost: 0.25 so far; 6 per day at this pace"),
     ],
 )
-def test_what_was_asked_delivered_spent_and_paid_is_told(two_runs: Path, arguments: tuple[str, ...], told: str) -> None:
-    assert told in " ".join(headgate("explain", str(two_runs), *arguments).stdout.split())
+def test_objective_delivery_budget_and_cost_are_reported(two_runs: Path, arguments: tuple[str, ...], text: str) -> None:
+    assert text in " ".join(headgate("explain", str(two_runs), *arguments).stdout.split())
 
 
-def test_that_objective_and_money_do_not_go_together_is_told_first(tmp_path: Path) -> None:
+def test_a_conflict_of_objective_and_cost_is_reported_first(tmp_path: Path) -> None:
     path = str(tmp_path / "run.sqlite")
     arguments = ("--workload", "constant:70", "--service-rate", "10", "--seconds", "8h", "--interval", "30s", *PRICED)
     headgate("simulate", *arguments, "--journal", path)
     printed = " ".join(headgate("explain", path, "--last", "1").stdout.split())
-    told = printed[: printed.index("affordable made it")]
-    assert "Now objective and 'cost < 12 per day' cannot both be had: 10 instances cost 60 per day" in told
-    assert "pays for 1 (6 per day), with at least 86 % of the records late at this load." in told
+    text = printed[: printed.index("affordable made it")]
+    assert "Now objective and 'cost < 12 per day' cannot both be had: 10 instances cost 60 per day" in text
+    assert "pays for 1 (6 per day), with at least 86 % of the records late at this load." in text
 
 
 def test_the_json_has_the_budget_and_the_money(two_runs: Path) -> None:
@@ -438,7 +438,7 @@ def test_a_budget_that_was_saved_and_one_that_is_counted_again_are_the_same(two_
         assert replayed[part] == saved[part]
 
 
-def test_a_damaged_budget_is_told_in_one_sentence(path: Path) -> None:
+def test_a_damaged_budget_is_reported_in_one_sentence(path: Path) -> None:
     journal = SqliteJournal(path)
     journal.save_state(budget_key("job"), {"budgets": {"job": {"slo": "latency p95 < 10s"}}})
     journal.close()
@@ -454,7 +454,7 @@ def watched(tmp_path: Path) -> str:
     return path
 
 
-def test_where_shadows_differed_is_told_when_asked_for(watched: str) -> None:
+def test_differences_of_shadows_are_reported_on_request(watched: str) -> None:
     assert "Shadow" not in headgate("explain", watched).stdout
     printed = " ".join(headgate("explain", watched, "--shadows").stdout.split())
     assert "Shadow static would have decided otherwise in" in printed
@@ -480,17 +480,17 @@ def test_what_shadows_would_have_come_to_is_simulated_where_batches_tell_how(tmp
     assert table.index("cost") < table.index("reactive") < table.index("hpa")
 
 
-def test_a_run_without_shadows_says_so_when_asked(path: Path) -> None:
+def test_a_run_without_shadows_says_so_on_request(path: Path) -> None:
     assert "No shadow policy decided in this run." in headgate("explain", str(path), "--shadows").stdout
 
 
-def test_what_was_only_recommended_is_told_as_such(tmp_path: Path) -> None:
+def test_recommendations_are_marked_as_such(tmp_path: Path) -> None:
     path, page = str(tmp_path / "run.sqlite"), tmp_path / "run.html"
     printed = headgate(*SIMULATE, *REACTIVE, "--mode", "recommend", "--journal", path).stdout
     assert "4 recommended" in printed
-    told = headgate("explain", path).stdout
-    assert "recommended" in told
-    assert "→" not in told
+    text = headgate("explain", path).stdout
+    assert "recommended" in text
+    assert "→" not in text
     data = json.loads(headgate("explain", path, "--json").stdout)
     assert "recommended" in {item["kind"] for item in data["story"]}
     assert "resize" not in {item["kind"] for item in data["story"]}
@@ -498,21 +498,21 @@ def test_what_was_only_recommended_is_told_as_such(tmp_path: Path) -> None:
     assert "recommended" in page.read_text(encoding="utf-8")
 
 
-def test_what_was_expected_and_what_came_is_told(tmp_path: Path) -> None:
+def test_predictions_are_compared_with_results(tmp_path: Path) -> None:
     journal = tmp_path / "run.sqlite"
     simulated = (
         "simulate --workload sine:mean=60,amplitude=45,period=1h --service-rate 10 --seconds 1h --startup 30s "
         f"--model micro-batch --max 15 --start 5 --journal {journal}"
     )
     assert headgate(*simulated.split()).exit_code == 0
-    told = headgate("explain", str(journal)).stdout
-    assert "What was expected came within the stated interval: latency" in told
-    assert "expected after 60s: latency" in told
-    assert ", came" in told
+    text = headgate("explain", str(journal)).stdout
+    assert "What was expected came within the stated interval: latency" in text
+    assert "expected after 60s: latency" in text
+    assert ", came" in text
     story = json.loads(headgate("explain", str(journal), "--all", "--json", "-").stdout)
     assert story["coverage"]["latency_s"]["answered"] > 600
     changes = [item for item in story["story"] if item["kind"] == "resize" and item["expected"]]
-    assert {one["name"] for one in changes[0]["expected"]} == {"backlog", "latency_s", "instances"}
+    assert {prediction["name"] for prediction in changes[0]["expected"]} == {"backlog", "latency_s", "instances"}
     report = tmp_path / "run.html"
     assert headgate("report", str(journal), "--html", str(report)).exit_code == 0
     assert "What was expected came within" in report.read_text()

@@ -18,7 +18,7 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["up", "--slots", "0"], "a TaskManager with 0 slots is not possible; at least 1 is needed."),
         (["up", "--taskmanagers", "-1"], "a cluster with -1 TaskManagers is not possible; 0 or more are."),
@@ -49,12 +49,12 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "slow-middle", "--cost", "soon", *AWAY], "--cost: duration 'soon' is not understood"),
     ],
 )
-def test_a_wrong_use_is_told_in_a_sentence(arguments: list[str], said: str) -> None:
-    assert refused("flink", *arguments).startswith(said)
+def test_a_wrong_use_is_reported_in_one_sentence(arguments: list[str], message: str) -> None:
+    assert refused("flink", *arguments).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--parallelism", "0", "--parallelism 0 is not possible; 1 to 128 are."),
         ("--parallelism", "129", "--parallelism 129 is not possible; 1 to 128 are."),
@@ -63,20 +63,22 @@ def test_a_wrong_use_is_told_in_a_sentence(arguments: list[str], said: str) -> N
         ("--url", "localhost:8081", "the address 'localhost:8081' of a Flink cluster is not understood"),
     ],
 )
-def test_a_job_that_cannot_be_is_told_in_a_sentence(tmp_path: Path, option: str, value: str, said: str) -> None:
+def test_a_job_that_cannot_be_is_reported_in_one_sentence(
+    tmp_path: Path, option: str, value: str, message: str
+) -> None:
     common = ["flink", "run", "slow-middle", "--source", "built-in", "--seconds", "1s", "--folder", str(tmp_path / "x")]
-    assert refused(*common, *AWAY, option, value).startswith(said)
+    assert refused(*common, *AWAY, option, value).startswith(message)
 
 
 def test_results_of_another_run_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "part-0").touch()
-    told = refused("flink", "run", "nexmark-1", "--source", "built-in", "--folder", str(tmp_path), *AWAY)
-    assert told == f"{tmp_path}/results holds results of another run; name another folder, or delete it."
+    message = refused("flink", "run", "nexmark-1", "--source", "built-in", "--folder", str(tmp_path), *AWAY)
+    assert message == f"{tmp_path}/results holds results of another run; name another folder, or delete it."
     assert not (tmp_path / "records.json").exists()
 
 
-def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+def test_a_missing_cluster_is_reported_at_once(tmp_path: Path) -> None:
     common = ("flink", "run", "nexmark-1", "--source", "built-in", "--seconds", "1s", "--folder", str(tmp_path))
     result = headgate(*common, *AWAY)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -90,9 +92,7 @@ def test_status_says_how_to_start_one() -> None:
 
 
 @pytest.mark.parametrize("spec", [None, ModuleSpec("pyflink", None)], ids=["absent", "python-only"])
-def test_jars_that_are_not_installed_are_told_with_the_command(
-    monkeypatch: pytest.MonkeyPatch, spec: ModuleSpec | None
-) -> None:
+def test_missing_jars_are_reported_with_the_command(monkeypatch: pytest.MonkeyPatch, spec: ModuleSpec | None) -> None:
     monkeypatch.setattr("headgate.local.machine.find_spec", lambda name: spec)
     assert refused("flink", "up") == (
         "Flink needs apache-flink-libraries, which is not installed: pip install 'headgate[flink]'."

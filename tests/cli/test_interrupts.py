@@ -39,14 +39,14 @@ def test_an_interrupt_inside_a_callback_is_not_lost() -> None:
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
 
 
-def test_what_is_kept_is_asked_for_when_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_saved_work_is_made_when_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as ended, message_when_stopped(lambda: "saved: a.json"):
         raise KeyboardInterrupt
     assert ended.value.exit_code == 130
     assert capsys.readouterr().err == "headgate: stopped; saved: a.json.\n"
 
 
-def test_what_else_is_ignored_is_told_as_ever() -> None:
+def test_other_ignored_exceptions_are_reported_as_usual() -> None:
     done = run("1 / 0", then_s=0)
     assert done.stdout == ""
     assert "ZeroDivisionError" in done.stderr

@@ -21,7 +21,7 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["up", "--port", "many"], "invalid value 'many' for '--port'"),
         (["up", "--port", "65536"], "invalid value '65536' for '--port'"),
@@ -37,8 +37,8 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["connector", "--json", "/no/such/folder/file"], "/no/such/folder/file cannot be written"),
     ],
 )
-def test_a_wrong_use_is_told_in_a_sentence(arguments: list[str], said: str) -> None:
-    assert refused("kafka", *arguments).startswith(said)
+def test_a_wrong_use_is_reported_in_one_sentence(arguments: list[str], message: str) -> None:
+    assert refused("kafka", *arguments).startswith(message)
 
 
 def test_status_says_how_to_start_one() -> None:
@@ -54,7 +54,7 @@ def test_status_of_a_broker_needs_the_kafka_extra(monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_a_named_broker_that_cannot_be_reached_is_told_as_json_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_named_broker_is_reported_as_json_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable(bootstrap: str) -> str:
         raise EngineError(f"no Kafka broker can be reached ({bootstrap}: connection refused).")
 
@@ -69,7 +69,7 @@ def test_a_named_broker_that_cannot_be_reached_is_told_as_json_too(monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "message"),
     [
         (Connector("4.2.0", "4.2.0", JARS, None), ""),
         (
@@ -80,11 +80,11 @@ def test_a_named_broker_that_cannot_be_reached_is_told_as_json_too(monkeypatch: 
     ids=["its own", "another"],
 )
 def test_connector_prints_the_value_of_a_setting_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, found: Connector, said: str
+    monkeypatch: pytest.MonkeyPatch, found: Connector, message: str
 ) -> None:
     monkeypatch.setattr("headgate.local.connector.find_connector", lambda: found)
     result = headgate("kafka", "connector")
-    assert (result.stdout, result.stderr) == ("/cache/a.jar,/cache/b.jar\n", said)
+    assert (result.stdout, result.stderr) == ("/cache/a.jar,/cache/b.jar\n", message)
     assert json.loads(headgate("kafka", "connector", "--json").stdout) == {
         "spark": found.spark_version,
         "connector": "4.2.0",

@@ -39,8 +39,8 @@ def test_tuning_that_is_interrupted_says_how_to_go_on(tmp_path: Path, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr("headgate.lab.tuning.on_spark.run_tuning", interrupted)
-    asked = ("--workload", "constant:20", "--service-rate", "10", "--seconds", "1h", "--out", str(tmp_path))
-    result = headgate("lab", "tune", *asked)
+    options = ("--workload", "constant:20", "--service-rate", "10", "--seconds", "1h", "--out", str(tmp_path))
+    result = headgate("lab", "tune", *options)
     assert (result.exit_code, result.stdout) == (130, "")
     message = f"finished runs are saved, and the same command with --out {tmp_path} continues."
     assert result.stderr == f"headgate: stopped; {message}\n"

@@ -13,21 +13,21 @@ from tests.cli.commands import headgate
 
 
 def test_every_trace_has_a_source() -> None:
-    told = [how_to_get(source_of(name)) for name in trace_names()]
-    assert all("HEADGATE_TRACES" in sentence and "from " in sentence for sentence in told)
+    text = [how_to_get(source_of(name)) for name in trace_names()]
+    assert all("HEADGATE_TRACES" in sentence and "from " in sentence for sentence in text)
 
 
-def test_what_is_not_at_hand_is_told_with_where_it_can_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_traces_are_listed_with_their_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "nyc-taxi-30min").mkdir()
     rows = "".join(f"2014-07-01 {hour:02}:00:00,1800\n2014-07-01 {hour:02}:30:00,1800\n" for hour in range(3))
     (tmp_path / "nyc-taxi-30min" / "nyc_taxi.csv").write_text(f"timestamp,value\n{rows}")
     monkeypatch.setenv("HEADGATE_TRACES", str(tmp_path))
-    told = headgate("lab", "traces").stdout
-    assert max(map(len, told.partition("\n\n")[0].splitlines())) <= 80
-    line = next(line for line in told.splitlines() if line.startswith("nyc-taxi"))
+    text = headgate("lab", "traces").stdout
+    assert max(map(len, text.partition("\n\n")[0].splitlines())) <= 80
+    line = next(line for line in text.splitlines() if line.startswith("nyc-taxi"))
     assert line.split()[1:4] == ["3h", "30m", "10,800"]
-    assert "from GitHub nimamahmoudi/worldcup98-dataset" in " ".join(told.split())
+    assert "from GitHub nimamahmoudi/worldcup98-dataset" in " ".join(text.split())
     found = json.loads(headgate("lab", "traces", "--json").stdout)
     assert found["version"] == 1
-    assert [one["name"] for one in found["traces"] if one["at_hand"]] == ["nyc-taxi"]
+    assert [trace["name"] for trace in found["traces"] if trace["at_hand"]] == ["nyc-taxi"]
     assert len(found["traces"]) == len(trace_names())

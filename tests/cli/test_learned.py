@@ -1,4 +1,4 @@
-"""What a policy has learned, on the command line: kept, shown by region, and begun with."""
+"""What a policy has learned, on the command line: saved, shown by region, and begun with."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_a_policy_without_tables_shows_its_state_as_it_is(tmp_path: Path) -> Non
 
 def test_a_file_that_is_no_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text('{"policy": "hpa", "version": 1}')
-    told = refused("policies", "show", "q-learning", "--state", str(tmp_path / "state.json"))
-    assert told.endswith("holds the state of policy 'hpa'; that of 'q-learning' is needed.")
+    message = refused("policies", "show", "q-learning", "--state", str(tmp_path / "state.json"))
+    assert message.endswith("holds the state of policy 'hpa'; that of 'q-learning' is needed.")
     assert "no such file" in refused("policies", "show", "q-learning", "--state", str(tmp_path / "none.json"))
     assert "no such file" in refused(*LEARN, "--state", str(tmp_path / "none.json"))
 

@@ -18,7 +18,7 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((*LOAD, "--to", "orders"), "--to 'orders' is not understood; write kafka:TOPIC."),
         ((*LOAD, "--to", "kafka:"), "--to 'kafka:' is not understood; write kafka:TOPIC."),
@@ -56,11 +56,11 @@ def _none_is_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("load", "constnt:10", "--to", "kafka:orders"), "unknown workload 'constnt', did you mean 'constant'?"),
     ],
 )
-def test_a_wrong_use_is_told_in_a_sentence(arguments: tuple[str, ...], said: str) -> None:
-    assert refused(*arguments).startswith(said)
+def test_a_wrong_use_is_reported_in_one_sentence(arguments: tuple[str, ...], message: str) -> None:
+    assert refused(*arguments).startswith(message)
 
 
-def test_a_broker_that_is_not_there_is_told_in_a_sentence() -> None:
+def test_a_broker_that_is_not_there_is_reported_in_one_sentence() -> None:
     bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
-    said = refused(*LOAD, "--to", "kafka:orders", "--bootstrap", bootstrap)
-    assert said == f"no Kafka broker can be reached ({bootstrap}: connection refused)."
+    message = refused(*LOAD, "--to", "kafka:orders", "--bootstrap", bootstrap)
+    assert message == f"no Kafka broker can be reached ({bootstrap}: connection refused)."

@@ -21,8 +21,8 @@ def standing(elapsed_s: float, *, failed: int = 0, paced: bool = True) -> Replay
 
 
 def printed(view: LoadView, console: Console, *standings: ReplayProgress) -> str:
-    for one in standings:
-        view.standing(one)
+    for standing in standings:
+        view.standing(standing)
     if console.is_terminal:
         console.print(view)
     assert isinstance(console.file, io.StringIO)

@@ -42,7 +42,7 @@ from tests.cli.commands import headgate, refused
         (("steady-job", "--save", "no/such/folder.json"), "there is no folder no/such"),
     ],
 )
-def test_what_cannot_be_measured_is_told_before_a_cluster_is_started(
+def test_what_cannot_be_measured_is_reported_before_a_cluster_starts(
     arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -50,7 +50,7 @@ def test_what_cannot_be_measured_is_told_before_a_cluster_is_started(
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "asked", "said"),
+    ("file", "text", "requested", "message"),
     [
         ("my_job.py", "def make(spark, plan): ...", "my_job.py", "unknown function of my_job.py 'build'. Known: make."),
         ("my_job.py", "def build(spark, plan): ...", "my_job.py:bild", "did you mean 'build'? Known: build."),
@@ -58,12 +58,12 @@ def test_what_cannot_be_measured_is_told_before_a_cluster_is_started(
         ("my-job.py", "def build(spark, plan): ...", "my-job.py", "its name must be one of a Python module"),
     ],
 )
-def test_a_file_without_the_function_is_told_before_a_cluster_is_started(
-    file: str, text: str, asked: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_file_without_the_function_is_reported_before_a_cluster_starts(
+    file: str, text: str, requested: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / file).write_text(text)
-    assert said in refused("mst", asked)
+    assert message in refused("mst", requested)
 
 
 def test_a_job_of_ones_own_is_planned_by_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ class Measuring:
     """In place of a cluster: every size of a job gets through as much as its executors allow."""
 
     def __init__(self, *, stopped_at: str = "", failing: str = "") -> None:
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self._stopped_at, self._failing = stopped_at, failing
 
     def __call__(
@@ -91,13 +91,13 @@ class Measuring:
             watch(plan).stage("measuring")
             if plan.app == self._stopped_at:
                 raise KeyboardInterrupt
-            self.asked.append(plan.app)
+            self.requested.append(plan.app)
             if plan.app == self._failing:
                 yield EngineError("the job ended by itself: no more disk.")
                 continue
             found = [Measurement(size, (90.0 * size,) * 5, (90.0 * size,) * 4, settled=size > 1) for size in plan.sizes]
-            for one in found:
-                watch(plan).settled(one)
+            for measurement in found:
+                watch(plan).settled(measurement)
             yield fitted(plan, found, "4.0")
 
 
@@ -114,19 +114,19 @@ def test_a_measurement_of_all_that_was_stopped_goes_on(folder: Path, monkeypatch
     assert first.exit_code == 130
     assert "headgate: stopped; saved: models/steady-job.json, " in first.stderr
     assert "; the same command continues with the others." in first.stderr
-    assert sorted(file.stem for file in folder.iterdir()) == sorted(stopped.asked)
+    assert sorted(file.stem for file in folder.iterdir()) == sorted(stopped.requested)
     monkeypatch.setattr(mst_measuring, "measure_all", rest)
     second = headgate(*ALL, "--plot", "mst.html", "--json", "found.json")
     assert second.exit_code == 0, second.output
     assert f"{len(stopped.asked)} of {len(measurable())} are measured already: steady-job, " in second.stdout
-    assert [*stopped.asked, *rest.asked] == measurable()
+    assert [*stopped.requested, *rest.requested] == measurable()
     found = json.loads(Path("found.json").read_text())
-    assert [one["app"]["name"] for one in found] == measurable()
+    assert [measurement["app"]["name"] for measurement in found] == measurable()
     assert found[0] == json.loads((folder / "steady-job.json").read_text()), "the same models are fitted again"
     assert Path("mst.html").exists()
 
 
-def test_what_was_measured_with_other_options_is_measured_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_options_lead_to_new_measurements(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Measuring(failing="grep"), Measuring()
     monkeypatch.setattr(mst_measuring, "measure_all", first)
     failed = headgate(*ALL)
@@ -135,12 +135,12 @@ def test_what_was_measured_with_other_options_is_measured_anew(folder: Path, mon
     monkeypatch.setattr(mst_measuring, "measure_all", second)
     again = headgate(*ALL, "--batch", "1s")
     assert again.exit_code == 0
-    assert second.asked == measurable()
+    assert second.requested == measurable()
     assert "nexmark-5 was measured with other options, and is measured again" in again.stdout
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("{", "model file 'models/grep.json' is no JSON: "),
         ('{"version": 9}', "model file 'models/grep.json' has version 9; version 1 is needed."),
@@ -150,26 +150,26 @@ def test_what_was_measured_with_other_options_is_measured_anew(folder: Path, mon
         ),
     ],
 )
-def test_a_file_in_the_way_is_told_and_not_replaced(folder: Path, content: str, said: str) -> None:
+def test_a_file_in_the_way_is_reported_and_not_replaced(folder: Path, content: str, message: str) -> None:
     folder.mkdir()
     (folder / "grep.json").write_text(content)
-    assert said in refused(*ALL)
+    assert message in refused(*ALL)
     assert (folder / "grep.json").read_text() == content
 
 
 def shown(view: MstView) -> str:
     """What a terminal shows now."""
-    told = StringIO()
-    Console(file=told, width=200).print(view)
-    return told.getvalue()
+    output = StringIO()
+    Console(file=output, width=200).print(view)
+    return output.getvalue()
 
 
-def test_the_time_left_is_told_from_the_first_second_by_what_was_asked_for() -> None:
-    clock, told = FakeClock(), StringIO()
+def test_the_time_left_is_estimated_from_the_options_at_first() -> None:
+    clock, output = FakeClock(), StringIO()
     plan = MstPlan((1, 2, 4), batch_s=3.0)
-    view = MstView(Console(file=told, width=200), [plan], clock.now)
+    view = MstView(Console(file=output, width=200), [plan], clock.now)
     view.begin(plan).stage("starting a Spark cluster on this machine")
-    assert told.getvalue().splitlines()[0] == "steady-job, about 100s left"
+    assert output.getvalue().splitlines()[0] == "steady-job, about 100s left"
     clock.advance(20)
     assert "headgate mst steady-job, about 80s left" in shown(view)
     clock.advance(60)
@@ -178,17 +178,17 @@ def test_the_time_left_is_told_from_the_first_second_by_what_was_asked_for() -> 
     assert "about 110s left" in shown(view), "it takes longer than was expected"
 
 
-def test_the_time_left_is_told_by_what_sizes_have_taken() -> None:
-    told, clock = StringIO(), FakeClock()
+def test_the_time_left_follows_the_time_that_sizes_have_taken() -> None:
+    output, clock = StringIO(), FakeClock()
     plans = [MstPlan((1, 2), app=name) for name in ("grep", "nexmark-1", "nexmark-2")]
-    view = MstView(Console(file=told, width=200), plans, clock.now)
+    view = MstView(Console(file=output, width=200), plans, clock.now)
     for plan in plans:
         view.begin(plan).stage("measuring")
         clock.advance(60)
         if plan.app == "grep":
             view.settled(Measurement(1, (9.0,) * 12, (9.0,), settled=False))
             view.settled(Measurement(2, (9.0,), (9.0,)))
-    lines = told.getvalue().splitlines()
+    lines = output.getvalue().splitlines()
     assert lines[0] == "grep (1 of 3), about 2m left"
     assert "1 executor: about 9.0 records/s, did not settle in time (12 batches)" in lines
     assert "nexmark-1 (2 of 3), about 90s left" in lines, "two of six sizes and the start took a minute"

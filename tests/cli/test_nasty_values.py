@@ -57,8 +57,8 @@ WORDS = ("", "a=ünï\ncödé 🐘[/bold]")
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     below = getattr(command, "commands", {})
-    for name, one in below.items():
-        yield from commands(one, (*path, name))
+    for name, subcommand in below.items():
+        yield from commands(subcommand, (*path, name))
     if not below:
         yield " ".join(path), command
 
@@ -109,15 +109,15 @@ def _in_a_copy(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in AT_ONCE else [pytest.mark.soak]) for name in COMMANDS]
 )
-def test_nasty_values_are_told_in_a_sentence(name: str) -> None:
+def test_nasty_values_are_reported_in_one_sentence(name: str) -> None:
     for arguments in attempts(name):
         result = headgate(*arguments)
-        told = f"headgate {arguments}: {result.output}"
-        assert isinstance(result.exception, SystemExit | None), f"{told}{result.exception!r}"
-        assert result.exit_code in (0, 1, 2, 3), told
+        text = f"headgate {arguments}: {result.output}"
+        assert isinstance(result.exception, SystemExit | None), f"{text}{result.exception!r}"
+        assert result.exit_code in (0, 1, 2, 3), text
         if result.exit_code == 2:
-            assert result.stderr.startswith("headgate: "), told
-            assert len(result.stderr.splitlines()) == 1, told
+            assert result.stderr.startswith("headgate: "), text
+            assert len(result.stderr.splitlines()) == 1, text
 
 
 def test_what_each_command_is_given_is_for_a_command_that_is_there() -> None:
@@ -125,7 +125,7 @@ def test_what_each_command_is_given_is_for_a_command_that_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("demo", "--seconds", "1s"), "--seconds 1 are too few for the demo"),
         (("load", "constant:1", "--to", "kafka:a", "--seconds", "0"), "--seconds 0s is not allowed"),
@@ -138,5 +138,5 @@ def test_what_each_command_is_given_is_for_a_command_that_is_there() -> None:
         (("explain", "no\nsuch.db"), r"journal 'no\nsuch.db' does not exist."),
     ],
 )
-def test_options_and_values_are_told_as_they_were_typed(arguments: tuple[str, ...], said: str) -> None:
-    assert refused(*arguments).startswith(said)
+def test_options_and_values_are_quoted_as_typed(arguments: tuple[str, ...], message: str) -> None:
+    assert refused(*arguments).startswith(message)

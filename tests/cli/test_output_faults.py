@@ -77,7 +77,7 @@ def test_a_folder_that_can_never_be_is_wrong_input(command: tuple[str, ...], tar
     assert code_of(command, target) == 2
 
 
-# Whether these are faults of the place or of who asks is for the system to say; root is told otherwise than others are.
+# The system decides whether the place or the user is at fault; root gets other answers than other users.
 @pytest.mark.parametrize("target", ["/proc/headgate-output", "/sys/headgate-output"])
 def test_a_place_that_is_not_for_files_has_one_code_for_all_outputs(target: str) -> None:
     codes = {" ".join(command): code_of(command, target) for command in (*FILES, *FOLDERS)}

@@ -60,11 +60,11 @@ def test_a_scenario_is_shown_although_its_report_cannot_be_written(monkeypatch: 
 
 
 @pytest.mark.parametrize("command", [["policies"], ["version"]])  # One writes more than a buffer holds.
-def test_standard_output_that_is_full_is_told_in_a_sentence(command: list[str]) -> None:
+def test_standard_output_that_is_full_is_reported_in_one_sentence(command: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*HEADGATE, *command], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    said = "headgate: standard output cannot be written: no space left on device.\n"
-    assert (done.returncode, done.stderr) == (3, said)
+    message = "headgate: standard output cannot be written: no space left on device.\n"
+    assert (done.returncode, done.stderr) == (3, message)
 
 
 def test_a_name_of_a_file_that_is_no_text_is_no_reason_to_write_nothing(
@@ -87,31 +87,33 @@ def test_what_the_encoding_of_a_terminal_does_not_have_costs_nothing_else() -> N
     assert "mean instances" in done.stdout
 
 
-@pytest.mark.parametrize(("number", "said"), [(30, "read-only file system"), (13, "permission denied")])
+@pytest.mark.parametrize(("number", "message"), [(30, "read-only file system"), (13, "permission denied")])
 def test_a_file_that_may_not_be_written_is_found_before_the_work(
-    number: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refusing(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("tempfile.TemporaryFile", refusing)
-    with pytest.raises(OutputError, match=rf"out\.json cannot be written: {said}\.$"):
+    with pytest.raises(OutputError, match=rf"out\.json cannot be written: {message}\.$"):
         check_target(tmp_path / "out.json")
 
 
-@pytest.mark.parametrize(("flag", "said"), [(os.ST_RDONLY, "read-only file system"), (0, "permission denied")])
-def test_a_file_that_is_there_and_may_not_be_written_is_told_why(
-    flag: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("flag", "message"), [(os.ST_RDONLY, "read-only file system"), (0, "permission denied")])
+def test_an_existing_file_that_cannot_be_written_is_refused_with_the_reason(
+    flag: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tmp_path / "out.json"
     there.touch()
     monkeypatch.setattr("os.access", lambda *_: False)
     monkeypatch.setattr("os.statvfs", lambda _: SimpleNamespace(f_flag=flag))
-    with pytest.raises(OutputError, match=rf"out\.json cannot be written: {said}\.$"):
+    with pytest.raises(OutputError, match=rf"out\.json cannot be written: {message}\.$"):
         check_target(there)
 
 
-def test_a_journal_on_a_disk_that_may_only_be_read_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_on_a_read_only_disk_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SQLite itself says that it is unable to open the file."""
 
     def refusing(*_: object, **__: object) -> None:
@@ -123,8 +125,8 @@ def test_a_journal_on_a_disk_that_may_only_be_read_is_told_so(tmp_path: Path, mo
     )
     journal = tmp_path / "run.sqlite"
     result = headgate(*SIMULATE, *REACTIVE, "--journal", str(journal))
-    said = f"headgate: journal {journal} cannot be opened for writing: read-only file system.\n"
-    assert (result.exit_code, result.stderr) == (3, said)
+    message = f"headgate: journal {journal} cannot be opened for writing: read-only file system.\n"
+    assert (result.exit_code, result.stderr) == (3, message)
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def test_the_json_is_a_list_of_names_summaries_and_settings() -> None:
 
 def test_one_policy_is_shown_with_its_settings_and_its_guards() -> None:
     printed = headgate("policies", "threshold").stdout
-    for told in ("Settings, by --set", "upper_for_s", "Guards around it, by --guard", "in_after_out_s"):
-        assert told in printed
+    for text in ("Settings, by --set", "upper_for_s", "Guards around it, by --guard", "in_after_out_s"):
+        assert text in printed
     data = json.loads(headgate("policies", "threshold", "--json").stdout)
     assert data["name"] == "threshold"
     assert "in_after_out_s" in [guard["name"] for guard in data["guards"]]

@@ -21,7 +21,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_what_was_measured_and_what_is_simulated_are_kept_apart(journal: Path, tmp_path: Path) -> None:
+def test_measured_and_simulated_results_are_separate(journal: Path, tmp_path: Path) -> None:
     pytest.importorskip("plotly")
     data, page = tmp_path / "found.json", tmp_path / "found.html"
     result = headgate(
@@ -38,10 +38,10 @@ def test_what_was_measured_and_what_is_simulated_are_kept_apart(journal: Path, t
     assert found["simulated"]["hpa"]["cost"] == pytest.approx(
         2 * found["simulated"]["hpa"]["instance_seconds"] / 3600, rel=1e-4
     )
-    told = result.stdout
-    assert "measured" in told
-    assert "hpa, simulated" in told
-    assert max(map(len, told.splitlines()[2:-2])) <= 80
+    text = result.stdout
+    assert "measured" in text
+    assert "hpa, simulated" in text
+    assert max(map(len, text.splitlines()[2:-2])) <= 80
     assert "Measured: what happened" in page.read_text()
     assert "Simulated: hpa" in page.read_text()
 
@@ -54,7 +54,7 @@ def test_a_part_of_a_run_can_be_replayed(journal: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--policy", "hap"], "unknown policy 'hap', did you mean 'hpa'?"),
         (["--set", "upper=0.9"], "--set 'upper=0.9' is not understood; write --set POLICY.KEY=VALUE."),
@@ -65,8 +65,8 @@ def test_a_part_of_a_run_can_be_replayed(journal: Path) -> None:
         (["--run", "7"], "has no run 7; it has 1."),
     ],
 )
-def test_what_is_wrong_is_one_sentence(journal: Path, options: list[str], said: str) -> None:
-    assert said in refused("replay", str(journal), *options)
+def test_what_is_wrong_is_one_sentence(journal: Path, options: list[str], message: str) -> None:
+    assert message in refused("replay", str(journal), *options)
 
 
 def test_a_run_that_tells_too_little_says_so(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_of_several_operators_one_must_be_named(tmp_path: Path) -> None:
     assert "the run has 2 operators; one at a time can be replayed" in refused("replay", str(path))
 
 
-def test_an_interrupt_says_that_nothing_is_kept(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_says_that_nothing_is_saved(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -58,7 +58,7 @@ def test_check_gives_errors_as_data(rules: Path) -> None:
     assert data == {"file": str(rules), "valid": True, "errors": [], "warnings": []}
 
 
-def test_check_knows_the_operators_it_is_told(rules: Path) -> None:
+def test_check_knows_the_given_operators(rules: Path) -> None:
     assert headgate("rules", "check", str(rules), "--operator", "job", "--operator", "sink").exit_code == 0
     assert "unknown operator 'job'" in refused("rules", "check", str(rules), "--operator", "sink")
 
@@ -67,13 +67,13 @@ def test_check_notes_rules_that_contradict_each_other(rules: Path) -> None:
     rules.write_text(
         GUARDED + "  - {name: idle, scale_in: '*', by: 1, when: {metric: backlog, below: 500, for_at_least: 30s}}\n"
     )
-    told = headgate("rules", "check", str(rules)).stdout
-    assert "note: 'queue too long' and 'idle' both hold while backlog is above 300 and below 500" in told
+    text = headgate("rules", "check", str(rules)).stdout
+    assert "note: 'queue too long' and 'idle' both hold while backlog is above 300 and below 500" in text
 
 
 def test_show_tells_rules_in_words(rules: Path) -> None:
-    told = headgate("rules", "show", str(rules)).stdout
-    assert told == (
+    text = headgate("rules", "show", str(rules)).stdout
+    assert text == (
         "queue too long: add 1 instance to job, never above 3, when backlog above 300 for 30s "
         "with no scale-out since 5m\n"
     )
@@ -101,14 +101,14 @@ def test_schema_is_printed_or_written(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "schema.json").read_text()) == json_schema()
 
 
-def test_a_file_that_is_not_there_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported_in_one_sentence(tmp_path: Path) -> None:
     assert "cannot be read: no such file" in refused("rules", "check", str(tmp_path / "no.yaml"))
 
 
 def test_simulate_runs_a_rule_file(rules: Path) -> None:
     data = json.loads(headgate(*SIMULATE, "--rules", str(rules), "--json").stdout)
-    changes = [one for one in data["decisions"] if one["from"] != one["to"]]
-    assert [(one["t"], one["from"], one["to"]) for one in changes] == [(95.0, 1, 2), (395.0, 2, 3)]
+    changes = [entry for entry in data["decisions"] if entry["from"] != entry["to"]]
+    assert [(entry["t"], entry["from"], entry["to"]) for entry in changes] == [(95.0, 1, 2), (395.0, 2, 3)]
     assert data["run"]["policy"] == "rules"
     assert data["run"]["settings"] == {"file": str(rules), "rules": GUARDED}
 
@@ -120,8 +120,8 @@ def test_simulate_takes_rules_by_the_name_of_the_policy_too(rules: Path) -> None
 
 
 def test_either_a_policy_or_rules_decide(rules: Path) -> None:
-    told = refused(*SIMULATE, "--policy", "static", "--rules", str(rules))
-    assert told.endswith("do not go together; one of them decides.")
+    text = refused(*SIMULATE, "--policy", "static", "--rules", str(rules))
+    assert text.endswith("do not go together; one of them decides.")
     assert "this one is set up already" in refused(*SIMULATE, "--rules", str(rules), "--set", "a=1")
 
 
@@ -137,10 +137,10 @@ def test_constraints_go_with_any_policy(rules: Path) -> None:
 def test_explain_says_which_trigger_held_since_when_and_what_stopped_a_rule(rules: Path) -> None:
     journal = str(rules.with_name("run.db"))
     headgate(*SIMULATE, "--rules", str(rules), "--journal", journal)
-    told = " ".join(headgate("explain", journal).stdout.split())
-    assert "1 → 2 'queue too long': backlog 475 has been above 300 since +65s, for 30s" in told
-    assert "not now: it was scaled out 4m 55s ago, and the rule wants no scale-out for 5m" in told
-    assert "rules=(7 lines)" in told
+    text = " ".join(headgate("explain", journal).stdout.split())
+    assert "1 → 2 'queue too long': backlog 475 has been above 300 since +65s, for 30s" in text
+    assert "not now: it was scaled out 4m 55s ago, and the rule wants no scale-out for 5m" in text
+    assert "rules=(7 lines)" in text
 
 
 def test_policies_lists_the_rules() -> None:

@@ -55,12 +55,12 @@ def url(here: Served) -> Iterator[str]:
 
 
 @pytest.fixture
-def asked(url: str, here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def client_settings(url: str, here: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_SERVICE", url)
     monkeypatch.setenv("HEADGATE_TOKEN", here.tokens["operator"])
 
 
-def said(*arguments: str) -> str:
+def printed(*arguments: str) -> str:
     result = headgate(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -70,8 +70,8 @@ def said(*arguments: str) -> str:
 
 
 def test_a_file_is_checked_and_its_schema_printed(file: Path) -> None:
-    assert said("serve", str(file), "--check").endswith("is valid: 1 job with 1 operator, at 127.0.0.1:8420.\n")
-    assert json.loads(said("serve", "--schema"))["title"] == "A service of Headgate"
+    assert printed("serve", str(file), "--check").endswith("is valid: 1 job with 1 operator, at 127.0.0.1:8420.\n")
+    assert json.loads(printed("serve", "--schema"))["title"] == "A service of Headgate"
     file.write_text(FILE.replace("static", "statik"))
     assert "headgate.yaml:5:13: policy: unknown policy 'statik', did you mean 'static'?" in refused("serve", str(file))
     assert refused("serve", str(file.parent / "none.yaml")).endswith("cannot be read: no such file or directory.")
@@ -82,10 +82,10 @@ def test_an_address_that_is_none_is_refused(file: Path, listen: str) -> None:
     assert refused("serve", str(file), "--listen", listen).startswith(f"--listen {listen!r} is not usable")
 
 
-def test_a_service_runs_until_it_is_told_to_end(file: Path) -> None:
+def test_a_service_runs_until_it_is_stopped(file: Path) -> None:
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "headgate", "serve", str(file), "--listen", f"127.0.0.1:{port}"]
-    secret = said("token", "make", "drivers", "--scope", "agent", "--config", str(file)).strip()
+    secret = printed("token", "make", "drivers", "--scope", "agent", "--config", str(file)).strip()
     # Python would hold back what goes into a pipe.
     with subprocess.Popen(
         command,
@@ -109,16 +109,16 @@ def test_a_service_runs_until_it_is_told_to_end(file: Path) -> None:
     assert secret not in rest
 
 
-def test_a_store_that_cannot_be_opened_is_told_and_a_port_that_is_taken_leaves_it_alone(file: Path) -> None:
+def test_a_store_that_cannot_be_opened_is_reported_and_a_taken_port_leaves_it_alone(file: Path) -> None:
     (nobody,) = free_ports(1)
     (file.parent / "text.db").write_text("not a database, though it is long enough to be one" * 100)
-    for store, told in {
+    for store, text in {
         f"sqlite:///{file.parent}/text.db": "text.db is not a store of Headgate: it is not a SQLite database.",
         f"sqlite:///{file.parent}/none/x.db": "there is no folder",
         f"postgresql://me:secret@127.0.0.1:{nobody}/jobs": "postgresql://me:***@127.0.0.1",
     }.items():
         file.write_text(f"store: {store}\n{FILE}")
-        assert told in refused("serve", str(file), "--listen", f"127.0.0.1:{nobody}")
+        assert text in refused("serve", str(file), "--listen", f"127.0.0.1:{nobody}")
     file.write_text(f"store: sqlite:///{file.parent}/own.db\n{FILE}")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -131,16 +131,16 @@ def test_a_store_that_cannot_be_opened_is_told_and_a_port_that_is_taken_leaves_i
 
 def test_tokens_are_made_listed_and_revoked(file: Path) -> None:
     at = ("--config", str(file))
-    assert "there are no tokens" in said("token", "list", *at)
-    secret = said("token", "make", "ana", "--scope", "operate", "--lasts", "30d", *at).strip()
+    assert "there are no tokens" in printed("token", "list", *at)
+    secret = printed("token", "make", "ana", "--scope", "operate", "--lasts", "30d", *at).strip()
     assert secret.startswith("hg_")
-    listed = said("token", "list", *at)
+    listed = printed("token", "list", *at)
     assert "ana" in listed
     assert secret not in listed
     assert "there is a token 'ana' already" in refused("token", "make", "ana", "--scope", "read", *at)
     assert "unknown scope 'write'" in refused("token", "make", "bo", "--scope", "write", *at)
     assert "is not usable" in refused("token", "make", "a b", "--scope", "read", *at)
-    said("token", "revoke", "ana", *at)
+    printed("token", "revoke", "ana", *at)
     assert "unknown token 'ana'" in refused("token", "revoke", "ana", *at)
     store = open_store(read_config(file).store)
     assert [(entry.what, entry.why) for entry in store.audit.entries()] == [
@@ -153,32 +153,32 @@ def test_tokens_are_made_listed_and_revoked(file: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ asking
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("client_settings")
 def test_status_tells_how_jobs_and_operators_stand() -> None:
-    assert "latency p95 < 10s" in said("status")
-    told = said("status", "clicks")
-    assert "clicks is partial: latency p95 < 10s, by reactive." in told
-    assert "awaited" in told
-    assert json.loads(said("status", "--json"))[0]["name"] == "clicks"
+    assert "latency p95 < 10s" in printed("status")
+    text = printed("status", "clicks")
+    assert "clicks is partial: latency p95 < 10s, by reactive." in text
+    assert "awaited" in text
+    assert json.loads(printed("status", "--json"))[0]["name"] == "clicks"
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("client_settings")
 def test_a_job_is_paused_and_resumed() -> None:
-    assert said("pause", "clicks", "--only", "in", "--for", "30m", "--why", "a sale") == (
+    assert printed("pause", "clicks", "--only", "in", "--for", "30m", "--why", "a sale") == (
         "scaling in of clicks is paused for 30m.\n"
     )
-    assert "pause: direction in (operator: a sale, " in said("status", "clicks")
-    assert said("resume", "clicks", "--why", "over") == "clicks is scaled again.\n"
-    assert said("resume", "clicks", "--why", "again") == "nothing of clicks was paused.\n"
-    told = said("history", "clicks")
-    assert "operator changed pause: a sale" in told
-    assert "agent-joined: count joined at size 1" in told
-    assert len(json.loads(said("history", "clicks", "--holds", "--json"))["decisions"]) >= 1
+    assert "pause: direction in (operator: a sale, " in printed("status", "clicks")
+    assert printed("resume", "clicks", "--why", "over") == "clicks is scaled again.\n"
+    assert printed("resume", "clicks", "--why", "again") == "nothing of clicks was paused.\n"
+    text = printed("history", "clicks")
+    assert "operator changed pause: a sale" in text
+    assert "agent-joined: count joined at size 1" in text
+    assert len(json.loads(printed("history", "clicks", "--holds", "--json"))["decisions"]) >= 1
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("client_settings")
 @pytest.mark.parametrize(
-    ("arguments", "told", "undo"),
+    ("arguments", "text", "undo"),
     [
         (("--policy", "static", "--set", "instances=2"), "policy of clicks is changed.", "policy"),
         (("--guard", "max_out=1"), "policy of clicks is changed.", "policy"),
@@ -194,14 +194,14 @@ def test_a_job_is_paused_and_resumed() -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_one_thing_is_set_and_taken_back(arguments: tuple[str, ...], told: str, undo: str) -> None:
-    assert said("set", "clicks", *arguments, "--why", "a test").strip() == told
-    assert "as the service's file says" in said("set", "clicks", "--revert", undo, "--why", "tested")
+def test_one_thing_is_set_and_taken_back(arguments: tuple[str, ...], text: str, undo: str) -> None:
+    assert printed("set", "clicks", *arguments, "--why", "a test").strip() == text
+    assert "as the service's file says" in printed("set", "clicks", "--revert", undo, "--why", "tested")
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("client_settings")
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "text"),
     [
         ((), "nothing is to be set; one of --policy"),
         (("--policy", "static", "--mode", "act"), "--policy and --mode is to be set"),
@@ -213,12 +213,12 @@ def test_one_thing_is_set_and_taken_back(arguments: tuple[str, ...], told: str, 
         (("--revert", "mood"), "kind: input should be"),
     ],
 )
-def test_what_cannot_be_set_is_refused(arguments: tuple[str, ...], told: str) -> None:
-    assert told in refused("set", "clicks", *arguments, "--why", "a test")
+def test_what_cannot_be_set_is_refused(arguments: tuple[str, ...], text: str) -> None:
+    assert text in refused("set", "clicks", *arguments, "--why", "a test")
 
 
-@pytest.mark.usefixtures("asked")
-def test_what_cannot_be_asked_is_told(tmp_path: Path, url: str) -> None:
+@pytest.mark.usefixtures("client_settings")
+def test_requests_that_cannot_be_made_are_refused(tmp_path: Path, url: str) -> None:
     assert "did you mean 'clicks'" in refused("status", "clicsk")
     assert "--only 'up' is not allowed" in refused("pause", "clicks", "--only", "up", "--why", "x")
     (tmp_path / "token").write_text("wrong\n")

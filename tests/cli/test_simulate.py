@@ -1,4 +1,4 @@
-"""headgate simulate: what is asked is what runs, and bad input is told before anything runs."""
+"""headgate simulate: the options decide what runs, and bad input is refused before anything runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_json_has_summary_series_and_decisions() -> None:
         (["--policy", "static", "--set", "instances=4"], {"policy": "static", "settings": {"instances": 4}}),
     ],
 )
-def test_what_is_asked_is_what_runs(arguments: list[str], ran: dict[str, Any]) -> None:
+def test_the_options_decide_what_runs(arguments: list[str], ran: dict[str, Any]) -> None:
     run = simulated(*arguments)["run"]
     assert {name: run[name] for name in ran} == ran
 
@@ -66,7 +66,7 @@ def test_the_same_seed_gives_the_same_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--policy", "reactiv"], "unknown policy 'reactiv', did you mean 'reactive'?"),
         ([*REACTIVE, "--set", "headrom=0.5"], "unknown setting of reactive 'headrom', did you mean 'headroom'?"),
@@ -88,14 +88,14 @@ def test_the_same_seed_gives_the_same_json() -> None:
         (["--report", "/no/such/run.html"], "there is no folder /no/such"),
     ],
 )
-def test_bad_input_is_told_in_one_sentence(arguments: list[str], said: str) -> None:
-    assert said in refused(*SIMULATE, *arguments)
+def test_bad_input_is_reported_in_one_sentence(arguments: list[str], message: str) -> None:
+    assert message in refused(*SIMULATE, *arguments)
 
 
 def test_without_json_it_prints_figures_plots_and_the_changes_with_their_reasons() -> None:
     printed = headgate(*SIMULATE, *REACTIVE, "--startup", "30s").stdout
-    for told in ("reactive on constant:25", "input rate", "instances ready", "objective violated", "Changes of size"):
-        assert told in printed
+    for text in ("reactive on constant:25", "input rate", "instances ready", "objective violated", "Changes of size"):
+        assert text in printed
     assert "latency" in printed.split("Changes of size")[1]
 
 
@@ -106,7 +106,7 @@ def test_in_a_narrow_terminal_figures_stand_below_each_other_in_whole_words() ->
     assert max(map(len, printed.splitlines())) <= 40
 
 
-def test_a_size_that_never_changes_is_told_so() -> None:
+def test_a_size_that_never_changes_is_reported() -> None:
     assert "The size was never changed." in headgate(*SIMULATE, "--policy", "static", "--start", "3").stdout
 
 
@@ -131,12 +131,12 @@ def test_the_report_compares_with_fixed_sizes(tmp_path: Path) -> None:
 
 def test_a_report_without_plotly_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    said = refused(*SIMULATE, "--report", str(tmp_path / "run.html"))
-    assert said == "a report needs plotly, which is not installed: pip install 'headgate[reports]'."
+    message = refused(*SIMULATE, "--report", str(tmp_path / "run.html"))
+    assert message == "a report needs plotly, which is not installed: pip install 'headgate[reports]'."
 
 
 def test_an_objective_is_taken_from_a_file_with_its_bounds(tmp_path: Path) -> None:
-    file = tmp_path / "asked.yaml"
+    file = tmp_path / "objective.yaml"
     file.write_text("slo: latency p99 < 5s\nper: 6h\nprice: 0.5\ninstances: [2, 6]\n")
     run = simulated("--objective", str(file), "--max", "4")["run"]
     assert run["objective"] == "latency p99 < 5s per 6h, price 0.5"
@@ -159,11 +159,11 @@ def test_a_job_may_be_as_fast_as_one_that_was_measured(tmp_path: Path) -> None:
     fast, slow = (
         headgate("simulate", *job, *REACTIVE, "--service-rate", service, "--json") for service in ("10", str(file))
     )
-    late = [json.loads(one.stdout)["summary"]["late_records_pct"] for one in (fast, slow)]
+    late = [json.loads(result.stdout)["summary"]["late_records_pct"] for result in (fast, slow)]
     assert (late[0] < 10, late[1] > 50) == (True, True), "three of them get through 30 records/s, or 16"
 
 
-def test_a_job_may_be_told_by_a_service_model() -> None:
+def test_a_job_can_be_described_by_a_service_model() -> None:
     service = "saturating:rate=10,contention=0.05,pause=3s,skew=20%,startup=40s"
     run = simulated(*REACTIVE, "--service-rate", service)["run"]
     assert (run["service_rate_per_s"], run["startup_s"], run["model"]) == (10.0, 40.0, "micro-batch")
@@ -172,7 +172,7 @@ def test_a_job_may_be_told_by_a_service_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--service-rate", "fast"), "--service-rate 'fast' is neither a number nor a file; write for example 10"),
         (("--service-rate", "mst.json", "--model", "queue"), "--model queue does not go with the model file mst.json"),
@@ -193,9 +193,9 @@ def test_a_job_may_be_told_by_a_service_model() -> None:
         ),
     ],
 )
-def test_a_service_rate_that_is_none_is_told(
-    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_impossible_service_rate_is_refused(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mst.json").write_text("{}")
-    assert said in refused(*SIMULATE, *arguments)
+    assert message in refused(*SIMULATE, *arguments)

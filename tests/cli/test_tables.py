@@ -34,12 +34,12 @@ def printed(width: int, rows: list[dict[str, JSON]] = ROWS) -> str:
 
 @pytest.mark.parametrize("width", [50, 80, 120, 200])
 def test_every_word_is_whole_at_any_width(width: int) -> None:
-    told = printed(width)
-    assert max(len(line) for line in told.splitlines()) <= width
-    words = set(told.split())
+    text = printed(width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    words = set(text.split())
     for word in ("autopilot", "online-parameter-optimization", "records", "latency", "123,456", "tolerance"):
-        assert word in words or f"{word}," in words, f"{word} is cut at {width}:\n{told}"
-    assert "…" not in told
+        assert word in words or f"{word}," in words, f"{word} is cut at {width}:\n{text}"
+    assert "…" not in text
 
 
 def test_what_does_not_fit_stands_below_with_the_same_rows() -> None:
@@ -55,33 +55,33 @@ def test_a_number_is_not_torn_from_its_unit() -> None:
             "what": name * 12,
             "found": f"{number} records/s",
             "nine in ten": "13.5 to 16.3",
-            "off": told,
+            "off": text,
             "from": "3 start-ups",
         }
-        for name, number, told in (("a", 15.1, "+0.0 %"), ("b", 2.25, "+7.5 points"), ("c", 10, "+11.8 %"))
+        for name, number, text in (("a", 15.1, "+0.0 %"), ("b", 2.25, "+7.5 points"), ("c", 10, "+11.8 %"))
     ]
-    told = printed(62, rows)
+    text = printed(62, rows)
     for number in ("15.1 records/s", "13.5 to 16.3", "+0.0 %", "+7.5 points", "3 start-ups"):
-        assert number in told, told
+        assert number in text, text
 
 
 def test_numbers_stand_on_the_right_and_text_on_the_left() -> None:
-    told = printed(200)
+    text = printed(200)
     for column in (("1.12", "2.25", "3.38"), ("0", "123,456", "246,912")):
-        ends = {match.end() for line in told.splitlines() for match in re.finditer(rf" ({'|'.join(column)}) ", line)}
-        assert len(ends) == 1, told
-    begun = [line.split()[0] for line in told.splitlines() if not line.startswith(" ")]
+        ends = {match.end() for line in text.splitlines() for match in re.finditer(rf" ({'|'.join(column)}) ", line)}
+        assert len(ends) == 1, text
+    begun = [line.split()[0] for line in text.splitlines() if not line.startswith(" ")]
     assert begun == ["policy", *(row["policy"] for row in ROWS)]
 
 
-def test_columns_are_told_in_words_with_units_and_empty_ones_not_at_all() -> None:
+def test_columns_have_words_with_units_and_empty_columns_are_left_out() -> None:
     head = " ".join(printed(200).splitlines()[:2])
-    for told in ("kept %", "latency p95, s", "largest backlog records"):
-        assert told in head
+    for text in ("kept %", "latency p95, s", "largest backlog records"):
+        assert text in head
     assert "empty" not in head
 
 
-def test_rows_are_told_apart_by_as_many_columns_as_it_takes() -> None:
+def test_rows_are_identified_by_as_many_columns_as_needed() -> None:
     rows: list[dict[str, JSON]] = [
         {"workload": load, "policy": policy, **{f"figure number {index}": 1000.0 * index for index in range(8)}}
         for load in ("sine", "ramp")
@@ -97,5 +97,5 @@ def test_no_rows_are_no_table() -> None:
 
 
 def test_counts_have_their_thousands_apart_wherever_they_stand() -> None:
-    told = printed(80, [{"policy": "hpa", "records": 86_400, "backlog": 1234.5, "rescales": 12, "late_pct": 0.25}])
-    assert told.split()[-5:] == ["hpa", "86,400", "1,234", "12", "0.25"]
+    text = printed(80, [{"policy": "hpa", "records": 86_400, "backlog": 1234.5, "rescales": 12, "late_pct": 0.25}])
+    assert text.split()[-5:] == ["hpa", "86,400", "1,234", "12", "0.25"]

@@ -22,7 +22,7 @@ from tests.cli.test_nasty_values import COMMANDS
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--min", "5", "--max", "3"), "--max 3 is below --min 5; it must be at least as large."),
         (("--interval", "0"), "--interval 0.0 is not allowed; it must be finite and above 0."),
@@ -32,8 +32,8 @@ from tests.cli.test_nasty_values import COMMANDS
         (("--min", "0", "--policy", "hpa"), "--min 0 is not allowed with policy 'hpa', which cannot wake a job"),
     ],
 )
-def test_options_are_called_as_they_were_typed(options: tuple[str, ...], said: str) -> None:
-    assert refused(*SIMULATE, *options).startswith(said)
+def test_options_are_called_as_they_were_typed(options: tuple[str, ...], message: str) -> None:
+    assert refused(*SIMULATE, *options).startswith(message)
 
 
 def test_the_version_is_an_option_too() -> None:
@@ -46,9 +46,9 @@ def test_the_version_is_an_option_too() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("command", [("simulate",), ("lab", "tune")])
 def test_help_fits_the_terminal(command: tuple[str, ...], width: int) -> None:
-    told = headgate(*command, "--help", width=width).stdout
-    assert max(map(len, told.splitlines())) <= width
-    lines = told.partition("Options")[0].splitlines()
+    text = headgate(*command, "--help", width=width).stdout
+    assert max(map(len, text.splitlines())) <= width
+    lines = text.partition("Options")[0].splitlines()
     assert not [line for line in lines if line.lstrip().startswith(("headgate", "--")) and not line.startswith("  ")]
 
 
@@ -59,15 +59,15 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_every_word_of_help_is_whole_and_a_flag_is_told_as_one(width: int) -> None:
+def test_help_cuts_no_word_and_shows_flags_as_flags(width: int) -> None:
     for command in commands(typer.main.get_command(app)):
-        told = headgate(*command, "--help", width=width).stdout
-        panels = told[told.index("╭") :]
-        assert "…" not in panels, told
-        assert "<bool>" not in told
-        examples = re.split(r"Examples?\s*\n", told[: told.index("╭")])
-        assert len(examples) == 1 or all(line.startswith("   ") for line in examples[1].splitlines()), told
-        assert max(map(len, told.splitlines())) <= width
+        text = headgate(*command, "--help", width=width).stdout
+        panels = text[text.index("╭") :]
+        assert "…" not in panels, text
+        assert "<bool>" not in text
+        examples = re.split(r"Examples?\s*\n", text[: text.index("╭")])
+        assert len(examples) == 1 or all(line.startswith("   ") for line in examples[1].splitlines()), text
+        assert max(map(len, text.splitlines())) <= width
 
 
 def test_no_line_of_a_paragraph_begins_like_a_heading() -> None:
@@ -86,9 +86,9 @@ def test_a_paragraph_flows_and_lines_that_stand_for_themselves_stay() -> None:
 
 def test_a_command_that_is_broken_can_still_be_copied() -> None:
     shown = flowing("Adds.\n\n[bold]So[/bold]\n  [cyan]headgate add --one 1 --two 2 --three 3[/cyan]", 30)
-    told = shown.partition("  [cyan]")[2].replace("[/cyan]", "")
-    assert "\\\n" in told
-    assert told.replace("\\\n", "").split() == ["headgate", "add", "--one", "1", "--two", "2", "--three", "3"]
+    text = shown.partition("  [cyan]")[2].replace("[/cyan]", "")
+    assert "\\\n" in text
+    assert text.replace("\\\n", "").split() == ["headgate", "add", "--one", "1", "--two", "2", "--three", "3"]
 
 
 # ---------------------------------------------------------------------------------------------------------- completion
@@ -110,21 +110,21 @@ def test_another_shell_is_refused() -> None:
     [("headgate sim", ["simulate"]), ("headgate lab tr", ["traces"]), ("headgate simulate --min", ["--min"])],
 )
 def test_a_shell_that_asks_is_answered(line: str, found: list[str]) -> None:
-    asked = {"_HEADGATE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    assert CliRunner().invoke(app, [], env=asked, prog_name="headgate").stdout.split() == found
+    environment = {"_HEADGATE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    assert CliRunner().invoke(app, [], env=environment, prog_name="headgate").stdout.split() == found
 
 
 # -------------------------------------------------------------------------------------------- what nobody decided
 
 
 def test_rules_without_rules_are_refused() -> None:
-    said = refused(*SIMULATE, "--policy", "rules")
-    assert said == "--policy rules has no rules to go by; give a rule file with --rules FILE."
+    message = refused(*SIMULATE, "--policy", "rules")
+    assert message == "--policy rules has no rules to go by; give a rule file with --rules FILE."
 
 
 def test_a_policy_that_has_not_decided_yet_says_so() -> None:
-    told = headgate(*SIMULATE, "--policy", "quantile").stdout
-    assert "The policy has not decided anything: what instances can carry is not known yet" in told
+    text = headgate(*SIMULATE, "--policy", "quantile").stdout
+    assert "The policy has not decided anything: what instances can carry is not known yet" in text
 
 
 def test_a_policy_that_began_to_decide_late_says_when() -> None:
@@ -153,11 +153,11 @@ def test_a_run_lasts_as_long_as_what_was_recorded(tmp_path: Path) -> None:
 
 
 def test_a_load_without_an_end_needs_one() -> None:
-    said = refused("simulate", "--workload", "constant:1", "--service-rate", "1")
-    assert said == "--seconds is missing: the workload constant:1 has no end of its own."
+    message = refused("simulate", "--workload", "constant:1", "--service-rate", "1")
+    assert message == "--seconds is missing: the workload constant:1 has no end of its own."
 
 
-def test_state_that_does_not_fit_is_told_with_its_file(tmp_path: Path) -> None:
+def test_state_that_does_not_fit_is_reported_with_its_file(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text('{"policy": "reactive", "version": 0}')
     result = headgate(*SIMULATE, *REACTIVE, "--state", str(file))

@@ -1,4 +1,4 @@
-"""How long work will still take is told from the first second, and what is only expected is told as such."""
+"""The time left is shown from the first second, and estimates are marked as such."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ AT_ONCE = {
 
 
 @pytest.mark.parametrize(
-    ("expected_s", "done_before", "said"),
+    ("expected_s", "done_before", "message"),
     [(300.0, 0.0, "left about 5m"), (360.0, 0.5, "left about 3m"), (None, 0.0, "left –")],
 )
 def test_a_bar_tells_what_is_expected_before_anything_is_done(
-    expected_s: float | None, done_before: float, said: str, monkeypatch: pytest.MonkeyPatch
+    expected_s: float | None, done_before: float, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True, no_color=True)
@@ -41,7 +41,7 @@ def test_a_bar_tells_what_is_expected_before_anything_is_done(
     with progress_bar("working", after_s=0.0, expected_s=expected_s) as progress:
         mark_begin(progress, done_before)
         give_up_s = time.monotonic() + 10
-        while said not in out.getvalue():  # It is drawn by a thread of its own, some times a second.
+        while message not in out.getvalue():  # It is drawn by a thread of its own, some times a second.
             assert time.monotonic() < give_up_s, out.getvalue()
             time.sleep(0.01)
 
@@ -62,7 +62,7 @@ def test_what_takes_longer_than_was_expected_is_never_said_to_be_over() -> None:
     ]
 
 
-def test_what_was_done_before_is_not_expected_again_however_late_that_is_told() -> None:
+def test_work_done_before_is_not_expected_again_however_late_it_is_reported() -> None:
     left = TimeLeft(0.0, expected_s=600.0)
     left.done(0.0, 3.0)
     left.begin(0.5, 9.0)
@@ -72,7 +72,7 @@ def test_what_was_done_before_is_not_expected_again_however_late_that_is_told() 
 
 
 def test_every_scenario_is_expected_to_take_some_time_or_tells_at_once() -> None:
-    assert {one.name for one in scenarios() if one.takes_s is None} == AT_ONCE
+    assert {scenario.name for scenario in scenarios() if scenario.takes_s is None} == AT_ONCE
 
 
 def test_what_is_expected_of_an_experiment_grows_with_its_runs() -> None:
@@ -89,11 +89,13 @@ def test_what_is_expected_of_a_tuning_grows_with_its_trials() -> None:
     assert 5 * few < many < 10 * few
 
 
-def test_the_fixed_sizes_beside_a_report_tell_how_far_each_has_come(
+def test_the_fixed_sizes_of_a_report_show_their_progress(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[float] = []
-    monkeypatch.setattr("headgate.cli.simulate._part", lambda progress, done, count, share: told.append(done + share))
+    reported: list[float] = []
+    monkeypatch.setattr(
+        "headgate.cli.simulate._part", lambda progress, done, count, share: reported.append(done + share)
+    )
     report = tmp_path_factory.mktemp("report") / "run.html"
     assert headgate(*SIMULATE, *REACTIVE, "--max", "3", "--report", str(report)).exit_code == 0
-    assert told == [0, 1, 1, 2, 2, 3]
+    assert reported == [0, 1, 1, 2, 2, 3]

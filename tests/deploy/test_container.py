@@ -22,9 +22,9 @@ def test_what_is_copied_is_there() -> None:
 
 def test_the_extras_that_are_installed_exist() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    asked = {extra for found in re.findall(r"\[([\w,]+)\]\"", "\n".join(LINES)) for extra in found.split(",")}
-    assert asked == {"service", "metrics", "learning"}
-    assert asked <= project["optional-dependencies"].keys()
+    extras = {extra for found in re.findall(r"\[([\w,]+)\]\"", "\n".join(LINES)) for extra in found.split(",")}
+    assert extras == {"service", "metrics", "learning"}
+    assert extras <= project["optional-dependencies"].keys()
 
 
 def test_it_does_not_run_as_root_and_says_whether_it_lives() -> None:

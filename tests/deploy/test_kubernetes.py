@@ -27,7 +27,7 @@ def parsed(text: str) -> Any:
 
 
 def documents(text: str) -> list[dict[str, Any]]:
-    return [one for one in YAML(typ="safe").load_all(text) if one]
+    return [entry for entry in YAML(typ="safe").load_all(text) if entry]
 
 
 def values(**changes: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def rendered(chosen: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def manifests() -> dict[str, dict[str, Any]]:
     text = (DEPLOY / "kubernetes" / "headgate.yaml").read_text(encoding="utf-8")
-    return {one["kind"]: one for one in documents(text)}
+    return {entry["kind"]: entry for entry in documents(text)}
 
 
 CHOICES = {
@@ -74,7 +74,7 @@ def all_documents() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("version", KUBERNETES)
-@pytest.mark.parametrize("document", [pytest.param(one, id=name) for name, one in all_documents()])
+@pytest.mark.parametrize("document", [pytest.param(entry, id=name) for name, entry in all_documents()])
 def test_documents_are_valid_by_the_schemas_of_kubernetes(document: dict[str, Any], version: str) -> None:
     kubernetes_validate.validate(document, version, strict=True)
 
@@ -95,13 +95,13 @@ def without_labels(document: Any) -> Any:
             for key, value in document.items()
             if key not in ours and (key, value) != ("scheme", "HTTP")
         }
-    return [without_labels(one) for one in document] if isinstance(document, list) else document
+    return [without_labels(entry) for entry in document] if isinstance(document, list) else document
 
 
 def test_the_manifests_are_what_the_chart_makes_of_its_defaults() -> None:
     made, plain = rendered(CHOICES["defaults"]), manifests()
     assert made.keys() == plain.keys()
-    config = [parsed(one["Secret"]["stringData"].pop("headgate.yaml")) for one in (made, plain)]
+    config = [parsed(entry["Secret"]["stringData"].pop("headgate.yaml")) for entry in (made, plain)]
     assert config[0] == config[1]
     assert without_labels(made) == without_labels(plain)
 
@@ -116,12 +116,12 @@ def test_choices_are_carried_out() -> None:
     pod = tls["Deployment"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == "headgate:1.2.3"
     assert pod["containers"][0]["livenessProbe"]["httpGet"]["scheme"] == "HTTPS"
-    assert [one["name"] for one in pod["volumes"]] == ["config", "state", "tmp", "tls"]
+    assert [entry["name"] for entry in pod["volumes"]] == ["config", "state", "tmp", "tls"]
     assert tls["PersistentVolumeClaim"]["spec"]["storageClassName"] == "fast"
 
 
 @pytest.mark.parametrize(
-    "document", [pytest.param(one, id=name) for name, one in all_documents() if "Deployment" in name]
+    "document", [pytest.param(entry, id=name) for name, entry in all_documents() if "Deployment" in name]
 )
 def test_pods_have_no_rights_that_they_do_not_need(document: dict[str, Any]) -> None:
     pod = document["spec"]["template"]["spec"]

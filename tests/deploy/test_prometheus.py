@@ -15,7 +15,7 @@ from headgate.core.errors import EngineError
 from headgate.runtime.exposition.families import Exposition
 from headgate.runtime.prometheus import Prometheus
 from tests.prometheus_server import ROOT, RULES, PrometheusServer, needs_prometheus
-from tests.runtime.exposition.told_job import ToldJob
+from tests.runtime.exposition.reported_job import ReportedJob
 
 pytestmark = needs_prometheus
 DASHBOARD = ROOT / "deploy" / "grafana" / "headgate.json"
@@ -25,7 +25,7 @@ ALERT_TESTS = Path(__file__).with_name("alerts.yml")
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServer]:
     folder = tmp_path_factory.mktemp("prometheus")
-    job, exposition = ToldJob(folder), Exposition()
+    job, exposition = ReportedJob(folder), Exposition()
     exposition.add(job.figures)
     job.step(60)
     job.engine.reporting = False
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusServe
 def queries() -> list[str]:
     board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     found = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    found += [one["expr"] for one in board["annotations"]["list"]]
+    found += [entry["expr"] for entry in board["annotations"]["list"]]
     variables = {"$job": ".*", "$__rate_interval": "1m", "$datasource": ""}
     for name, meaning in variables.items():
         found = [query.replace(name, meaning) for query in found]
@@ -82,7 +82,7 @@ def test_every_query_of_the_dashboard_gives_something(query: str, server: Promet
 
 
 def test_the_variable_of_the_dashboard_finds_the_jobs(server: PrometheusServer) -> None:
-    assert {one["metric"]["job"] for one in server.query("headgate_ticks_total")} == {"clicks"}
+    assert {entry["metric"]["job"] for entry in server.query("headgate_ticks_total")} == {"clicks"}
 
 
 def test_a_query_is_a_metric_of_a_job(server: PrometheusServer) -> None:
@@ -95,7 +95,7 @@ def test_a_query_is_a_metric_of_a_job(server: PrometheusServer) -> None:
     assert Prometheus("vector(0) / 0", url=server.url)("job") is None
 
 
-def test_what_prometheus_refuses_is_told_in_its_words(server: PrometheusServer) -> None:
+def test_refusals_by_prometheus_are_quoted(server: PrometheusServer) -> None:
     with pytest.raises(EngineError, match=r"Prometheus refused 'sum\(': .*parse error"):
         Prometheus("sum(", url=server.url)("job")
     with pytest.raises(EngineError, match="not a number; ask for a scalar or an instant vector"):

@@ -33,8 +33,8 @@ class Stopped:
     says: str = ""
     """A pattern of what it says after Ctrl-C."""
     code: int = 130
-    goes_on: bool = False
-    """Whether it goes on beside the commands that follow on its page, and is stopped after them."""
+    continues: bool = False
+    """Whether it continues next to the commands that follow on its page, and is stopped after them."""
     seen_by: tuple[str, str] | None = None
     """Another command, and a pattern of what that one says once this one is at work."""
     within_s: float = 150.0
@@ -87,7 +87,7 @@ PAGES: Mapping[str, Mapping[str, How]] = {
         "headgate flink status": Ends(as_printed=True),
         "headgate flink down": Ends(as_printed=True),
         "headgate flink run slow-middle": Ends(r"middle runs at \S+ as [0-9a-f]{32}"),
-        "headgate load": Stopped("acknowledged", "stopped early: .* acknowledged, 0 failed", goes_on=True),
+        "headgate load": Stopped("acknowledged", "stopped early: .* acknowledged, 0 failed", continues=True),
         "headgate autoscale-flink --url http://127.0.0.1:48101 --job middle": Ends(
             r"Calc +1 → 2: .*why: headgate explain middle.db"
         ),
@@ -129,7 +129,7 @@ PAGES: Mapping[str, Mapping[str, How]] = {
     },
     "docs/guides/service.md": {
         "headgate serve headgate.yaml --check": Ends("headgate.yaml is valid: 2 jobs"),
-        "headgate serve": Stopped("looking after 2 jobs at", code=0, goes_on=True),
+        "headgate serve": Stopped("looking after 2 jobs at", code=0, continues=True),
     },
     "docs/guides/spark.md": {"headgate cluster up": Ends("up at spark://"), "headgate cluster status": Ends("up at")},
     "docs/guides/tune.md": {"headgate lab tune": Ends("lab/tune-hpa/settings.yaml has what is recommended")},

@@ -270,7 +270,9 @@ def called(function: ast.expr, known: dict[str, object]) -> Callable[..., object
 
 def check_call(call: ast.Call, target: Callable[..., object], block: Block) -> None:
     keywords = {word.arg: word.value for word in call.keywords if word.arg is not None}
-    complete = len(keywords) == len(call.keywords) and not any(isinstance(one, ast.Starred) for one in call.args)
+    complete = len(keywords) == len(call.keywords) and not any(
+        isinstance(argument, ast.Starred) for argument in call.args
+    )
     signature = inspect.signature(target)
     try:
         (signature.bind if complete else signature.bind_partial)(*call.args, **keywords)
@@ -357,19 +359,19 @@ def test_data_can_be_read(block: Block) -> None:
 
 
 @named("")
-def test_outputs_are_made_said_again_or_listed(block: Block, files: Path) -> None:
+def test_outputs_are_made_repeated_or_listed(block: Block, files: Path) -> None:
     if block.name in SAID:
-        said = ""
+        output = ""
         for command in SAID[block.name]:
-            said = run(shlex.split(command))
-        words = " ".join(said.split())
+            output = run(shlex.split(command))
+        words = " ".join(output.split())
         for line in block.text.splitlines():
             assert " ".join(line.split()) in words, f"{block.name} shows a line that is not said: {line}"
     else:
         assert block.is_made or block.name in LISTED, f"{block.name}: no command makes it, and no reason is listed"
 
 
-def test_mistakes_in_rules_are_told_as_the_guide_shows(files: Path) -> None:
+def test_mistakes_in_rules_are_reported_as_the_guide_shows(files: Path) -> None:
     shown = next(block for block in ALL if block.name == "docs/guides/rules.md output 2")
     wrong = (
         (files / "rules.yaml").read_text().replace("by: 2", "by: two").replace("metric: backlog", "metric: backlgo", 1)

@@ -94,8 +94,8 @@ def test_the_commands_of_a_page_run_one_after_the_other(page: str) -> None:
 def test_every_command_is_run_here_or_as_it_is_printed_or_cannot_be_run(block: Block) -> None:
     for words in block.commands():
         is_run = is_run_here(words) or block.page in PAGES
-        told = f"{block.name}: run {' '.join(words)!r} by printed_commands.py, or say there why it cannot be"
-        assert is_run or reason_not_to_run(words) is not None, told
+        message = f"{block.name}: run {' '.join(words)!r} by printed_commands.py, or say there why it cannot be"
+        assert is_run or reason_not_to_run(words) is not None, message
 
 
 @pytest.mark.parametrize(("page", "start"), [(page, start) for page, known in PAGES.items() for start in known])

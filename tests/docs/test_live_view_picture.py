@@ -17,19 +17,19 @@ SCRIPT = Path(__file__).parents[2] / "scripts/live_view_picture.py"
 
 def test_a_run_is_played_from_its_journal(tmp_path: Path) -> None:
     journal = tmp_path / "run.db"
-    asked = (
+    command = (
         "simulate --policy reactive --workload spike:base=10,peak=70,at=60s,width=60s --service-rate 10 --seconds 5m"
     )
-    assert headgate(*asked.split(), "--journal", str(journal)).exit_code == 0
+    assert headgate(*command.split(), "--journal", str(journal)).exit_code == 0
     drawn = runpy.run_path(str(SCRIPT))["picture"](journal)
     whole = ElementTree.fromstring(drawn)
     frames = [part for part in whole if part.get("class") == "frame"]
     assert len(frames) == 30
     assert re.findall(r"https?://[^\"']+", drawn) == ["http://www.w3.org/2000/svg"]
-    told = ["".join(frame.itertext()).replace("\xa0", " ") for frame in frames]
-    assert "10 records/s" in told[1]
-    assert "→" not in told[1]
-    assert "→" in told[-1]
+    texts = ["".join(frame.itertext()).replace("\xa0", " ") for frame in frames]
+    assert "10 records/s" in texts[1]
+    assert "→" not in texts[1]
+    assert "→" in texts[-1]
 
 
 def test_a_live_decision_is_shown_with_the_reading_that_it_is_made_of(tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ nbformat.write(notebook, sys.argv[2])
 
 def test_the_notebook_runs_compares_and_plots(tmp_path: Path) -> None:
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    assert not any(cell.get("outputs") for cell in cells), "outputs are made, not kept"
+    assert not any(cell.get("outputs") for cell in cells), "outputs are made, not committed"
     done = tmp_path / "done.ipynb"
     subprocess.run([sys.executable, "-c", EXECUTE, str(NOTEBOOK), str(done)], check=True, timeout=280)
     cells = json.loads(done.read_text(encoding="utf-8"))["cells"]
     shown = [output for cell in cells for output in cell.get("outputs", [])]
-    said = "".join("".join(output["text"]) for output in shown if output["output_type"] == "stream")
-    assert "instance-hours" in said
-    assert all(policy in said for policy in ("autopilot", "reactive", "hpa"))
+    text = "".join("".join(output["text"]) for output in shown if output["output_type"] == "stream")
+    assert "instance-hours" in text
+    assert all(policy in text for policy in ("autopilot", "reactive", "hpa"))
     assert sum("image/png" in output.get("data", {}) for output in shown) == 2
     assert not any(output.get("name") == "stderr" for output in shown)

@@ -32,9 +32,9 @@ def test_its_policy_is_found_where_the_package_is_installed(tmp_path: Path) -> N
     # That such a policy keeps the contract is proved where the guide for contributors is (test_docs.py).
     used = (
         "from typer.testing import CliRunner\nfrom headgate.cli.app import app\n"
-        "asked = ['simulate', '--policy', 'half-full', '--set', 'target=0.7', '--workload', 'constant:50', "
+        "command = ['simulate', '--policy', 'half-full', '--set', 'target=0.7', '--workload', 'constant:50', "
         "'--service-rate', '10', '--seconds', '10m']\n"
-        "for arguments in (['policies', 'show', 'half-full'], asked):\n"
+        "for arguments in (['policies', 'show', 'half-full'], command):\n"
         "    done = CliRunner().invoke(app, arguments)\n"
         "    assert done.exit_code == 0, done.output\n"
         "    print(done.output)\n"

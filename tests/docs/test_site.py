@@ -38,7 +38,7 @@ def it_needs_no_other_host(site: Path) -> None:
 
 
 def the_reference_tells_of_what_users_call(site: Path) -> None:
-    told = "\n".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
     for name in ("autoscale", "run", "join", "Objective", "simulate", "AutopilotSettings", "check_policy"):
-        assert f"{name}</" in told, f"the reference has no {name}"
-    assert "scale_in_window_s" in told
+        assert f"{name}</" in text, f"the reference has no {name}"
+    assert "scale_in_window_s" in text

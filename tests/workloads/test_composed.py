@@ -58,7 +58,7 @@ def test_the_rate_of_what_is_written(spec: str, at_s: float, rate: float) -> Non
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("constant:10 * constant:5", "multiplies two loads"),
         ("3 + constant:5", "'3', which is no load"),
@@ -76,8 +76,8 @@ def test_the_rate_of_what_is_written(spec: str, at_s: float, rate: float) -> Non
         ("(constant:10 + nothing:5) * 2", "nothing"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(spec: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_is_wrong_is_said_in_one_sentence(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         parse_workload(spec)
 
 
@@ -100,13 +100,13 @@ def test_a_sum_brings_what_its_parts_bring_and_turns_within_a_second_at_most(
     workload: Sum, from_s: float, length_s: float
 ) -> None:
     to_s = from_s + length_s
-    assert workload.arrivals(from_s, to_s) == pytest.approx(sum(one.arrivals(from_s, to_s) for one in workload.parts))
+    assert workload.arrivals(from_s, to_s) == pytest.approx(sum(part.arrivals(from_s, to_s) for part in workload.parts))
     turn_s = workload.next_turn_s(from_s)
     assert turn_s > from_s
     end_s = min(turn_s, from_s + 10_000)
     rates = [workload.rate_per_s(from_s + (end_s - from_s) * share) for share in (0.001, 0.2, 0.4, 0.6, 0.8, 0.999)]
     changes = [after - before for before, after in pairwise(rates)]
-    is_one_way = all(one >= -1e-9 for one in changes) or all(one <= 1e-9 for one in changes)
+    is_one_way = all(change >= -1e-9 for change in changes) or all(change <= 1e-9 for change in changes)
     assert is_one_way or turn_s <= from_s + 1.0
 
 
@@ -128,7 +128,7 @@ def test_noise_is_the_same_for_the_same_seed_and_keeps_the_mean() -> None:
     assert sum(rates) / len(rates) == pytest.approx(100, rel=0.02)
     spread = [math.log(rate) for rate in rates]
     mean = sum(spread) / len(spread)
-    assert math.sqrt(sum((one - mean) ** 2 for one in spread) / len(spread)) == pytest.approx(0.2, rel=0.05)
+    assert math.sqrt(sum((share - mean) ** 2 for share in spread) / len(spread)) == pytest.approx(0.2, rel=0.05)
     assert noisy.arrivals(0.0, 60.0 * 5000) == pytest.approx(60 * sum(rates))
 
 

@@ -27,9 +27,9 @@ PROMISED = {
 def test_the_days_that_promises_were_tried_on_stay_what_they_are(name: str) -> None:
     day = make_day(name, 0, 600.0)
     counts = np.rint(day.rates_per_s * STEP_S).astype("<i8")
-    factor, told = PROMISED[name]
+    factor, digest = PROMISED[name]
     assert day.factor == pytest.approx(factor, rel=1e-12)
-    assert hashlib.sha256(counts.tobytes()).hexdigest()[:16] == told
+    assert hashlib.sha256(counts.tobytes()).hexdigest()[:16] == digest
 
 
 def test_a_seed_picks_the_chance_and_repeats_have_days_of_their_own() -> None:
@@ -73,7 +73,7 @@ def test_the_days_of_a_trace_follow_each_other(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ("day:", "names no load"),
         ("day:waves", "lacks peak"),
@@ -84,8 +84,8 @@ def test_the_days_of_a_trace_follow_each_other(tmp_path: Path, monkeypatch: pyte
         ("day:waves,peak=400,form=2h", "unknown key of workload day 'form'"),
     ],
 )
-def test_a_mistake_in_a_day_is_told(spec: str, told: str) -> None:
-    with pytest.raises(InputError, match=told.replace("?", r"\?")):
+def test_a_mistake_in_a_day_is_reported(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("?", r"\?")):
         parse_workload(spec)
 
 

@@ -1,4 +1,4 @@
-"""Keys: the skew that was asked for, and the same key for the same record."""
+"""Keys: the requested skew, and the same key for the same record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_one_key_takes_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "skew", "said"),
+    ("count", "skew", "message"),
     [
         (0, 0.0, "0 keys are not possible; 1 to 10,000,000 are."),
         (10**22, 0.0, "keys are not possible; 1 to 10,000,000 are."),
@@ -50,6 +50,6 @@ def test_one_key_takes_all() -> None:
         (10, float("nan"), "a skew of nan is not possible; it must be finite and not negative."),
     ],
 )
-def test_impossible_keys_are_refused(count: int, skew: float, said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_impossible_keys_are_refused(count: int, skew: float, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         Keys(count, skew)

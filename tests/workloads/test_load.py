@@ -1,4 +1,4 @@
-"""A load as it is asked for: as options it stays the same, and wrong ones are told."""
+"""A load as options: it stays the same both ways, and wrong options are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_is_due_depends_on_the_speed(speed: float, due: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "a load needs the option workload; write for example constant:10."),
         ({"workload": "constant:10"}, "workload constant:10 has no end; say by seconds how much of it there is."),
@@ -42,6 +42,6 @@ def test_what_is_due_depends_on_the_speed(speed: float, due: int) -> None:
         ({"workload": "constant:10", "seconds": "long"}, "duration 'long' is not understood"),
     ],
 )
-def test_what_cannot_be_is_told(options: dict[str, str], said: str) -> None:
-    with pytest.raises(InputError, match=re.escape(said)):
+def test_impossible_options_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
         Load.from_options(options).due_after(1.0)

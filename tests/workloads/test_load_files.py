@@ -29,7 +29,7 @@ def written(folder: Path, text: str, name: str = "load.csv") -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
+    ("text", "options", "message"),
     [
         (
             "timestamp,count\n60,1\n0,1\n",
@@ -75,10 +75,10 @@ def written(folder: Path, text: str, name: str = "load.csv") -> Path:
         ("a,b,c\n0,1,2\n", ",count=b,rate=c", "count=b and rate=c do not go together; one is the amount."),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, text: str, options: str, said: str) -> None:
+def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, text: str, options: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_workload(f"csv:{written(tmp_path, text)}{options}")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_what_was_done_to_a_file_is_said(
 ) -> None:
     spec = f"csv:{written(tmp_path, text)},{options}"
     load = parse_workload(spec)
-    said = notes_of(load)
-    assert len(said) == len(notes)
-    assert all(sentence.endswith(f"{note}.") for sentence, note in zip(said, notes, strict=True)), said
+    sentences = notes_of(load)
+    assert len(sentences) == len(notes)
+    assert all(sentence.endswith(f"{note}.") for sentence, note in zip(sentences, notes, strict=True)), sentences
     assert total(load) == pytest.approx(arrives)
     assert total(parse_workload(load.describe())) == pytest.approx(arrives)
 
@@ -142,7 +142,7 @@ def test_levels_last_as_long_as_their_line_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
+    ("text", "options", "message"),
     [
         ("", "", "has no line of seconds, level; at least 1 is needed."),
         (
@@ -155,10 +155,10 @@ def test_levels_last_as_long_as_their_line_says(tmp_path: Path) -> None:
         ("10, 5\n", ",rate=-1", "rate=-1 is not allowed; a rate must be finite and not negative."),
     ],
 )
-def test_what_is_wrong_with_levels_is_one_sentence(tmp_path: Path, text: str, options: str, said: str) -> None:
+def test_what_is_wrong_with_levels_is_one_sentence(tmp_path: Path, text: str, options: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_workload(f"levels:{written(tmp_path, text, 'load.txt')}{options}")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     with pytest.raises(UnknownNameError, match="zone"):
         parse_workload(f"levels:{tmp_path / 'load.txt'},zone=UTC")
 

@@ -1,4 +1,4 @@
-"""Workloads as people write them, and what they are told when they mistype."""
+"""Workloads as people write them, and the messages for mistakes."""
 
 import re
 
@@ -28,7 +28,8 @@ def test_a_specification_gives_its_shape(spec: str, workload: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "example", [one for one in WORKLOAD_EXAMPLES if not one.endswith("PATH") and not one.startswith("trace")]
+    "example",
+    [example for example in WORKLOAD_EXAMPLES if not example.endswith("PATH") and not example.startswith("trace")],
 )
 def test_the_examples_in_messages_are_valid(example: str) -> None:
     parse_workload(example)
@@ -83,6 +84,6 @@ def test_a_wrong_specification_is_answered_in_one_sentence(spec: str, message: s
     assert "\n" not in str(raised.value)
 
 
-def test_a_misspelt_name_can_be_told_apart_from_other_mistakes() -> None:
+def test_a_misspelt_name_differs_from_other_mistakes() -> None:
     with pytest.raises(UnknownNameError):
         parse_workload("gausian:base=0,peak=100,center=30m,sigma=8m")

@@ -27,7 +27,7 @@ def test_a_record_does_not_depend_on_those_made_with_it() -> None:
     assert len(payloads.records(1000, AT_MS[:0])) == 0
 
 
-def test_a_misspelt_application_is_told_the_closest() -> None:
+def test_a_misspelt_application_gets_the_closest_as_suggestion() -> None:
     assert "numbered" in payload_names()
     with pytest.raises(UnknownNameError, match=r"unknown application 'numberd', did you mean 'numbered'\?"):
         make_payloads("numberd")

@@ -112,7 +112,7 @@ def test_event_time_passes_at_the_speed_of_the_workload() -> None:
     assert hasty_result.lateness is None
 
 
-def test_what_could_not_be_sent_in_time_is_sent_later_and_told() -> None:
+def test_records_not_sent_in_time_are_sent_later_and_reported() -> None:
     """A sink of 500/s under a load of 1000/s for 10 s: open loop, so the last record is 10 s late."""
     sink, result = run("constant:1000", 10.0, room=50)
     assert sink.numbers == list(range(10_000))
@@ -138,7 +138,7 @@ def test_a_stop_ends_it_at_once_and_tells_what_was_sent() -> None:
     assert result.answers.acknowledged == result.sent, "what was sent is still waited for"
 
 
-def test_a_stop_is_heard_while_the_sink_takes_nothing() -> None:
+def test_a_stop_is_noticed_while_the_sink_accepts_nothing() -> None:
     clock = FakeClock(START_S)
     sink = FakeSink(clock, room=0)
     stop = threading.Event()
@@ -150,10 +150,10 @@ def test_a_stop_is_heard_while_the_sink_takes_nothing() -> None:
             stop.set()
 
     sink.before_send = before_send
-    told: list[ReplayProgress] = []
-    result = replaying(Load("constant:1000", seconds=60.0), sink, clock).run(stop, told.append)
+    reports: list[ReplayProgress] = []
+    result = replaying(Load("constant:1000", seconds=60.0), sink, clock).run(stop, reports.append)
     assert (result.sent, result.interrupted) == (0, True)
-    assert len(told) > 10, "it is told how it stands meanwhile"
+    assert len(reports) > 10, "progress is reported meanwhile"
     assert result.due == pytest.approx(5000, abs=100)
 
 
@@ -170,10 +170,10 @@ def test_being_stopped_twice_ends_the_wait_for_answers() -> None:
 
 
 def test_it_tells_how_it_stands_a_few_times_a_second() -> None:
-    told: list[ReplayProgress] = []
-    run("constant:1", 60.0, tell=told.append)
-    assert len(told) == pytest.approx(60 / REPORT_EVERY_S, abs=5)
-    assert [standing.due for standing in told] == sorted(standing.due for standing in told)
+    reports: list[ReplayProgress] = []
+    run("constant:1", 60.0, tell=reports.append)
+    assert len(reports) == pytest.approx(60 / REPORT_EVERY_S, abs=5)
+    assert [standing.due for standing in reports] == sorted(standing.due for standing in reports)
 
 
 def test_a_load_that_was_cut_short_goes_on_with_the_next_record_by_its_own_clock() -> None:

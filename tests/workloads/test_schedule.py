@@ -1,4 +1,4 @@
-"""When records are due: as many as the integral says, at the times it says, whoever asks for whichever."""
+"""When records are due: as many as the integral says, at the times it says, for every caller."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_records_are_due_when_the_integral_is(workload: Workload, seconds: float
 
 
 @given(WORKLOADS, SECONDS, st.data())
-def test_a_range_is_the_same_whoever_asks_for_it(workload: Workload, seconds: float, data: st.DataObject) -> None:
+def test_a_range_is_the_same_for_every_caller(workload: Workload, seconds: float, data: st.DataObject) -> None:
     schedule = RecordSchedule(workload, seconds)
     count = min(schedule.total, 2000)
     whole_s = schedule.due_s(0, count)
@@ -99,7 +99,7 @@ def test_a_schedule_of_no_time_is_refused() -> None:
         RecordSchedule(parse_workload("constant:10"), 0.0)
 
 
-def test_event_time_starts_where_it_is_told_to() -> None:
+def test_event_time_starts_where_requested() -> None:
     schedule = RecordSchedule(parse_workload("constant:4"), 10.0)
     assert event_times_ms(schedule.due_s(4, 3), start_ms=1_700_000_000_000).tolist() == [
         1_700_000_001_125,

@@ -40,7 +40,7 @@ def test_a_part_has_the_records_of_the_trace(spec: str, spans: list[tuple[float,
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("trace:aws-elb,from=1h", "trace 'aws-elb' ends at 900s; 3600s to 900s is not in it."),
         ("trace:aws-elb,from=10m,lasting=6m", "trace 'aws-elb' ends at 900s; 600s to 960s is not in it."),
@@ -50,6 +50,6 @@ def test_a_part_has_the_records_of_the_trace(spec: str, spans: list[tuple[float,
         ("trace:wc98", "trace 'wc98' cannot be read from"),
     ],
 )
-def test_a_part_that_there_is_not_is_refused(spec: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_part_that_there_is_not_is_refused(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         parse_workload(spec)

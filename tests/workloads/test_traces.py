@@ -12,7 +12,7 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.workloads.traces import VARIABLE, read_trace
 
 
-def test_a_missing_folder_is_told_with_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_with_what_to_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match=r"nowhere'; set HEADGATE_TRACES to the folder"):
         read_trace("wc98")

@@ -1,6 +1,6 @@
-"""What other packages bring: classes that are found by the entry points of installed packages.
+"""Classes that other installed packages register through entry points.
 
-A package says in its ``pyproject.toml`` what it brings, by the name under which it is to be found:
+A package names them in its ``pyproject.toml``:
 
     [project.entry-points."headgate.policies"]
     half-full = "my_package.half_full:HalfFull"
@@ -9,28 +9,32 @@ A package says in its ``pyproject.toml`` what it brings, by the name under which
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headgate.core.errors import InputError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 DEFAULT_POLICY = "autopilot"
-"""Who decides."""
+"""The policy of a loop where none is named."""
 
 
 @cache
 def plugins(group: str) -> dict[str, EntryPoint]:
-    """What installed packages bring to a group, by name; nothing of it is imported yet."""
+    """Return the entry points of a group by name, without importing their packages."""
+    from importlib.metadata import entry_points  # Slow to import, and a command may not need it.
+
     return {entry.name: entry for entry in entry_points(group=group)}
 
 
 def package_of(entry: EntryPoint) -> str:
-    """The package that brings it, with its version."""
+    """Return the package of an entry point with its version."""
     return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
 def load_plugin(kind: str, entry: EntryPoint, base: type[Any]) -> type[Any]:
-    """The class that an entry point names, or one sentence about what is wrong with it."""
+    """Return the class that an entry point names, or raise an error that says in one sentence what is wrong."""
     plugin = f"{kind} {entry.name!r} of {package_of(entry)}"
     try:
         found = entry.load()

@@ -13,14 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from headgate._version import __version__
 from headgate.core.errors import InputError
 from headgate.runtime.exposition.families import ALL_FAMILIES, FAMILIES, Exposition
-from tests.runtime.exposition.told_job import INTERVAL_S, ToldJob
+from tests.runtime.exposition.reported_job import INTERVAL_S, ReportedJob
 
 Told = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[ToldJob]:
-    job = ToldJob(tmp_path)
+def job(tmp_path: Path) -> Iterator[ReportedJob]:
+    job = ReportedJob(tmp_path)
     yield job
     job.close()
 
@@ -49,7 +49,7 @@ def test_names_follow_the_conventions(family: object) -> None:
     assert text[0].islower() or text[0] == "1"
 
 
-def test_every_family_is_told_of_a_job_that_has_it_all(job: ToldJob) -> None:
+def test_every_family_is_told_of_a_job_that_has_it_all(job: ReportedJob) -> None:
     job.step(60)
     job.engine.reporting = False
     job.step()
@@ -63,7 +63,7 @@ def test_every_family_is_told_of_a_job_that_has_it_all(job: ToldJob) -> None:
     assert "process_resident_memory_bytes" in names
 
 
-def test_decisions_sizes_budget_and_money_are_those_of_the_job(job: ToldJob) -> None:
+def test_decisions_sizes_budget_and_money_are_those_of_the_job(job: ReportedJob) -> None:
     job.step(60)
     exposition = Exposition()
     exposition.add(job.figures)
@@ -88,7 +88,7 @@ def _build() -> dict[str, str]:
     return {"version": __version__, "python": platform.python_version()}
 
 
-def test_a_reading_that_is_missing_is_counted_and_not_told_as_zero(job: ToldJob) -> None:
+def test_a_reading_that_is_missing_is_counted_and_not_told_as_zero(job: ReportedJob) -> None:
     exposition = Exposition()
     exposition.add(job.figures)
     job.engine.reporting = False
@@ -98,7 +98,7 @@ def test_a_reading_that_is_missing_is_counted_and_not_told_as_zero(job: ToldJob)
     assert not [name for name, _ in found if name in ("headgate_backlog_records", "headgate_latency_seconds")]
 
 
-def test_a_job_that_is_gone_is_told_of_no_more(job: ToldJob) -> None:
+def test_a_job_that_is_gone_is_told_of_no_more(job: ReportedJob) -> None:
     exposition = Exposition()
     exposition.add(job.figures)
     job.step()
@@ -107,7 +107,7 @@ def test_a_job_that_is_gone_is_told_of_no_more(job: ToldJob) -> None:
     assert not any(name.startswith("headgate_ticks") for name, _ in told(exposition))
 
 
-def test_the_page_is_on_loopback_and_gone_when_it_is_closed(job: ToldJob) -> None:
+def test_the_page_is_on_loopback_and_gone_when_it_is_closed(job: ReportedJob) -> None:
     job.step()
     exposition = Exposition()
     exposition.add(job.figures)

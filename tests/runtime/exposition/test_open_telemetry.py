@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from headgate.runtime.exposition import open_telemetry as module
 from headgate.runtime.exposition.job_figures import JobExposure, expose
 from tests.http_receiver import HttpReceiver
-from tests.runtime.exposition.told_job import ToldJob
+from tests.runtime.exposition.reported_job import ReportedJob
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told_of(folder: Path, steps: int) -> None:
     """A job that is told of by the variables, for some cycles."""
-    job = ToldJob(folder)
+    job = ReportedJob(folder)
     telling = expose(job.loop, 10.0, job.journal, None)
     for cycle in range(steps):
         job.step()
@@ -83,7 +83,7 @@ def test_the_variables_say_what_is_sent(
 
 
 def test_without_variables_nothing_is_sent_and_nothing_is_watched(tmp_path: Path) -> None:
-    job = ToldJob(tmp_path)
+    job = ReportedJob(tmp_path)
     watchers = len(job.loop.watchers)
     telling = expose(job.loop, 10.0, job.journal, None)
     assert isinstance(telling, JobExposure)

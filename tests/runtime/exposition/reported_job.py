@@ -18,7 +18,7 @@ INTERVAL_S = 10.0
 OBJECTIVE = parse_objective("latency p95 < 10s per 1h, price 0.5").within(1, 3)
 
 
-class ToldJob:
+class ReportedJob:
     """Steps a job whose load is more than its bounds allow for, with a journal in ``folder``."""
 
     def __init__(self, folder: Path, name: str = "clicks") -> None:

@@ -32,33 +32,33 @@ def result(tmp_path: Path) -> RunResult:
 
 
 def test_every_record_is_accounted_for(result: RunResult) -> None:
-    told = list(sentences(result))
-    assert told[0] == "Records: 100 there, 100 read in 4 batches, 0 malformed, 0 late."
-    assert told[1].startswith("The 7 results are those of the batch computation over the same records")
+    text = list(sentences(result))
+    assert text[0] == "Records: 100 there, 100 read in 4 batches, 0 malformed, 0 late."
+    assert text[1].startswith("The 7 results are those of the batch computation over the same records")
     assert problems(result) == []
 
 
-def test_what_was_kept_aside_and_what_is_not_known_is_told(result: RunResult) -> None:
-    told = " ".join(sentences(replace(result, available=None, totals=Totals(malformed=2, unknown_late=1))))
-    assert "an unknown number there" in told
-    assert f"stored unchanged in {result.plan.folder.malformed}" in told
-    assert "Late records of 1 batches are unknown" in told
+def test_malformed_records_and_unknown_counts_are_reported(result: RunResult) -> None:
+    text = " ".join(sentences(replace(result, available=None, totals=Totals(malformed=2, unknown_late=1))))
+    assert "an unknown number there" in text
+    assert f"stored unchanged in {result.plan.folder.malformed}" in text
+    assert "Late records of 1 batches are unknown" in text
 
 
 def test_results_that_differ_are_a_problem_and_late_records_may_be_why(result: RunResult) -> None:
     differ = Differences(missing=1, unexpected=2, doubled=3, wrong=4, expected=7)
-    (told,) = problems(replace(result, differences=differ, totals=Totals(late=5)))
-    assert "1 missing, 2 unexpected, 3 doubled, 4 wrong; 5 records were late" in told
+    (text,) = problems(replace(result, differences=differ, totals=Totals(late=5)))
+    assert "1 missing, 2 unexpected, 3 doubled, 4 wrong; 5 records were late" in text
 
 
 def test_records_that_the_broker_did_not_take_are_a_problem(result: RunResult) -> None:
     standing = ReplayProgress(1.0, due=100, sent=100, answers=Answers(acknowledged=90, failed=8), lateness=None)
-    (told,) = problems(replace(result, load=standing))
-    assert told.startswith("8 records were not accepted by the broker, and of 2 it is not known")
+    (text,) = problems(replace(result, load=standing))
+    assert text.startswith("8 records were not accepted by the broker, and of 2 it is not known")
 
 
 def test_all_of_it_is_there_for_programs(result: RunResult) -> None:
-    told = result.to_json()
-    assert told["run"]["application"] == "grep"
-    assert told["records"]["read"] == 100
-    assert told["check"] == {"is_exact": True, "missing": 0, "unexpected": 0, "doubled": 0, "wrong": 0, "expected": 7}
+    text = result.to_json()
+    assert text["run"]["application"] == "grep"
+    assert text["records"]["read"] == 100
+    assert text["check"] == {"is_exact": True, "missing": 0, "unexpected": 0, "doubled": 0, "wrong": 0, "expected": 7}
