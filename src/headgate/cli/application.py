@@ -23,7 +23,7 @@ from headgate.cli.common import (
 )
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.options import GuardOption, PolicyOption, SetOption, SettingsFileOption
-from headgate.cli.outputs import Outputs
+from headgate.cli.outputs import Outputs, write_live_report
 from headgate.core.errors import InputError
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY
@@ -176,8 +176,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     result = _run(plan, console)
     with Outputs() as outputs:
         outputs.write(_write_report, result)
-        if json_file is not None:
-            outputs.write(write_json, result.to_json(), json_file)
+        outputs.write(write_json, result.to_json(), json_file)
         _print(result, plan.folder.report, console)
     if problems(result):
         raise typer.Exit(1)
@@ -345,47 +344,27 @@ def sentences(result: RunResult) -> Iterator[str]:
 
 
 def _write_report(result: RunResult) -> Path:
-    from contextlib import closing
-
-    from headgate.journal.sqlite import SqliteJournal
-    from headgate.render.report import write_report
-
-    plan, folder = result.plan, result.plan.folder
-    with closing(SqliteJournal.read(folder.journal)) as journal:
-        # A run that went on has one for each of its starts.
-        number = journal.runs()[-1][0]
-        decisions, receipts = journal.decisions(run=number), journal.receipts(run=number)
-        events = journal.events(run=number)
+    plan = result.plan
     load = "others" if plan.load is None else f"{plan.load.offered.describe()} at speed {plan.load.speed:g}"
     where = "an embedded source" if result.topic is None else f"topic {result.topic}"
-    return write_report(
-        folder.report,
-        title=f"{plan.policy} on {plan.application.name}",
-        observations=result.record.observations,
-        decisions=decisions,
-        objective=plan.objective,
-        summary=result.record.summary(),
-        receipts=receipts,
-        events=events,
-        notes=[f"{plan.application.summary}, from {where}. Load: {load}.", *sentences(result)],
+    return write_live_report(
+        plan.folder.report,
+        f"{plan.policy} on {plan.application.name}",
+        result.record,
+        plan.folder.journal,
+        [f"{plan.application.summary}, from {where}. Load: {load}.", *sentences(result)],
     )
 
 
 def _print(result: RunResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import figures, plots, print_changes, print_standing, print_undecided
+    from headgate.cli.run_view import print_run
 
     record, folder = result.record, result.plan.folder
     if record.observations:
         console.print()
-        console.print(plots(record.series(), console))
-        console.print()
-        console.print(figures(record.summary(), record.objective, console))
-        print_standing(record.standing(), console)
-        lasted_s = record.observations[-1].at_s - record.start_s
-        print_undecided(record.undecided(), lasted_s, console)
-    print_changes(record.decisions, record.observations, console)
+    print_run(record, record.observations[-1].at_s - record.start_s if record.observations else 0.0, console)
     console.print()
     for sentence in sentences(result):
         console.print(Text(sentence), soft_wrap=True)

@@ -138,8 +138,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
         running.stop()
     with Outputs() as outputs:
         outputs.failed(running.loop.journal_fault)
-        if json_file is not None:
-            outputs.write(write_json, view.to_json(), json_file)
+        outputs.write(write_json, view.to_json(), json_file)
         view.print_result()
         if journal is not None:
             say(f"why: headgate explain {journal}", stderr=json_file == "-")

@@ -59,8 +59,10 @@ def with_json_target(arguments: Sequence[str]) -> list[str]:
     return result
 
 
-def write_json(value: JSON, target: str) -> None:
-    """Write JSON to a file, or to standard output for ``-``."""
+def write_json(value: JSON, target: str | None) -> None:
+    """Write JSON to a file, to standard output for ``-``, or nowhere for ``None``."""
+    if target is None:
+        return
     from headgate.journal.codec import to_json
     from headgate.render.files import write_file
 

@@ -18,7 +18,7 @@ from headgate.cli.common import (
 )
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.options import SetOption
-from headgate.cli.outputs import Outputs
+from headgate.cli.outputs import Outputs, write_live_report
 from headgate.core.extras import require
 from headgate.core.plugins import DEFAULT_POLICY
 
@@ -73,31 +73,18 @@ def demo(
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
     with Outputs() as outputs:
         outputs.write(_write_report, result)
-        if json_file is not None:
-            outputs.write(write_json, result.to_json(), json_file)
+        outputs.write(write_json, result.to_json(), json_file)
         _print(result, plan.report, console)
 
 
 def _write_report(result: DemoResult) -> Path:
-    from contextlib import closing
-
-    from headgate.journal.sqlite import SqliteJournal
-    from headgate.render.report import write_report
-
-    plan = result.plan
-    with closing(SqliteJournal.read(result.journal)) as journal:
-        receipts, events, decisions = journal.receipts(), journal.events(), journal.decisions()
-    return write_report(
-        plan.report,
-        title=f"{plan.policy} on a real Spark job",
-        observations=result.record.observations,
-        decisions=decisions,
-        objective=plan.goal,
-        summary=result.record.summary(),
-        receipts=receipts,
-        events=events,
+    return write_live_report(
+        result.plan.report,
+        f"{result.plan.policy} on a real Spark job",
+        result.record,
+        result.journal,
+        _notes(result),
         comparison={f"{size} fixed (simulated)": summary for size, summary in result.comparison.items()},
-        notes=_notes(result),
     )
 
 
@@ -121,16 +108,11 @@ def _notes(result: DemoResult) -> list[str]:
 def _print(result: DemoResult, report: Path, console: Console) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import comparison_table, figures, plots, print_changes, print_standing, print_undecided
+    from headgate.cli.run_view import comparison_table, print_run
 
     record = result.record
     console.print()
-    console.print(plots(record.series(), console))
-    console.print()
-    console.print(figures(record.summary(), record.objective, console))
-    print_standing(record.standing(), console)
-    print_undecided(record.undecided(), result.plan.seconds, console)
-    print_changes(record.decisions, record.observations, console)
+    print_run(record, result.plan.seconds, console)
     if result.comparison:
         console.print()
         rows = {f"{result.plan.policy} (measured)": record.summary()}

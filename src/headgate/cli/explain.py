@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.common import JsonOption, check_target, make_console, write_json
-from headgate.cli.journal_run import JobOption, JournalArgument, RunOption
+from headgate.cli.options import JobOption, JournalArgument, RunOption
 from headgate.core.errors import InputError
 from headgate.core.types import Severity
 from headgate.core.units import format_duration

@@ -161,8 +161,7 @@ def run(
     with Outputs() as outputs:
         if report is not None:
             outputs.write(write_scenario_report, report, found.name, found.summary, outcome)
-        if json_file is not None:
-            outputs.write(write_json, found.to_json(outcome), json_file)
+        outputs.write(write_json, found.to_json(outcome), json_file)
         if json_file != "-":
             _print(found, outcome)
 

@@ -33,8 +33,7 @@ def show_ranks(found: LabResults, report: Path | None, json_file: str | None) ->
     with Outputs() as outputs:
         if report is not None:
             outputs.write(write_scenario_report, report, found.name, summary, outcome)
-        if json_file is not None:
-            outputs.write(write_json, outcome.to_json(found.name, summary), json_file)
+        outputs.write(write_json, outcome.to_json(found.name, summary), json_file)
         if json_file != "-":
             _print(outcome)
 
@@ -116,8 +115,7 @@ def results(
         if pairs is None:
             show_results(found, report, json_file)
             return
-        if json_file is not None:
-            outputs.write(write_json, plain, json_file)
+        outputs.write(write_json, plain, json_file)
         if json_file != "-":
             _print_compared(pairs)
 
@@ -129,8 +127,7 @@ def show_results(found: LabResults, report: Path | None, json_file: str | None) 
     with Outputs() as outputs:
         if report is not None:
             outputs.write(write_results_report, report, found)
-        if json_file is not None:
-            outputs.write(write_json, found.to_json(), json_file)
+        outputs.write(write_json, found.to_json(), json_file)
         if json_file != "-":
             print_results(found)
 

@@ -201,8 +201,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
     with Outputs() as outputs:
         if report is not None:
             outputs.write(write_tuning_report, report, tuned)
-        if json_file is not None:
-            outputs.write(write_json, tuned_to_json(tuned), json_file)
+        outputs.write(write_json, tuned_to_json(tuned), json_file)
         if json_file != "-":
             print_tuned(tuned, folder)
 

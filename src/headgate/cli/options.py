@@ -78,6 +78,21 @@ CertificateOption = Annotated[
 WhyOption = Annotated[str, typer.Option(metavar="TEXT", help="The reason, stored in the audit trail.")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The name of the job.", show_default=False)]
 
+JournalArgument = Annotated[Path, typer.Argument(metavar="JOURNAL", help="The journal's file.", show_default=False)]
+RunOption = Annotated[
+    int | None,
+    typer.Option("--run", metavar="NUMBER", help="Which run; the newest where not given.", show_default=False),
+]
+JobOption = Annotated[
+    str | None,
+    typer.Option(
+        "--job",
+        metavar="NAME",
+        help="Which job, in a journal of several; the one that began a run last where not given.",
+        show_default=False,
+    ),
+]
+
 
 def client_of(service: str | None, token_file: Path | None, certificate: Path | None) -> Client:
     """Return a client from the options of the command line."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
 from headgate.core.errors import JournalError, OutputError
+
+if TYPE_CHECKING:
+    from headgate.runtime.summary import RunRecord, Summary
 
 P = ParamSpec("P")
 
@@ -48,3 +52,33 @@ class Outputs:
             self.failed(error)
         if self._failed and (error is None or isinstance(error, OutputError)):
             raise OutputError(" ".join(self._failed)) from None
+
+
+def write_live_report(
+    path: Path,
+    title: str,
+    record: RunRecord,
+    journal: Path,
+    notes: Sequence[str],
+    comparison: Mapping[str, Summary] | None = None,
+) -> Path:
+    """Write the report of a live run; decisions, receipts and events are those of the journal's newest run."""
+    from contextlib import closing
+
+    from headgate.journal.sqlite import SqliteJournal
+    from headgate.render.report import write_report
+
+    with closing(SqliteJournal.read(journal)) as history:
+        number = history.runs()[-1][0]  # A run that was continued has one for each of its starts.
+        return write_report(
+            path,
+            title=title,
+            observations=record.observations,
+            decisions=history.decisions(run=number),
+            objective=record.objective,
+            summary=record.summary(),
+            receipts=history.receipts(run=number),
+            events=history.events(run=number),
+            comparison=comparison,
+            notes=notes,
+        )

@@ -135,8 +135,7 @@ def run(
         outcome = run_pipeline(plan, view, stop)
     with Outputs() as outputs:
         result = write_pipeline_report(plan, outcome, outputs.failed)
-        if json_file is not None:
-            outputs.write(write_json, result.to_json(), json_file)
+        outputs.write(write_json, result.to_json(), json_file)
         print_result(result, console)
     if stop.is_set() and found.load is not None:
         raise typer.Exit(INTERRUPTED)

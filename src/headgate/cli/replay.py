@@ -12,7 +12,7 @@ import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, progress_bar, write_json
 from headgate.cli.interrupts import message_when_stopped
-from headgate.cli.journal_run import JobOption, JournalArgument, RunOption
+from headgate.cli.options import JobOption, JournalArgument, RunOption
 from headgate.cli.outputs import Outputs
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.objective import Objective
@@ -117,8 +117,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
     with Outputs() as outputs:
         if report is not None and not outputs.write(write_replay_report, report, found, about, judged):
             report = None
-        if json_file is not None:
-            outputs.write(write_json, {**found.to_json(), "run": about}, json_file)
+        outputs.write(write_json, {**found.to_json(), "run": about}, json_file)
         if json_file != "-":
             _print(found, about, report)
 

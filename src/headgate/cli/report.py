@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headgate.cli.common import check_target
-from headgate.cli.journal_run import JobOption, JournalArgument, RunOption
+from headgate.cli.options import JobOption, JournalArgument, RunOption
 
 
 def report(

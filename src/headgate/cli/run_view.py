@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from headgate.journal.budgets import Standing
-    from headgate.runtime.summary import Summary, Undecided
+    from headgate.runtime.summary import RunRecord, Summary, Undecided
 
 SHOWN_CHANGES = 20
 SIDE_BY_SIDE = 76
@@ -108,6 +108,17 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
             style="bold" if index == 0 else "",
         )
     return table
+
+
+def print_run(record: RunRecord, seconds: float, console: Console) -> None:
+    """Print plots and figures of a run, its standing, and its changes of size."""
+    if record.observations:
+        console.print(plots(record.series(), console))
+        console.print()
+        console.print(figures(record.summary(), record.objective, console))
+        print_standing(record.standing(), console)
+        print_undecided(record.undecided(), seconds, console)
+    print_changes(record.decisions, record.observations, console)
 
 
 def print_standing(standing: Standing, console: Console) -> None:

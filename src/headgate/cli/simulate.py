@@ -296,7 +296,7 @@ def _print(
 ) -> None:
     from rich.text import Text
 
-    from headgate.cli.run_view import figures, plots, print_changes, print_standing, print_undecided
+    from headgate.cli.run_view import print_run
     from headgate.journal.shadows import story_in_words
 
     console = make_console()
@@ -305,12 +305,7 @@ def _print(
     console.print(Text.assemble((str(run["policy"]), "bold cyan"), text))
     for note in notes:
         console.print(Text(note, style="dim"), soft_wrap=True)
-    console.print(plots(result.record.series(), console))
-    console.print()
-    console.print(figures(result.summary, objective, console))
-    print_standing(result.record.standing(), console)
-    print_undecided(result.record.undecided(), float(str(run["seconds"])), console)
-    print_changes(result.decisions, result.observations, console)
+    print_run(result.record, float(str(run["seconds"])), console)
     for name, story in result.shadows.items():
         console.print(Text(f"\nShadow {story_in_words(name, story)}."))
     if report is not None:
