@@ -21,8 +21,8 @@ from headgate.engines.agents import Report
 from headgate.service.api import make_api
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.config.model import AccessRules
-from headgate.service.server import Server
 from headgate.service.service import Service
+from headgate.service.serving import ApiServer
 from headgate.service.store import open_store
 from headgate.testing.clock import FakeClock
 
@@ -46,7 +46,7 @@ def bench_pages() -> None:
         for job in jobs[1:]:
             step(service, job.name, 1, clock.now())
         path = next(found for name in BROWSERS if (found := shutil.which(name)))
-        with Server(make_api(service)) as server, sync_playwright() as playwright:
+        with ApiServer(make_api(service)) as server, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
             try:
                 report("pages", [{"page": name, **page_times(browser, server.url + at)} for name, at in PAGES.items()])

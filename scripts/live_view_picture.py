@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from headgate.cli.job_view import JobView
+from headgate.cli.job_view import LiveJobView
 from headgate.cli.live_view import RunHeading
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Observation, Role
@@ -55,7 +55,7 @@ def picture(journal: Path) -> str:
 
 def _frames(heading: RunHeading, observations: list[Observation], decisions: dict[float, Decision]) -> list[str]:
     console = Console(width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor", record=True)
-    view = JobView(console, heading)
+    view = LiveJobView(console, heading)
     view.stage("running")
     last = len(observations) - 1
     wanted = {round(last * place / (FRAMES - 1)) for place in range(FRAMES)}

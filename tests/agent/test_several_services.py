@@ -72,7 +72,7 @@ def test_who_stands_by_says_so_where_its_health_is_asked_for(three: Services) ->
 
 def test_a_store_that_is_away_is_no_other_that_leads(three: Services) -> None:
     three.let_lead(None, problem="the store postgresql://headgate@db.example/headgate cannot be used: refused.")
-    why = "cannot tell who leads: its store cannot be reached."
+    why = "cannot determine the leader: its store cannot be reached."
     answer = httpx.get(f"{three.urls[1]}/v1/jobs")
     assert (answer.status_code, answer.text) == (421, f"this service {why}"), "where the store is, is for its logs"
     page = httpx.get(f"{three.urls[1]}/", headers={"Accept": "text/html"})

@@ -29,7 +29,7 @@ from headgate.core.objective import parse_objective
 from headgate.service.api import make_api
 from headgate.service.config import JobSpec, OperatorSpec
 from headgate.service.config.model import AccessRules
-from headgate.service.server import Server
+from headgate.service.serving import ApiServer
 from tests.service.services import CLICKS, HAS_ONE, Served, served
 
 OWN_BROWSER = "HEADGATE_CHROMIUM"
@@ -166,7 +166,7 @@ def dashboard() -> Iterator[Dashboard]:
     """Two jobs that were looked at for some minutes: they grew, and were late for a while."""
     with (
         served(CLICKS, WORDS, access=AccessRules(requests_per_s=1000)) as service,
-        Server(make_api(service.service)) as server,
+        ApiServer(make_api(service.service)) as server,
     ):
         made = Dashboard(service, server.url)
         for index in range(30):
@@ -180,7 +180,7 @@ def handed_over() -> Iterator[Dashboard]:
     """One that will not go on leading."""
     with (
         served(CLICKS, access=AccessRules(requests_per_s=1000)) as service,
-        Server(make_api(service.service)) as server,
+        ApiServer(make_api(service.service)) as server,
     ):
         yield Dashboard(service, server.url)
 
@@ -190,7 +190,7 @@ def closed() -> Iterator[Dashboard]:
     """One that shows nothing without a token."""
     with (
         served(CLICKS, access=AccessRules(open_reading=False, requests_per_s=1000)) as service,
-        Server(make_api(service.service)) as server,
+        ApiServer(make_api(service.service)) as server,
     ):
         yield Dashboard(service, server.url)
         service.service.hub.close()

@@ -12,7 +12,7 @@ from headgate.local.machine import free_ports
 from headgate.service.api import make_api
 from headgate.service.config import JobSpec, OperatorSpec
 from headgate.service.config.model import AccessRules
-from headgate.service.server import Server
+from headgate.service.serving import ApiServer
 from headgate.service.store.tokens import Scope
 from tests.browser.conftest import Dashboard, Visiting
 from tests.service.services import CLICKS, served
@@ -45,7 +45,7 @@ def crowded() -> Iterator[Dashboard]:
     """Very many jobs, of which nothing was heard yet."""
     with (
         served(LONG_JOB, *OTHERS, access=AccessRules(requests_per_s=1000)) as service,
-        Server(make_api(service.service)) as server,
+        ApiServer(make_api(service.service)) as server,
     ):
         yield Dashboard(service, server.url)
         service.service.hub.close()
@@ -103,13 +103,13 @@ def test_two_hundred_jobs_are_found_by_name_and_page(crowded: Dashboard, visit: 
 def test_a_job_that_is_gone_is_told_on_its_open_page(visit: Visiting) -> None:
     with (
         served(CLICKS, access=AccessRules(requests_per_s=1000)) as service,
-        Server(make_api(service.service)) as server,
+        ApiServer(make_api(service.service)) as server,
     ):
         someone = visit(Dashboard(service, server.url))
         someone.open("/jobs/clicks")
         pulse = someone.page.locator(".pulse")
         expect(pulse).to_have_attribute("data-state", "live")
-        service.service.let_go("clicks", "its file names it no longer")
+        service.service.release("clicks", "it is no longer in the file")
         service.service.hub.publish(service.clock.now(), "event", "", {})
         expect(pulse).to_contain_text("not there any more")
         expect(someone.page.locator("main h1")).to_contain_text("clicks")
@@ -120,7 +120,7 @@ def test_an_open_page_goes_on_when_its_service_is_back(visit: Visiting) -> None:
     (port,) = free_ports(1)
     with (
         served(CLICKS, access=AccessRules(requests_per_s=1000)) as first,
-        Server(make_api(first.service), port) as server,
+        ApiServer(make_api(first.service), port) as server,
     ):
         someone = visit(Dashboard(first, server.url))
         someone.open("/jobs/clicks")
@@ -128,7 +128,7 @@ def test_an_open_page_goes_on_when_its_service_is_back(visit: Visiting) -> None:
         expect(pulse).to_have_attribute("data-state", "live")
         first.service.hub.close()
     expect(pulse).to_have_attribute("data-state", "away")
-    with served(CLICKS, access=AccessRules(requests_per_s=1000)) as second, Server(make_api(second.service), port):
+    with served(CLICKS, access=AccessRules(requests_per_s=1000)) as second, ApiServer(make_api(second.service), port):
         expect(pulse).to_have_attribute("data-state", "live")
         second.service.hub.close()
 

@@ -16,8 +16,8 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.service.api import make_api
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
-from headgate.service.server import Server
 from headgate.service.service import Service
+from headgate.service.serving import ApiServer
 from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope
 from tests.cli.commands import refused
@@ -47,7 +47,7 @@ def test_the_engine_of_the_guide_joins_is_scaled_and_leaves(tmp_path: Path) -> N
     with ExitStack() as stack:
         adaptor = stack.enter_context(running_example())
         service = stack.enter_context(Service(ServiceConfig((CLICKS,), "sqlite://"), open_store("sqlite://")))
-        server = stack.enter_context(Server(make_api(service)))
+        server = stack.enter_context(ApiServer(make_api(service)))
         service.run()
         token = tmp_path / "token"
         token.write_text(service.store.tokens.make("engine", {Scope.AGENT}))
@@ -82,7 +82,7 @@ def test_a_flink_job_joins_with_all_its_operators_and_is_rescaled_once(tmp_path:
         job = SmallJob(WallClock())
         target = played_by(job, stand_in)
         service = stack.enter_context(Service(ServiceConfig((spec,), "sqlite://"), open_store("sqlite://")))
-        server = stack.enter_context(Server(make_api(service)))
+        server = stack.enter_context(ApiServer(make_api(service)))
         service.run()
         token = tmp_path / "token"
         token.write_text(service.store.tokens.make("engine", {Scope.AGENT}))

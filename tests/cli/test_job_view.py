@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from headgate.cli.job_view import JobView
+from headgate.cli.job_view import LiveJobView
 from headgate.cli.live_view import RunHeading
 from headgate.core.objective import parse_objective
 from headgate.core.types import Decision, Instances, Observation, Sample, Verdict
@@ -17,7 +17,9 @@ def shown(objective: str, *, terminal: bool, late_share: float = 0.02) -> str:
     """What is on the screen after an hour at 10 records per second and two executors."""
     out = io.StringIO()
     console = Console(file=out, width=140, force_terminal=terminal, color_system=None)
-    view = JobView(console, RunHeading("headgate demo", "autopilot", parse_objective(objective).within(1, 4), 240.0))
+    view = LiveJobView(
+        console, RunHeading("headgate demo", "autopilot", parse_objective(objective).within(1, 4), 240.0)
+    )
     view.count("records", "600 read", "2 malformed")
     view.stage("running")
     for minute in range(61):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import HeadgateError
-from headgate.service.store.opening import open_store
+from headgate.service.store.store import open_store
 from tests.cli.commands import REACTIVE, SIMULATE, headgate
 
 REPOSITORY = Path(__file__).parents[2]

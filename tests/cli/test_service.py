@@ -16,7 +16,7 @@ import pytest
 
 from headgate.local.machine import free_ports
 from headgate.service.config import read_config
-from headgate.service.server import Server
+from headgate.service.serving import ApiServer
 from headgate.service.store import open_store
 from tests.cli.commands import headgate, refused
 from tests.service.services import Served, served
@@ -50,7 +50,7 @@ def here() -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def url(here: Served) -> Iterator[str]:
-    with Server(here.app) as server:
+    with ApiServer(here.app) as server:
         yield server.url
 
 

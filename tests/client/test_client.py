@@ -10,7 +10,7 @@ import pytest
 import headgate
 from headgate.client import Client
 from headgate.core.errors import InputError, ServiceAwayError
-from headgate.service.server import Server
+from headgate.service.serving import ApiServer
 from tests.service.services import Served, served
 
 
@@ -22,7 +22,7 @@ def here() -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def url(here: Served) -> Iterator[str]:
-    with Server(here.app) as server:
+    with ApiServer(here.app) as server:
         yield server.url
 
 

@@ -23,7 +23,7 @@ from headgate.runtime import autoscaler, simulate
 from headgate.runtime.assembly import LoopSpec
 from headgate.runtime.autoscaler import Autoscaler, autoscale, autoscale_engine
 from headgate.service.config import JobSpec, OperatorSpec
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload
@@ -115,7 +115,7 @@ def with_service(patch: pytest.MonkeyPatch, on_tick: OnTick, **features: Any) ->
         # The service has one place for what was learned: its journal.
         patch.setattr(journal, "load_state", lambda key: state if "/policy/" in key else None)
     spec = JobSpec("job", (OperatorSpec("job", 1, MOST),), parse_objective(OBJECTIVE), **features)
-    job = Job(spec, journal, engine, over=lambda mailbox: engine)
+    job = ServedJob(spec, journal, engine, wrap_engine=lambda mailbox: engine)
     engine.drive(job.tick, on_tick)
     job.close()
 

@@ -23,7 +23,7 @@ from headgate.apps.load_source import LoadSource
 from headgate.core.errors import QueryFailedError
 from headgate.core.types import Event
 from headgate.local.spark.cluster import LocalCluster
-from headgate.runtime.managed.marker import MarkerFile, Phase
+from headgate.runtime.managed.recovery import MarkerFile, Phase
 from headgate.workloads import parse_workload
 from tests.live.managed_job import Job
 from tests.live.support import eventually

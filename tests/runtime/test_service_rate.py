@@ -11,8 +11,8 @@ from headgate.cli.options import service_rate_options
 from headgate.core.errors import InputError
 from headgate.lab.experiments.document import read_experiment
 from headgate.lab.tuning.plan import job_of
-from headgate.runtime import service_rate
-from headgate.runtime.service_rate import known_models, parse_service, parse_service_rate
+from headgate.runtime import model_file as service_rate
+from headgate.runtime.model_file import known_models, parse_service, parse_service_rate
 from headgate.simulation.micro_batch import MicroBatch, ServiceModel
 
 

@@ -11,8 +11,8 @@ from headgate.core.types import Instances
 from headgate.engines.agents import Report
 from headgate.service.api import make_api
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
-from headgate.service.server import Server
 from headgate.service.service import Service
+from headgate.service.serving import ApiServer
 from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope
 from headgate.testing.clock import FakeClock
@@ -31,7 +31,7 @@ class Services:
         self.all = [stack.enter_context(Service(config, open_store("sqlite://"), self.clock)) for _ in range(count)]
         for one in self.all:
             one.store.tokens.add(SECRET, "agents", {Scope.AGENT, Scope.OPERATE})
-        self.urls = [stack.enter_context(Server(make_api(one))).url for one in self.all]
+        self.urls = [stack.enter_context(ApiServer(make_api(one))).url for one in self.all]
 
     def let_lead(self, leader: int | None, *, told: str | None = None, problem: str = "") -> None:
         """Have one lead, and the others say so, or something else; a problem is what keeps them from looking."""

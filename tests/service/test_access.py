@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from headgate.service.access.callers import COOKIE, csrf_of
 from headgate.service.config.model import AccessRules
+from headgate.service.gate import COOKIE, csrf_of
 from headgate.service.store.tokens import Scope
 from tests.service.services import Served, served
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from headgate.core.types import Sample
 from headgate.runtime.exposition.families import ALL_FAMILIES
 from headgate.runtime.prometheus import Prometheus
-from headgate.service.config.model import Quota
+from headgate.service.config.model import GroupQuota
 from tests.http_receiver import HttpReceiver
 from tests.runtime.test_prometheus import vector
 from tests.service.services import CLICKS, Served, served
@@ -30,7 +30,7 @@ def told(running: Served) -> dict[tuple[str, tuple[str, ...]], float]:
 
 def test_jobs_agents_quotas_and_pauses_are_told() -> None:
     spec = replace(CLICKS, group="shop")
-    with served(spec, groups=(Quota("shop", instances=20),)) as running:
+    with served(spec, groups=(GroupQuota("shop", instances=20),)) as running:
         running.report()
         running.clock.advance(20.0)
         running.service.scheduler.step()
@@ -61,7 +61,7 @@ def test_counts_go_on_when_a_job_is_given_another_loop() -> None:
         found = told(running)
         decisions = [value for (name, labels), value in found.items() if name == "headgate_decisions_total"]
         assert (found["headgate_ticks_total", ("clicks",)], sum(decisions)) == (2, 4)
-        running.service.let_go("clicks", "gone")
+        running.service.release("clicks", "gone")
         assert not [name for name, _ in told(running) if name == "headgate_ticks_total"]
 
 

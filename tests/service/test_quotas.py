@@ -15,8 +15,8 @@ from headgate.core.types import GuardNote, Sample
 from headgate.runtime.loop import Mode
 from headgate.runtime.prometheus import Prometheus
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig, read_config
-from headgate.service.config.model import Quota
-from headgate.service.serving import take_up
+from headgate.service.config.model import GroupQuota
+from headgate.service.serving import apply_config
 from tests.service.services import Served, served
 
 
@@ -60,7 +60,7 @@ def size_of(running: Served, name: str) -> int:
 
 
 def test_a_group_never_has_more_than_its_quota_and_says_who_gives_way() -> None:
-    with served(job("one"), job("two"), groups=(Quota("shop", cores=10.0),)) as running:
+    with served(job("one"), job("two"), groups=(GroupQuota("shop", cores=10.0),)) as running:
         sizes, notes = {"one": 1, "two": 1}, []
         for _ in range(12):
             running.clock.advance(10.0)
@@ -75,7 +75,7 @@ def test_a_group_never_has_more_than_its_quota_and_says_who_gives_way() -> None:
 
 def test_a_job_that_has_not_asked_yet_is_counted() -> None:
     big = (OperatorSpec("count", 1, 8, starts=6),)
-    with served(job("one"), job("silent", operators=big), groups=(Quota("shop", instances=8),)) as running:
+    with served(job("one"), job("silent", operators=big), groups=(GroupQuota("shop", instances=8),)) as running:
         running.clock.advance(10.0)
         busy(running, "one")
         assert size_of(running, "one") == 2
@@ -92,19 +92,19 @@ def test_the_cluster_and_the_pace_hold_for_all() -> None:
 
 
 def test_a_file_that_changes_changes_the_quota_and_a_job_that_is_gone_leaves_its_share() -> None:
-    with served(job("one"), job("two"), groups=(Quota("shop", instances=2),)) as running:
+    with served(job("one"), job("two"), groups=(GroupQuota("shop", instances=2),)) as running:
         running.clock.advance(10.0)
         busy(running, "one")
         assert size_of(running, "one") == 1
-        wanted = ServiceConfig((job("one"),), running.service.config.store, groups=(Quota("shop", instances=3),))
-        take_up(running.service, wanted)
+        wanted = ServiceConfig((job("one"),), running.service.config.store, groups=(GroupQuota("shop", instances=3),))
+        apply_config(running.service, wanted)
         running.clock.advance(10.0)
         busy(running, "one")
         assert size_of(running, "one") == 3
 
 
 def test_a_job_that_only_recommends_takes_nothing() -> None:
-    with served(job("one"), job("two", mode=Mode.RECOMMEND), groups=(Quota("shop", instances=3),)) as running:
+    with served(job("one"), job("two", mode=Mode.RECOMMEND), groups=(GroupQuota("shop", instances=3),)) as running:
         running.clock.advance(10.0)
         busy(running, "two")
         assert running.service.arbiter.usage() == {("shop", "instances"): (1.0, 3)}

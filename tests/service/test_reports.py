@@ -16,8 +16,8 @@ from headgate.engines.agents import AgentsEngine, Report
 from headgate.service.api import make_api
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.config.model import AccessRules
-from headgate.service.server import Server
 from headgate.service.service import Service
+from headgate.service.serving import ApiServer
 from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope
 
@@ -50,7 +50,7 @@ def token(service: Service) -> str:
 
 @pytest.fixture
 def url(service: Service) -> Iterator[str]:
-    with Server(make_api(service)) as server:
+    with ApiServer(make_api(service)) as server:
         yield server.url
 
 

@@ -11,7 +11,7 @@ import pytest
 from headgate.client import Client
 from headgate.core.errors import InputError, ServiceAwayError
 from headgate.service.config.model import Tls
-from headgate.service.server import Server
+from headgate.service.serving import ApiServer
 from tests.service.services import served
 
 
@@ -33,7 +33,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
 
 
 def test_tls_is_spoken_with_a_certificate_that_the_client_trusts(tls: Tls) -> None:
-    with served() as here, Server(here.app, tls=tls) as server:
+    with served() as here, ApiServer(here.app, tls=tls) as server:
         assert server.url.startswith("https://127.0.0.1:")
         with Client(server.url, certificate=str(tls.certificate)) as client:
             assert [job["name"] for job in client.jobs()] == ["clicks"]
@@ -58,7 +58,7 @@ def test_files_that_tls_cannot_be_spoken_with_are_refused_by_name(tls: Tls, tmp_
     with served() as here:
         for (certificate, key), told in cases.items():
             with pytest.raises(InputError) as refused:
-                Server(here.app, tls=Tls(certificate, key))
+                ApiServer(here.app, tls=Tls(certificate, key))
             assert str(refused.value).startswith(told)
 
 
@@ -74,13 +74,13 @@ def test_an_address_that_cannot_be_had_is_told() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"port {port} of 127.0.0.1 cannot be used: address already in use"):
-            Server(here.app, port)
+            ApiServer(here.app, port)
         with pytest.raises(InputError, match=r"192\.0\.2\.1 cannot be used: cannot assign requested address"):
-            Server(here.app, port, "192.0.2.1")
+            ApiServer(here.app, port, "192.0.2.1")
 
 
 def test_it_ends_although_somebody_listens() -> None:
-    with served() as here, Server(here.app) as server, Client(server.url) as client:
+    with served() as here, ApiServer(here.app) as server, Client(server.url) as client:
         here.tick(10.0)
         heard = client.listen(since=0)
         assert next(heard)

@@ -222,7 +222,7 @@ def _load(
 def _run(plan: RunPlan, console: Console) -> RunResult:
     from headgate.apps.running.accounts import Totals
     from headgate.apps.running.run import RunView, run_application
-    from headgate.cli.job_view import JobView
+    from headgate.cli.job_view import LiveJobView
     from headgate.cli.live_view import RunHeading, shown
     from headgate.core.errors import EngineError, QueryFailedError
     from headgate.core.types import Event
@@ -230,7 +230,7 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
     from headgate.workloads.replay import ReplayProgress
 
     class _RunView(RunView):
-        def __init__(self, live: JobView) -> None:
+        def __init__(self, live: LiveJobView) -> None:
             self._live = live
 
         def stage(self, text: str) -> None:
@@ -261,7 +261,7 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
     try:
         with (
             message_when_stopped(message),
-            shown(JobView(console, heading)) as view,
+            shown(LiveJobView(console, heading)) as view,
             _logged(plan.folder.path / "headgate.log"),
         ):
             return run_application(plan, _RunView(view))

@@ -63,13 +63,13 @@ def demo(
         settings=key_values("--set", setting or []),
     )
     prepare_folder("--output", output)
-    from headgate.cli.job_view import JobView
+    from headgate.cli.job_view import LiveJobView
     from headgate.cli.live_view import RunHeading, shown
 
     # Where JSON goes to standard output, the view must not.
     console = make_console(stderr=json_file == "-")
     heading = RunHeading("headgate demo", plan.policy, plan.goal, plan.seconds)
-    with message_when_stopped(f"what was done is in {plan.journal}"), shown(JobView(console, heading)) as view:
+    with message_when_stopped(f"what was done is in {plan.journal}"), shown(LiveJobView(console, heading)) as view:
         result = run_demo(plan, stage=view.stage, watcher=view.tick)
     with Outputs() as outputs:
         outputs.write(_write_report, result)

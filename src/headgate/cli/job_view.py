@@ -15,7 +15,7 @@ from headgate.journal.budgets import money, pace_in_words
 from headgate.runtime.summary import RunRecord
 
 
-class JobView(LiveView):
+class LiveJobView(LiveView):
     """Shows the run so far of one job; ``tick`` is a watcher of its loop."""
 
     def __init__(self, console: Console, heading: RunHeading) -> None:

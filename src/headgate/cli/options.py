@@ -134,7 +134,7 @@ def bounded_objective(objective: Objective, fewest: int | None, most: int | None
 
 def service_rate_options(rate: str, model: str | None, startup: str | None, max_instances: int) -> dict[str, Any]:
     """Return the service rate and model: a number, a service model, or measured."""
-    from headgate.runtime.service_rate import parse_service_rate
+    from headgate.runtime.model_file import parse_service_rate
     from headgate.simulation.micro_batch import ServiceModel
 
     speed = parse_service_rate(rate, model, startup)

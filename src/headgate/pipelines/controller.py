@@ -29,10 +29,10 @@ from headgate.pipelines.model import Pipeline
 from headgate.runtime.clock import Clock, SystemClock
 from headgate.service.api import make_api
 from headgate.service.config.model import AccessRules, JobSpec, OperatorSpec, ServiceConfig
-from headgate.service.jobs import Job as HostedJob
-from headgate.service.server import Server
+from headgate.service.jobs import ServedJob
 from headgate.service.service import Service
-from headgate.service.store.opening import IN_MEMORY, open_store
+from headgate.service.serving import ApiServer
+from headgate.service.store.store import IN_MEMORY, open_store
 from headgate.service.store.tokens import Scope
 
 REPORT_EVERY_S = 1.0
@@ -58,17 +58,17 @@ class ControllerPlan:
 
 def pipeline_job(
     pipeline: Pipeline, meter: Meter, clock: Clock, journal: Journal, engine: AgentsEngine | None = None
-) -> HostedJob:
+) -> ServedJob:
     """The jobs of a pipeline as operators of one job, with what was measured where results come out."""
     # A job with a bound of its own counts by that what is late.
     ends = {job.name: job.writes for job in pipeline.ends if pipeline.own_bound_s(job.name) is None}
-    return HostedJob(
+    return ServedJob(
         pipeline_spec(pipeline),
         journal,
         clock,
         engine=engine,
-        over=lambda mailbox: MeteredEngine(mailbox, meter, ends),
-        further=lambda: {"end_to_end": meter.told(clock.now()).to_json()},
+        wrap_engine=lambda mailbox: MeteredEngine(mailbox, meter, ends),
+        extra_state=lambda: {"end_to_end": meter.told(clock.now()).to_json()},
     )
 
 
@@ -109,9 +109,9 @@ def run(plan: ControllerPlan, stop: threading.Event) -> None:
     service = Service(ServiceConfig((), access=AccessRules(open_reading=False)), store, clock)
     job = pipeline_job(pipeline, meter, clock, SqliteJournal(plan.journal))
     service.fleet.add(job)
-    with TopicMeter(plan.bootstrap, pipeline.end_topics, meter), Server(make_api(service), plan.port), service:
+    with TopicMeter(plan.bootstrap, pipeline.end_topics, meter), ApiServer(make_api(service), plan.port), service:
         while not Path(plan.begun).exists() and not stop.wait(LOOK_EVERY_S):
-            job.look()
+            job.observe()
         service.take_on(job)
         service.run()
         stop.wait()

@@ -21,7 +21,7 @@ _TEXT_OR_NUMBER = {"type": ["string", "number"]}
 _OPERATOR = {"anyOf": [_SLO, {"type": "object", "properties": {"slo": _SLO, "per": _TEXT_OR_NUMBER, "by": _SLO}}]}
 
 
-class ObjectiveForm(Form[Objective]):
+class ObjectiveFileForm(Form[Objective]):
     noun = "an objective file"
     when_empty = "expected slo: and a limit, such as latency p95 < 10s"
 
@@ -59,7 +59,7 @@ class ObjectiveForm(Form[Objective]):
 
 def read_objective(path: Path) -> Objective:
     """The objective in a file; raises an ``InputError`` with everything that is wrong with it."""
-    return documents.read(documents.read_text(path, "objective file"), ObjectiveForm, str(path))
+    return documents.read(documents.read_text(path, "objective file"), ObjectiveFileForm, str(path))
 
 
 def text_or_file(given: str) -> Objective:

@@ -1,4 +1,4 @@
-"""One job that a service looks after: the mailbox of its agents, its control loop, and what was seen last."""
+"""A job that a service controls: the mailbox of its agents, its control loop, and its last reading."""
 
 from __future__ import annotations
 
@@ -6,32 +6,106 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from headgate.core.contracts import Engine, Guard, ReportsEvents
 from headgate.core.errors import UnknownNameError
 from headgate.core.slo import DAY_S
 from headgate.core.spending import SpendingKeeper, paid_instances
-from headgate.core.types import JSON, Decision, Event, Instant, Observation
+from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.engines.agents import AgentsEngine, Reply, Report
 from headgate.engines.agents.mailbox import LOST_AFTER_S
-from headgate.journal.contract import Journal
+from headgate.journal.contract import Journal, Runs
+from headgate.journal.retention import Thinned
 from headgate.runtime.assembly import AssembledLoop, open_loop
 from headgate.runtime.clock import Clock
 from headgate.runtime.loop import ControlLoop, Mode
 from headgate.runtime.past import Past
-from headgate.service.changed import Steering, changed, loop_spec, require_usable
+from headgate.service.applied_changes import Steering, changed, loop_spec, require_usable
 from headgate.service.config.model import JobSpec
-from headgate.service.published_journal import EntryListener, PublishedJournal
-from headgate.service.store.changes import Change
+from headgate.service.store.changes import JobChange
+
+EntryListener: TypeAlias = Callable[[Decision | Event], None]
+
+
+class PublishedJournal:
+    """A journal that also calls ``on_entry`` with decisions and events."""
+
+    def __init__(self, journal: Journal, on_entry: EntryListener) -> None:
+        self._journal = journal
+        self._on_entry = on_entry
+        self.run: int | None = None
+        """The number of the current run."""
+
+    def begin(self, run: Run) -> int:
+        self.run = self._journal.begin(run)
+        return self.run
+
+    def observed(self, observation: Observation) -> None:
+        self._journal.observed(observation)
+
+    def decided(self, decision: Decision) -> None:
+        self._journal.decided(decision)
+        self._on_entry(decision)
+
+    def received(self, receipt: Receipt) -> None:
+        self._journal.received(receipt)
+
+    def noted(self, event: Event) -> None:
+        self._journal.noted(event)
+        self._on_entry(event)
+
+    def save_state(self, key: str, state: Mapping[str, JSON]) -> None:
+        self._journal.save_state(key, state)
+
+    def jobs(self) -> list[str]:
+        return self._journal.jobs()
+
+    def runs(self, job: str | None = None) -> list[tuple[int, Run]]:
+        return self._journal.runs(job)
+
+    def newest_run(self, job: str | None = None) -> tuple[int, Run] | None:
+        return self._journal.newest_run(job)
+
+    def last_sizes(self, job: str) -> dict[str, int]:
+        return self._journal.last_sizes(job)
+
+    def spans(self, job: str, since_s: Instant) -> dict[int, tuple[Instant, Instant]]:
+        return self._journal.spans(job, since_s)
+
+    def observations(self, *, run: Runs = None, since_s: Instant | None = None) -> list[Observation]:
+        return self._journal.observations(run=run, since_s=since_s)
+
+    def decisions(self, *, run: Runs = None, since_s: Instant | None = None, last: int | None = None) -> list[Decision]:
+        return self._journal.decisions(run=run, since_s=since_s, last=last)
+
+    def receipts(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Receipt]:
+        return self._journal.receipts(run=run, since_s=since_s)
+
+    def events(self, *, run: int | None = None, since_s: Instant | None = None) -> list[Event]:
+        return self._journal.events(run=run, since_s=since_s)
+
+    def thinned(self, *, run: int | None = None) -> Thinned:
+        return self._journal.thinned(run=run)
+
+    def load_state(self, key: str) -> Mapping[str, JSON] | None:
+        return self._journal.load_state(key)
+
+    def state_keys(self) -> list[str]:
+        return self._journal.state_keys()
+
+    def close(self) -> None:
+        self._journal.close()
+
 
 HOUR_S = 3600.0
 _PARTS = 24
-"""The most instances are kept for each of so many parts of the day."""
+"""Parts of the day for each of which the most instances are retained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Of the last day, as far as it is known."""
+    """Instances used in the last day, as far as that is known."""
 
     instance_hours: float
     known_s: float
@@ -40,17 +114,17 @@ class Used:
 
     @property
     def fixed_hours(self) -> float:
-        """What a job of that size would have had in the same time."""
+        """Instance hours of a fixed job of that size in the same time."""
         return self.most * self.known_s / HOUR_S
 
     @property
     def saved(self) -> float | None:
-        """The share that was saved against it; ``None`` while nothing is known."""
+        """The share saved against a fixed size; ``None`` while nothing is known."""
         return 1 - self.instance_hours / self.fixed_hours if self.fixed_hours > 0 else None
 
 
 class Day:
-    """Instance hours of the last day and the most instances at once, to compare with a fixed size; a loop's watcher.
+    """Counts instance hours of the last day and the most instances at once; a watcher of the loop.
 
     >>> from headgate.core.types import Instances
     >>> day = Day(("job",))
@@ -82,15 +156,15 @@ class Day:
 
 ENGINE = "agents"
 MISSED_REPORTS = 3
-"""An agent that missed so many reports is lost."""
+"""An agent that missed this many reports is lost."""
 
 
-def _nobody(entry: Decision | Event) -> None:
+def _ignore(entry: Decision | Event) -> None:
     return None
 
 
 def mailbox_of(spec: JobSpec, clock: Clock, sizes: Mapping[str, int] | None = None, term: int = 0) -> AgentsEngine:
-    """Where the agents of a job report, and are told their sizes; ``sizes`` are what it had last."""
+    """Make the mailbox where the agents of a job report and read their sizes; ``sizes`` are the last known ones."""
     every_s = spec.reported_every_s
     starts = {
         operator.name: max(1, operator.min_instances) if operator.starts is None else operator.starts
@@ -106,19 +180,19 @@ def mailbox_of(spec: JobSpec, clock: Clock, sizes: Mapping[str, int] | None = No
     )
 
 
-class Job:
-    """One job with its loop, stepped by the scheduler; safe to use from any thread.
+class ServedJob:
+    """A job with its loop, stepped by the scheduler; safe to use from any thread.
 
-    - ``engine``: the mailbox of its agents; one is made where none is given
-    - ``over``: what the loop sees of it, where that is more than the mailbox tells
-    - ``further``: what else is told of the job's state
-    - ``guards``: have the last word on every decision, such as those of a group's quotas
-    - ``wired``: is given its loop, and each one that takes its place
-    - ``on_entry``: is told of decisions and events
-    - ``term``: in which the service leads that looks after it, where several share its journal: nothing is carried out
-      then that could not be journalled
-    - ``changes``: what was asked for while it ran before
-    - ``past``: gives what is known of it from before, where that need not be read from the journal
+    - ``engine``: the mailbox of its agents; made if none is given
+    - ``wrap_engine``: returns the engine that the loop observes, given the mailbox
+    - ``extra_state``: returns additional entries of the job's state in the API
+    - ``guards``: come after all others, such as those of a group's quotas
+    - ``wired``: called with its loop, and with each loop that replaces it
+    - ``on_entry``: called with decisions and events
+    - ``term``: the term of the leading service, if several share the journal; then no decision is carried out that
+      could not be journalled
+    - ``changes``: changes in force from earlier runs
+    - ``past``: returns the past of the job if it need not be read from the journal
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per part of a job
@@ -128,19 +202,19 @@ class Job:
         clock: Clock,
         *,
         engine: AgentsEngine | None = None,
-        over: Callable[[AgentsEngine], Engine] = lambda engine: engine,
-        further: Callable[[], Mapping[str, JSON]] = dict,
+        wrap_engine: Callable[[AgentsEngine], Engine] = lambda engine: engine,
+        extra_state: Callable[[], Mapping[str, JSON]] = dict,
         guards: Sequence[Guard] = (),
         wired: Callable[[ControlLoop], None] = lambda loop: None,
-        on_entry: EntryListener = _nobody,
+        on_entry: EntryListener = _ignore,
         term: int | None = None,
-        changes: Sequence[Change] = (),
+        changes: Sequence[JobChange] = (),
         past: Callable[[JobSpec], Past | None] = lambda spec: None,
     ) -> None:
         self.requested = spec
-        """As the file says; ``spec`` is what holds now."""
+        """The specification in the file; ``spec`` is the one in force."""
         self.changes = tuple(changes)
-        """What was asked for since, and holds."""
+        """The changes in force."""
         self.spec = changed(spec, changes)
         self.steering = Steering()
         self.steering.take(changes)
@@ -148,11 +222,11 @@ class Job:
         self.journal = PublishedJournal(journal, on_entry)
         known = past(self.spec)
         self.began_with = journal.last_sizes(spec.name) if known is None else known.sizes
-        """The sizes it had before."""
+        """The sizes that it had before."""
         self.engine = engine or mailbox_of(self.spec, clock, self.began_with, term or 0)
         self._is_shared = term is not None
-        self._seen_engine = over(self.engine)
-        self._further = further
+        self._observed_engine = wrap_engine(self.engine)
+        self.extra_state = extra_state
         self._guards = tuple(guards)
         self._on_wired = wired
         self._lock = threading.RLock()
@@ -161,10 +235,10 @@ class Job:
         self.ticked_s: float | None = None
         """When it was last stepped."""
         self.observation: Observation | None = None
-        """What was seen last; an operator without a new reading is told of as it was read last."""
+        """The last observation; an operator without a new reading keeps its last one."""
         self.decision: Decision | None = None
         self.day = Day(self.operators)
-        """What it had in the last day."""
+        """Its use of instances in the last day."""
         self._assembled = self._open(known)
 
     @property
@@ -183,10 +257,10 @@ class Job:
         spec = replace(
             loop_spec(self.spec), journal=self.journal, requires_journal=self._is_shared, last_guards=(self.steering,)
         )
-        assembled = open_loop(spec, self._seen_engine, self.clock, engine_name=ENGINE, past=past)
+        assembled = open_loop(spec, self._observed_engine, self.clock, engine_name=ENGINE, past=past)
         loop = assembled.loop
         loop.shared_guards += self._guards
-        if not isinstance(self._seen_engine, ReportsEvents):
+        if not isinstance(self._observed_engine, ReportsEvents):
             loop.chores.append(self._note_agents)
         loop.chores.append(self._end_changes)
         loop.watchers.append(self._watch)
@@ -196,7 +270,7 @@ class Job:
     # ---------------------------------------------------------------------------------------------- for the scheduler
 
     def tick(self) -> Decision | None:
-        """One cycle of its loop; nothing once it is closed."""
+        """Run one cycle of its loop; do nothing once it is closed."""
         with self._lock:
             if self._closed:
                 return None
@@ -205,20 +279,20 @@ class Job:
             return self.loop.tick()
 
     def begin(self, term: int | None = None) -> None:
-        """Note that it is looked after from now on; by another service than before, in the term that is given."""
+        """Journal that this service controls the job from now on; ``term`` is given if another one did before."""
         only = ", recommending only" if self.loop.mode is Mode.RECOMMEND else ""
         how = f"policy {self.spec.policy}, every {self.spec.interval_s:g} s{only}"
         if term is None:
             self.loop.note("started", how)
         else:
-            # One entry, not two: a thousand jobs are waiting to be taken on.
-            self.loop.note("leader-changed", f"another service looks after {self.name}, in term {term}: {how}")
+            # One entry, not two, because a thousand jobs may be waiting to be taken on.
+            self.loop.note("leader-changed", f"another service controls {self.name}, in term {term}: {how}")
 
-    def look(self) -> None:
-        """See what agents report, and neither decide on it nor learn from it."""
+    def observe(self) -> None:
+        """Read the reports of the agents, without deciding on them or learning from them."""
         with self._lock:
             self.ticks += 1
-            self._watch(self._seen_engine.observe(), None)
+            self._watch(self._observed_engine.observe(), None)
 
     def _note_agents(self) -> None:
         for event in self.engine.take_events():
@@ -231,20 +305,20 @@ class Job:
         self.observation, self.decision = observation or before, decision or self.decision
         self.day(observation, decision)
 
-    # -------------------------------------------------------------------------------------------- for those who operate
+    # ------------------------------------------------------------------------------------------------------- changes
 
-    def steer(self, changes: Sequence[Change], text: str) -> None:
-        """Have these changes in force from the next decision on, in place of those before; ``text`` is for the journal.
+    def steer(self, changes: Sequence[JobChange], text: str) -> None:
+        """Put these changes in force from the next decision on, in place of earlier ones; ``text`` is for the journal.
 
-        One that cannot be used is an ``InputError``, and everything stays as it was.
+        A change that cannot be used is an ``InputError``, and nothing changes.
         """
-        self._become(self.requested, changes, text)
+        self._reconfigure(self.requested, changes, text)
 
-    def ask(self, spec: JobSpec, text: str) -> None:
-        """Go on as the file says now, for the same operators."""
-        self._become(spec, self.changes, text)
+    def respecify(self, spec: JobSpec, text: str) -> None:
+        """Continue with another specification from the file, which has the same operators."""
+        self._reconfigure(spec, self.changes, text)
 
-    def _become(self, requested: JobSpec, changes: Sequence[Change], text: str) -> None:
+    def _reconfigure(self, requested: JobSpec, changes: Sequence[JobChange], text: str) -> None:
         with self._lock:
             before, wanted = self.spec, changed(requested, changes)
             require_usable(wanted)
@@ -252,7 +326,7 @@ class Job:
             self.steering.take(changes)
             self.loop.note("changed", text)
             if _needs_new_loop(before, wanted):
-                # Budgets, bounds and shadows belong to a loop; what was seen and learned the new one finds again.
+                # Budgets, bounds and shadows belong to a loop; the new one reads history and learned state from the journal.
                 self.engine.size_by(wanted.topology)
                 self.loop.save_state()
                 self._assembled = self._open()
@@ -264,38 +338,35 @@ class Job:
     def _set_mode(self, mode: Mode) -> None:
         self.loop.mode = mode
         if mode is Mode.RECOMMEND:
-            # Whoever scales the job now must not be worked against by agents that still go by the last decision.
+            # Agents that still follow the last decision must not work against whatever scales the job now.
             self.engine.want_nothing()
 
     def _end_changes(self) -> None:
-        """Take back what was asked for a time only, when that is over."""
+        """End the changes whose time is over."""
         now = self.clock.now()
         over = [change for change in self.changes if not change.holds_at(now)]
         if over:
             named = ", ".join(f"{change.kind} {change.name}".strip() for change in over)
             self.steer([change for change in self.changes if change.holds_at(now)], f"the time of {named} is over")
 
-    # ------------------------------------------------------------------------------------------------ for those who ask
+    # --------------------------------------------------------------------------------------------- agents and readers
 
     def report(self, operator: str, report: Report) -> Reply:
-        """Take in what an agent says, and tell it what is wanted of it."""
+        """Record the report of an agent, and return the desired state of its operator."""
         return self.engine.report(operator, report)
 
     @contextmanager
     def at_rest(self) -> Iterator[ControlLoop]:
-        """Its loop, between two steps: what is looked at together belongs together."""
+        """Give its loop between two steps, so that what is read inside the block is consistent."""
         with self._lock:
             yield self.loop
-
-    def further_state(self) -> Mapping[str, JSON]:
-        return self._further()
 
     def require_operator(self, name: str) -> None:
         if name not in self.operators:
             raise UnknownNameError("operator", name, self.operators)
 
     def abandon(self) -> None:
-        """Let go of it without a word, as somebody who may not write any more. Twice is fine."""
+        """Release it without journalling anything, because this service no longer leads. Calling it twice is fine."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -303,7 +374,7 @@ class Job:
                 self.journal.close()
 
     def close(self, why: str = "the service ends") -> None:
-        """Save what was learned and let go of the agents, whose jobs keep their sizes. Twice is fine."""
+        """Save what was learned and release the agents, whose jobs stay at their sizes. Calling it twice is fine."""
         with self._lock:
             if self._closed:
                 return

@@ -1,4 +1,4 @@
-"""The figures of a service and of all its jobs, for Prometheus and OpenTelemetry."""
+"""Metrics of a service and of all its jobs, for Prometheus and OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from headgate.rules.model import ALL_OPERATORS
 from headgate.runtime.exposition.families import Exposition, Reading
 from headgate.runtime.exposition.job_figures import JobFigures
 from headgate.runtime.exposition.open_telemetry import Telemetry, open_telemetry
-from headgate.service.changed import BOTH, IN, OUT
-from headgate.service.jobs import Job
+from headgate.service.applied_changes import BOTH, IN, OUT
+from headgate.service.jobs import ServedJob
 
 if TYPE_CHECKING:
     from headgate.service.service import Service
 
 
 class ServiceFigures:
-    """Counts what all jobs of a service see and decide."""
+    """Counts the observations and decisions of all jobs of a service."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -29,14 +29,14 @@ class ServiceFigures:
 
     @cached_property
     def exposition(self) -> Exposition:
-        """Made when it is first asked for: only then Prometheus' library is needed."""
+        """Made at the first request, because only then Prometheus' library is needed."""
         made = Exposition(self.readings)
         for figures in tuple(self._jobs.values()):
             made.add(figures)
         return made
 
     def of_job(self, name: str) -> JobFigures:
-        """The figures of a job; one that comes back under its name goes on counting."""
+        """Return the figures of a job; a job that comes back under the same name continues counting."""
         if name not in self._jobs:
             figures = JobFigures(name, lambda: self._interval_s(name), paused=lambda: self._paused(name))
             self._jobs[name] = figures
@@ -49,7 +49,7 @@ class ServiceFigures:
         if "exposition" in self.__dict__:
             self.exposition.remove(name)
 
-    def ticked(self, job: Job, due_s: Instant, began_s: Instant, ended_s: Instant) -> None:
+    def ticked(self, job: ServedJob, due_s: Instant, began_s: Instant, ended_s: Instant) -> None:
         figures = self._jobs.get(job.name)
         if figures is None:
             return
@@ -59,12 +59,12 @@ class ServiceFigures:
 
     @contextmanager
     def sent(self) -> Iterator[None]:
-        """Inside the block, what is told is sent to where the variables of OpenTelemetry say."""
+        """Send the figures to where the variables of OpenTelemetry say, inside the block."""
         telemetry = open_telemetry()
         if telemetry is None:
             yield
             return
-        telemetry.begin(lambda: self.exposition.readings())  # noqa: PLW0108 - made when it is first asked for
+        telemetry.begin(lambda: self.exposition.readings())  # noqa: PLW0108 - made at the first request
         self._telemetry = telemetry
         try:
             yield
@@ -73,7 +73,7 @@ class ServiceFigures:
             telemetry.close()
 
     def readings(self) -> Iterator[Reading]:
-        """What is told of the service itself."""
+        """Yield the readings of the service itself."""
         service = self._service
         for job in service.fleet:
             joined = job.engine.joined
@@ -91,7 +91,7 @@ class ServiceFigures:
         return self._service.fleet.job(name).spec.interval_s
 
     def _paused(self, name: str) -> Mapping[str, bool]:
-        """Which ways a whole job is held back; pauses of single operators do not count."""
+        """Return which directions are paused for the whole job; pauses of single operators do not count."""
         pause = self._service.fleet.job(name).steering.paused(ALL_OPERATORS, self._service.clock.now())
         way = None if pause is None else pause.body["direction"]
         return {direction: way in (direction, BOTH) for direction in (OUT, IN)}

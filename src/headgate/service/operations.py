@@ -13,9 +13,9 @@ from headgate.documents.values import NAME_PATTERN
 from headgate.journal.codec import to_json
 from headgate.rules.model import ALL_OPERATORS
 from headgate.runtime.model_file import SETTING as MODEL_FILE
-from headgate.service.changed import changed, require_usable
-from headgate.service.jobs import Job
-from headgate.service.store.changes import Change, ChangeKind, Entry
+from headgate.service.applied_changes import changed, require_usable
+from headgate.service.jobs import ServedJob
+from headgate.service.store.changes import AuditRecord, ChangeKind, JobChange
 
 if TYPE_CHECKING:
     from headgate.service.service import Service
@@ -71,7 +71,7 @@ class Operations:
         body: Mapping[str, JSON],
         why: str,
         lasts_s: float | None = None,
-    ) -> Change:
+    ) -> JobChange:
         """Put a change in force, in place of one of the same kind and name."""
         with self._lock:
             found = self._service.fleet.job(job)
@@ -95,14 +95,14 @@ class Operations:
 
     def _prepared(
         self,
-        job: Job,
+        job: ServedJob,
         who: str,
         kind: ChangeKind,
         name: str,
         body: Mapping[str, JSON],
         why: str,
         lasts_s: float | None,
-    ) -> tuple[Change, tuple[Change, ...]]:
+    ) -> tuple[JobChange, tuple[JobChange, ...]]:
         """A change that can be made, and all that are in force with it."""
         now_s = self._service.clock.now()
         _refuse_files(body.get("settings", {}))
@@ -113,14 +113,14 @@ class Operations:
                 "a letter or a digit."
             )
         until_s = None if lasts_s is None else now_s + lasts_s
-        change = Change(job.name, kind, name, without_secrets(dict(body)), now_s, who, redacted(why), until_s)
+        change = JobChange(job.name, kind, name, without_secrets(dict(body)), now_s, who, redacted(why), until_s)
         in_force = (*(other for other in job.changes if (other.kind, other.name) != (kind, name)), change)
         require_usable(changed(job.requested, in_force))
         return change, in_force
 
     def settings(
         self, who: str, job: str, settings: Mapping[str, JSON], guards: Mapping[str, JSON], why: str
-    ) -> Change:
+    ) -> JobChange:
         """Other settings of the policy and the guards in force; those that are not named stay."""
         spec = self._service.fleet.job(job).spec
         body = {
@@ -130,7 +130,7 @@ class Operations:
         }
         return self.put(who, job, ChangeKind.POLICY, "", body, why)
 
-    def revert(self, who: str, job: str, kind: ChangeKind, name: str, why: str) -> Change:
+    def revert(self, who: str, job: str, kind: ChangeKind, name: str, why: str) -> JobChange:
         """Take a change back: what the file says holds again."""
         with self._lock:
             found = self._service.fleet.job(job)
@@ -143,7 +143,7 @@ class Operations:
             self._drop(found, who, (before,), left, why)
             return before
 
-    def resume(self, who: str, job: str, operator: str, why: str) -> tuple[Change, ...]:
+    def resume(self, who: str, job: str, operator: str, why: str) -> tuple[JobChange, ...]:
         """End the pause of an operator, or all pauses; gives those that were ended."""
         with self._lock:
             found = self._service.fleet.job(job)
@@ -157,7 +157,9 @@ class Operations:
             self._drop(found, who, ended, tuple(change for change in found.changes if change not in ended), why)
             return ended
 
-    def _keep(self, job: Job, change: Change, before: Change | None, in_force: tuple[Change, ...]) -> None:
+    def _keep(
+        self, job: ServedJob, change: JobChange, before: JobChange | None, in_force: tuple[JobChange, ...]
+    ) -> None:
         store = self._service.store
         after = {**change.body, "until_s": change.until_s}
         with store.transaction() as connection:
@@ -174,7 +176,9 @@ class Operations:
         job.steer(in_force, f"{change.who} changed {_called(change)}: {change.why}")
         self._tell(entry)
 
-    def _drop(self, job: Job, who: str, ended: tuple[Change, ...], left: tuple[Change, ...], why: str) -> None:
+    def _drop(
+        self, job: ServedJob, who: str, ended: tuple[JobChange, ...], left: tuple[JobChange, ...], why: str
+    ) -> None:
         _require_storable(why)
         store, reason = self._service.store, redacted(why)
         entries = []
@@ -190,7 +194,7 @@ class Operations:
         for entry in entries:
             self._tell(entry)
 
-    def _tell(self, entry: Entry) -> None:
+    def _tell(self, entry: AuditRecord) -> None:
         data = {"number": entry.number, "who": entry.who, "what": entry.what, "why": entry.why, "after": entry.after}
         self._service.hub.publish(entry.at_s, "change", entry.job, data)
 
@@ -210,7 +214,7 @@ def _require_storable(*texts: str) -> None:
         raise InputError("a text with a NUL character cannot be kept; write it without.")
 
 
-def _called(change: Change) -> str:
+def _called(change: JobChange) -> str:
     """
     >>> _called(Change("clicks", ChangeKind.SIZE, "count", {}, 0.0, "ana", "a test"))
     'size of count'

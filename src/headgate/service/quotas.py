@@ -1,4 +1,4 @@
-"""What the jobs of a service share: quotas of groups and of the cluster, and the pace of their rescales."""
+"""Share quotas of groups and of the cluster, and the pace of rescales, among the jobs of a service."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from headgate.core.window import Window
 from headgate.runtime.arbitration import Arbitrated
 from headgate.runtime.loop import ControlLoop
 from headgate.service.config.model import JobSpec, ServiceConfig
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 
 RESOURCES = ("instances", "cores", "memory_gb", "money_per_hour")
 
 
 def limits_of(config: ServiceConfig) -> Limits:
-    """What a configuration lets its jobs have."""
+    """Return the limits in a configuration."""
     groups = tuple(
         QuotaGroup(
             group.name, Quota(group.instances, group.cores, group.memory_gb, group.money_per_hour), group.priority
@@ -42,8 +42,8 @@ class SharedArbiter:
         with self._lock:
             return self._arbiter.ask(now, demand)
 
-    def expect(self, job: Job) -> None:
-        """Count what a job has before it asks for the first time: others must not grow into it."""
+    def expect(self, job: ServedJob) -> None:
+        """Count the size of a job before its first request, so that others do not grow into it."""
         sizes = job.began_with
         for operator in job.spec.operators:
             size = sizes.get(operator.name, operator.starts or max(1, operator.min_instances))
@@ -55,7 +55,7 @@ class SharedArbiter:
             self._arbiter.forget(job)
 
     def change(self, limits: Limits) -> None:
-        """Go on with other limits; where they are the same, who waits for its turn goes on waiting."""
+        """Apply other limits; if they are the same, operators that wait for their turn continue to wait."""
         with self._lock:
             if limits != self._arbiter.limits:
                 self._arbiter.change(limits)
@@ -70,21 +70,21 @@ class SharedArbiter:
             return self._arbiter.waiting
 
     def short(self) -> dict[OperatorKey, Grant]:
-        """Who got less than it wants, and why."""
+        """Return the operators that got less than they want, and why."""
         with self._lock:
             return self._arbiter.short
 
     def usage(self) -> dict[tuple[str, str], tuple[float, float]]:
-        """By group, empty for the cluster, and resource: what is used, and the limit."""
+        """Return use and limit by group (empty for the cluster) and resource."""
         with self._lock:
             found = self._arbiter.usage()
         return {(group, RESOURCES[index]): counted for (group, index), counted in found.items()}
 
 
 class JobQuota:
-    """The guard of one job; its file may say something else tomorrow.
+    """The quota guard of one job; its spec is read for each decision, because it may change.
 
-    - ``knows_all``: whether all jobs are counted; while a service that has come to lead takes them on, none may grow
+    ``knows_all`` returns whether all jobs are counted; while a new leader takes them on, none may grow.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class JobQuota:
             self._arbiter, spec.name, spec.objective, spec.group or "", spec.priority, needs_of(spec)
         )
         decided = arbitrated(window, decision)
-        # It is asked in any case: limits may come tomorrow. Where there are none, there is nothing to be said of them.
+        # The arbiter is informed in any case, because limits may be added later; without limits there is no note.
         return decided if self._arbiter.is_limiting else decision
 
     def attach(self, loop: ControlLoop) -> None:
-        """Have what a job asked for forgotten when it only recommends: others scale it then."""
+        """Forget the requests of a job while it only recommends, because others scale it then."""
         loop.watchers.append(self._watch)
 
     def _watch(self, observation: Observation | None, decision: Decision | None) -> None:
@@ -115,7 +115,7 @@ class JobQuota:
 
 
 class _NoGrowth(EachOperator):
-    """Nobody grows as long as it is not known what the others have."""
+    """Prevents growth while the sizes of the other jobs are not known."""
 
     name: ClassVar[str] = Arbitrated.name
     lets_holds_pass: ClassVar[bool] = True
@@ -130,12 +130,12 @@ _ALL_UNKNOWN = _NoGrowth()
 
 
 def needs_of(spec: JobSpec) -> Mapping[str, Need]:
-    """What an instance of each operator takes beside its price."""
+    """Return the resources of an instance of each operator, apart from its price."""
     return {operator.name: Need(operator.cores or 0.0, operator.memory_gb or 0.0) for operator in spec.operators}
 
 
 def demand_of(spec: JobSpec, operator: str, size: int) -> Demand:
-    """The demand of an operator that stays as it is."""
+    """Return the demand of an operator that keeps its size."""
     need = needs_of(spec)[operator]
     price = spec.objective.prices(spec.topology).get(operator, 0.0)
     return Demand(

@@ -17,19 +17,19 @@ from dataclasses import dataclass
 
 from headgate.core.types import Instant
 from headgate.runtime.clock import Clock
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 
 logger = logging.getLogger("headgate")
 
 LONGEST_WAIT_S = 1.0
 """So often it looks whether it may decide."""
-Ticked = Callable[[Job, Instant, Instant, Instant], None]
+Ticked = Callable[[ServedJob, Instant, Instant, Instant], None]
 """Is told of a job when its step was due, when it began and when it ended."""
 
 
 @dataclass(slots=True)
 class _Due:
-    job: Job
+    job: ServedJob
     at_s: Instant
 
 
@@ -70,7 +70,7 @@ class Scheduler:
         self.chores: list[Callable[[], None]] = []
         """Is done about once a second: looking whether a file has changed."""
 
-    def add(self, job: Job) -> None:
+    def add(self, job: ServedJob) -> None:
         """Step a job from now on; one of the same name is stepped no more."""
         with self._lock:
             self._put(job, next_step_s(job.name, job.spec.interval_s, self._clock.now()))
@@ -79,7 +79,7 @@ class Scheduler:
         with self._lock:
             self._due.pop(name, None)
 
-    def _put(self, job: Job, at_s: Instant) -> None:
+    def _put(self, job: ServedJob, at_s: Instant) -> None:
         self._due[job.name] = _Due(job, at_s)
         self._count += 1
         heapq.heappush(self._heap, (at_s, self._count, job.name))
@@ -98,7 +98,7 @@ class Scheduler:
             stepped += 1
         return stepped
 
-    def _next_due(self) -> Job | None:
+    def _next_due(self) -> ServedJob | None:
         with self._lock:
             now = self._clock.now()
             while self._heap and self._heap[0][0] <= now:

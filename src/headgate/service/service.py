@@ -1,4 +1,4 @@
-"""The service itself: its jobs, what steps them, what it keeps, and who listens."""
+"""The service: its jobs, the scheduler that steps them, its store, and the listeners to its events."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from headgate.journal.codec import decision_to_dict, event_to_dict
 from headgate.runtime.clock import Clock, SystemClock
 from headgate.runtime.loop import ControlLoop
 from headgate.runtime.past import Past
-from headgate.service.changed import changed, require_usable
+from headgate.service.applied_changes import changed, require_usable
 from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig
 from headgate.service.hub import Hub
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 from headgate.service.lease import fence
 from headgate.service.metrics import ServiceFigures
 from headgate.service.operations import Operations
 from headgate.service.quotas import JobQuota, SharedArbiter, limits_of
 from headgate.service.scheduler import Scheduler, next_step_s
 from headgate.service.store import Store
-from headgate.service.store.changes import Change
+from headgate.service.store.changes import JobChange
 from headgate.service.warm import WarmJobs
 
 
-class Fleet:
-    """Safe to use from any thread. Of a job that is not there ``is_coming`` says whether it will be."""
+class JobRegistry:
+    """The jobs of a service by name; safe to use from any thread. ``is_coming`` says whether a job will be added."""
 
     def __init__(self, is_coming: Callable[[str], bool] = lambda name: False) -> None:
         self._is_coming = is_coming
         self._lock = threading.Lock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ServedJob] = {}
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[ServedJob]:
         return iter(tuple(self._jobs.values()))
 
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: ServedJob) -> None:
         with self._lock:
             self._jobs = {**self._jobs, job.name: job}
 
-    def remove(self, name: str) -> Job | None:
+    def remove(self, name: str) -> ServedJob | None:
         with self._lock:
             removed = self._jobs.get(name)
             self._jobs = {known: job for known, job in self._jobs.items() if known != name}
             return removed
 
-    def job(self, name: str) -> Job:
-        """A job by its name; without it an ``UnknownNameError``, or a ``NotLeadingError`` if it will be there."""
+    def job(self, name: str) -> ServedJob:
+        """Return a job by its name; raise an ``UnknownNameError``, or a ``NotLeadingError`` if it will be added."""
         found = self._jobs.get(name)
         if found is None and self._is_coming(name):
             raise NotLeadingError(f"job {name!r} is being taken over from another service; ask again in a moment.")
@@ -69,11 +69,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headgate")
 
 AT_ONCE = 50
-"""Jobs whose learned state is read at once when they are taken over."""
+"""Jobs whose learned state is read in one query when they are taken over."""
 
 
 class Service:
-    """Looks after jobs while it is entered; without ``run`` nobody steps them but the caller.
+    """Controls jobs while it is entered; without ``run``, only the caller steps them.
 
     >>> from headgate.core.objective import parse_objective
     >>> from headgate.service.config import OperatorSpec
@@ -87,13 +87,13 @@ class Service:
     def __init__(self, config: ServiceConfig, store: Store, clock: Clock | None = None, *, leads: bool = True) -> None:
         self.config = config
         self.config_problem = ""
-        """What is wrong with the newest form of its file, where the one before is still in force."""
+        """What is wrong with the edited file, while the previous configuration stays in force."""
         self.store = store
         self.clock = clock or SystemClock()
         self.hub = Hub()
-        self.fleet = Fleet(lambda name: self.is_between and any(job.name == name for job in self.config.jobs))
+        self.fleet = JobRegistry(lambda name: self.is_taking_over and any(job.name == name for job in self.config.jobs))
         self.standby: Standby | None = None
-        """Says who leads, where several services share a store."""
+        """Tells which service leads, if several share a store."""
         self.scheduler = Scheduler(self.clock, lambda: self.leads)
         self.arbiter = SharedArbiter(limits_of(config))
         self.figures = ServiceFigures(self)
@@ -104,42 +104,42 @@ class Service:
         self._warm = WarmJobs(store, self.clock.now)
         if leads:
             for spec in config.jobs:
-                self.take_on(self.made(spec, store.changes.of(spec.name)))
+                self.take_on(self.make_job(spec, store.changes.of(spec.name)))
 
     @property
     def leads(self) -> bool:
-        """Whether it may decide, and answer agents."""
+        """Whether this service may decide and answer agents."""
         return self.standby is None or self.standby.leads
 
     @property
-    def is_between(self) -> bool:
-        """Whether it has the lease and can't act for all jobs: some are being taken on, or it could not be renewed."""
+    def is_taking_over(self) -> bool:
+        """Whether it holds the lease but cannot act for all jobs yet: some are being taken on, or renewal failed."""
         return self.standby is not None and self.standby.token is not None and not self.standby.is_complete
 
     @property
     def leader_url(self) -> str:
-        """Where the service is that leads in place of this one; empty where it leads, or nobody knows."""
+        """The address of the leader; empty if this service leads, or the leader is not known."""
         return "" if self.standby is None else self.standby.leader_url
 
     @property
     def standing_by(self) -> str:
-        """Why it does not lead, for anybody; empty where it does."""
+        """Why it does not lead, as the end of a sentence; empty if it does."""
         if self.leads or self.standby is None:
             return ""
         if self.standby.problem:
-            return "cannot tell who leads: its store cannot be reached"
+            return "cannot determine the leader: its store cannot be reached"
         return (
             f"stands by; {self.leader_url} leads" if self.leader_url else "stands by; another one leads, or soon will"
         )
 
     def lead(self, token: int, may_continue: Callable[[], bool]) -> None:
-        """Take on all jobs from what the journal knows, in a term that everything is written under."""
+        """Take on all jobs from the journal; ``token`` numbers the term, and fences all writes."""
         self.store.fence = fence(token)
         self._term = token
         self._warm.catch_up()
         changes = self.store.changes.by_job()
         now, followed = self.clock.now(), self.is_warm
-        # One after the other, and each is decided on as soon as it is there: those come first whose time does.
+        # Jobs are taken on in the order in which their next decision is due, and decided on as soon as they are there.
         waiting = sorted(self.config.jobs, key=lambda job: next_step_s(job.name, job.interval_s, now))
         while waiting:
             some, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
@@ -147,20 +147,20 @@ class Service:
             for spec in some:
                 if not may_continue():
                     return
-                job = self.made(spec, changes.get(spec.name, ()), past)
+                job = self.make_job(spec, changes.get(spec.name, ()), past)
                 self.take_on(job, token)
         self._warm.forget()
-        how = "followed before" if followed else "read from the journal, as far as they had not been followed yet"
+        how = "followed before" if followed else "those not followed before were read from the journal"
         logger.info("%d jobs were taken on in %.1f s, %s", len(self.fleet), self.clock.now() - now, how)
 
     def stand_by(self) -> None:
-        """Follow what the leader does, to go on with it at once when that is gone."""
+        """Follow what the leader journals, to be able to take over at once."""
         if not self._warm.is_due:
             return
         changes = self.store.changes.by_job()
-        self._warm.look([self._changed(spec, changes.get(spec.name, ())) for spec in self.config.jobs])
+        self._warm.follow([self._changed(spec, changes.get(spec.name, ())) for spec in self.config.jobs])
 
-    def _changed(self, spec: JobSpec, changes: Sequence[Change]) -> JobSpec:
+    def _changed(self, spec: JobSpec, changes: Sequence[JobChange]) -> JobSpec:
         return changed(spec, self._usable(spec, changes)) if changes else spec
 
     @property
@@ -169,7 +169,7 @@ class Service:
         return self._warm.is_warm
 
     def step_down(self) -> None:
-        """Let go of all jobs and write nothing more: another leads."""
+        """Release all jobs and write nothing more: another service leads."""
         for job in self.fleet:
             self.scheduler.remove(job.name)
             self.fleet.remove(job.name)
@@ -177,26 +177,26 @@ class Service:
             self.figures.forget(job.name)
             job.abandon()
         self._warm.forget()
-        # The fence stays: what is still under way from when it led is refused.
+        # The fence stays, so that writes of the old term that are still under way are refused.
         self._term = None
 
     @property
     def access(self) -> AccessRules:
         return self.config.access
 
-    def made(
+    def make_job(
         self,
         spec: JobSpec,
-        requested: Sequence[Change] = (),
+        requested: Sequence[JobChange] = (),
         past: Callable[[JobSpec], Past | None] = lambda spec: None,
-    ) -> Job:
-        """A job of this service with what was asked for since; ``past`` gives what is known of it already."""
+    ) -> ServedJob:
+        """Make a job with the changes requested since; ``past`` returns its history, if that is known already."""
 
         def on_entry(entry: Decision | Event) -> None:
-            self.tell(spec.name, entry)
+            self.publish(spec.name, entry)
 
         changes = self._usable(spec, requested)
-        quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec, lambda: not self.is_between)
+        quota = JobQuota(self.arbiter, lambda: self.fleet.job(spec.name).spec, lambda: not self.is_taking_over)
         figures = self.figures.of_job(spec.name)
 
         def wired(loop: ControlLoop) -> None:
@@ -204,7 +204,7 @@ class Service:
             figures.attach(loop)
 
         journal = self.store.journal_of(spec.name)
-        return Job(
+        return ServedJob(
             spec,
             journal,
             self.clock,
@@ -217,9 +217,9 @@ class Service:
         )
 
     @staticmethod
-    def _usable(spec: JobSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
-        """The changes that still fit a job: its file may have been written anew since."""
-        usable: tuple[Change, ...] = ()
+    def _usable(spec: JobSpec, changes: Sequence[JobChange]) -> tuple[JobChange, ...]:
+        """Return the changes that still fit a job: its file may have changed since they were made."""
+        usable: tuple[JobChange, ...] = ()
         for change in changes:
             try:
                 require_usable(changed(spec, (*usable, change)))
@@ -229,30 +229,30 @@ class Service:
             usable = (*usable, change)
         return usable
 
-    def take_on(self, job: Job, term: int | None = None) -> None:
-        """Look after a job from now on; in a term in which another service has done so before."""
+    def take_on(self, job: ServedJob, term: int | None = None) -> None:
+        """Control a job from now on; ``term`` is given if another service controlled it before."""
         self.fleet.add(job)
         self.arbiter.expect(job)
         job.begin(term)
         self.scheduler.add(job)
 
-    def let_go(self, name: str, why: str) -> None:
-        """Look after a job no longer; it keeps its size."""
+    def release(self, name: str, why: str) -> None:
+        """Stop controlling a job, which stays at its size."""
         self.scheduler.remove(name)
         self.arbiter.forget(name)
         self.figures.forget(name)
         if (job := self.fleet.remove(name)) is not None:
             job.close(why)
 
-    def tell(self, job: str, entry: Decision | Event) -> None:
-        """Pass on what was decided, or happened."""
+    def publish(self, job: str, entry: Decision | Event) -> None:
+        """Publish a decision or an event to the listeners."""
         if isinstance(entry, Decision):
             self.hub.publish(entry.at_s, "decision", job, decision_to_dict(entry))
         else:
             self.hub.publish(entry.at_s, "event", job, event_to_dict(entry))
 
     def store_problem(self) -> str:
-        """Why its store cannot be used; empty where it can."""
+        """Return why its store cannot be used; empty if it can."""
         try:
             self.store.tokens.all()
         except JournalError as error:
@@ -260,13 +260,13 @@ class Service:
         return ""
 
     def run(self) -> None:
-        """Step all jobs, each at its time, on a thread; where several share a store, while this one leads."""
+        """Step all jobs on a thread, each at its time; if several services share a store, only while this one leads."""
         if self.standby is not None:
             self.standby.start()
         self.scheduler.start()
 
     def close(self) -> None:
-        """Let go of all jobs, which keep their sizes. Twice is fine."""
+        """Release all jobs, which stay at their sizes. Calling it twice is fine."""
         self.scheduler.stop()
         self.hub.close()
         for job in self.fleet:

@@ -1,31 +1,171 @@
-"""A service that runs: its store, its jobs, the thread that steps them, and the server that answers."""
+"""Run a service behind an HTTP server on a thread of its own, and apply its configuration file when it changes."""
 
 from __future__ import annotations
 
 import logging
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING
 
-from headgate.core.errors import InputError
+from headgate.core.errors import EngineError, InputError, cause_of
+from headgate.core.extras import needing
 from headgate.core.types import Severity
+from headgate.local.machine import LOOPBACK
 from headgate.runtime.rule_file import signature
 from headgate.service.api import make_api
 from headgate.service.config import ServiceConfig, read_config
+from headgate.service.config.model import Tls
 from headgate.service.quotas import limits_of
-from headgate.service.server import Server, bound, require_usable
 from headgate.service.service import Service
 from headgate.service.standby import service_of
 from headgate.service.store import open_store
 
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+import ssl
+from pathlib import Path
+
+
+def require_usable(tls: Tls) -> None:
+    """Refuse a certificate or a key that TLS cannot use; the message names the file at fault."""
+    for path in (tls.certificate, tls.key):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {cause_of(error)}.") from error
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key, _no_password)
+    except _NeedsPassword:
+        raise InputError(
+            f"key {tls.key} is encrypted; one without a password is needed, because nobody could enter it."
+        ) from None
+    except ssl.SSLError as error:
+        raise InputError(_reason(tls, error)) from error
+
+
+class _NeedsPassword(Exception):
+    """The key is encrypted."""
+
+
+def _no_password() -> str:
+    # Without this, OpenSSL would prompt on the terminal and wait.
+    raise _NeedsPassword
+
+
+def _reason(tls: Tls, error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return f"key {tls.key} is not that of certificate {tls.certificate}."
+    if not _is_certificate(tls.certificate):
+        return f"{tls.certificate} holds no certificate in PEM form."
+    if "PEM" in str(error) or error.reason == "NO_START_LINE":
+        return f"{tls.key} holds no private key in PEM form."
+    return f"certificate {tls.certificate} and key {tls.key} cannot be used: {error.reason.replace('_', ' ').lower()}."
+
+
+def _is_certificate(path: Path) -> bool:
+    try:
+        ssl.create_default_context(cafile=path)
+    except ssl.SSLError:
+        return False
+    return True
+
+
+START_WITHIN_S = 10.0
+
+
+class ApiServer:
+    """Serves an ASGI application at ``url`` inside its block, on a free port if none is given, with TLS if ``tls`` is.
+
+    ``listener`` is a socket that is already bound; it is closed with the server.
+    """
+
+    def __init__(
+        self,
+        api: FastAPI,
+        port: int = 0,
+        host: str = LOOPBACK,
+        tls: Tls | None = None,
+        listener: socket.socket | None = None,
+    ) -> None:
+        with needing("a service"):
+            import uvicorn
+        self._host, self._tls = host, tls
+        if tls is not None:
+            require_usable(tls)
+        self._socket = bind_socket(host, port) if listener is None else listener
+        settings = uvicorn.Config(
+            api,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=5,
+            # Addresses reported by proxies are not trusted: callers without a token must be on this machine.
+            proxy_headers=False,
+            server_header=False,
+            ssl_certfile=None if tls is None else tls.certificate,
+            ssl_keyfile=None if tls is None else tls.key,
+        )
+        self._server = uvicorn.Server(settings)
+        self._thread = threading.Thread(target=self._run, name="headgate-service", daemon=True)
+
+    @property
+    def url(self) -> str:
+        scheme = "http" if self._tls is None else "https"
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{scheme}://{shown}:{self._socket.getsockname()[1]}"
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def __enter__(self) -> ApiServer:
+        self._thread.start()
+        until_s = time.monotonic() + START_WITHIN_S
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > until_s:
+                raise EngineError(f"the service did not start to serve at {self.url}.")
+            time.sleep(0.01)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Return a socket bound to an address; an ``InputError`` says why that is not possible."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(f"cannot listen at address {host!r}: {cause_of(error)}.") from error
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(address)
+    except OSError as error:
+        made.close()
+        raise InputError(f"port {port} of {host} cannot be used: {cause_of(error)}.") from error
+    return made
+
+
 logger = logging.getLogger("headgate")
 
 BY = "file"
-"""Who changes things, as the audit log has it."""
+"""The author of changes from the file in the audit log."""
 
 
 class ConfigWatch:
-    """Looks at the files each time it is called."""
+    """Applies the configuration file when it, or a file that it names, has changed; called regularly."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -33,11 +173,11 @@ class ConfigWatch:
 
     def _found(self) -> list[object]:
         config = self._service.config
-        return [signature(path) for path in (config.file, *config.further_files) if path is not None]
+        return [signature(path) for path in (config.file, *config.included_files) if path is not None]
 
     def __call__(self) -> None:
-        # While jobs are taken over, or the store is away, it waits: the file will still be there.
-        if self._service.is_between:
+        # While jobs are taken over, or the store is away, the check waits: the file will still be there.
+        if self._service.is_taking_over:
             return
         path, found = self._service.config.file, self._found()
         if path is None or found == self._seen:
@@ -48,21 +188,21 @@ class ConfigWatch:
         except InputError as error:
             self._service.config_problem = str(error)
             logger.warning("the changed file is refused, and what was in force stays: %s", error)
-            self._tell("config-refused", str(error), Severity.WARNING)
+            self._publish("config-refused", str(error), Severity.WARNING)
             return
         self._service.config_problem = ""
-        take_up(self._service, wanted)
+        apply_config(self._service, wanted)
         self._seen = self._found()
 
-    def _tell(self, kind: str, detail: str, severity: Severity = Severity.INFO) -> None:
+    def _publish(self, kind: str, detail: str, severity: Severity = Severity.INFO) -> None:
         now = self._service.clock.now()
         self._service.hub.publish(
             now, "event", "", {"at_s": now, "kind": kind, "detail": detail, "numbers": {}, "severity": severity}
         )
 
 
-def take_up(service: Service, wanted: ServiceConfig) -> None:
-    """Have the service do what another configuration says: jobs that are new, changed and gone, groups and access."""
+def apply_config(service: Service, wanted: ServiceConfig) -> None:
+    """Apply another configuration: jobs that are new, changed and gone, groups and access."""
     before = service.config
     old, new = {job.name: job for job in before.jobs}, {job.name: job for job in wanted.jobs}
     gone = [name for name in old if name not in new]
@@ -70,25 +210,25 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
     different = [name for name in new if name in old and new[name] != old[name]]
     fixed = {"store": before.store, "host": before.host, "port": before.port, "tls": before.tls}
     if any(getattr(wanted, name) != value for name, value in fixed.items()):
-        logger.warning("store, listen and tls are taken up when the service is started again")
+        logger.warning("changes of store, listen and tls take effect when the service is restarted")
     service.config = replace(wanted, **fixed)  # type: ignore[arg-type]  # these are the fields' own values
     service.arbiter.change(limits_of(wanted))
     if not service.leads:
-        return  # The jobs are taken on as the file says when it comes to lead.
+        return  # The jobs are taken on from the file once this service leads.
     for name in gone:
-        service.let_go(name, "its file names it no longer")
+        service.release(name, "it is no longer in the file")
     for name in different:
         job = service.fleet.job(name)
         if new[name].topology.operators == old[name].topology.operators:
             try:
-                job.ask(new[name], "its file has changed")
+                job.respecify(new[name], "its file has changed")
                 continue
             except InputError as error:
-                logger.warning("changes of job %s no longer fit its file, and are left out: %s", name, error)
-        service.let_go(name, "its file has changed")
+                logger.warning("changes of job %s no longer fit its file, and are dropped: %s", name, error)
+        service.release(name, "its file has changed")
         added.append(name)
     for name in added:
-        service.take_on(service.made(new[name], service.store.changes.of(name)))
+        service.take_on(service.make_job(new[name], service.store.changes.of(name)))
     if not (gone or added or different):
         return
     names = {"added": added, "changed": different, "gone": gone}
@@ -98,11 +238,11 @@ def take_up(service: Service, wanted: ServiceConfig) -> None:
 
 @contextmanager
 def serving(config: ServiceConfig) -> Iterator[str]:
-    """Runs a service inside the block; gives where it answers."""
+    """Run a service inside the block, and give its address."""
     if config.tls is not None:
         require_usable(config.tls)
-    # Before the store is touched: where the port is taken, the same service may be running already.
-    listener = bound(config.host, config.port)
+    # Before the store is touched: if the port is taken, the same service may be running already.
+    listener = bind_socket(config.host, config.port)
     try:
         store = open_store(config.store, retention=config.retention)
         service = service_of(config, store)
@@ -110,8 +250,8 @@ def serving(config: ServiceConfig) -> Iterator[str]:
         listener.close()
         raise
     service.scheduler.chores.append(ConfigWatch(service))
-    served = Server(make_api(service), config.port, config.host, config.tls, listener)
-    # The server ends last: it waits for those who listen to events, whom the service lets go of.
+    served = ApiServer(make_api(service), config.port, config.host, config.tls, listener)
+    # The server ends last: it waits for the listeners to events, which the service disconnects.
     with served as server, service, service.figures.sent():
         service.run()
         yield server.url

@@ -1,8 +1,9 @@
-"""Has one of several services that share a database lead, and the others stand by.
+"""Elect one of several services that share a database as leader; the others stand by.
 
-A thread renews the lease while this service leads, and tries to get it while another does. Who gets it takes on all
-jobs from what the journal knows; who lost it lets go of them and writes nothing more. A leader that cannot renew its
-lease, because the database is away, stops answering agents and deciding in time, and goes on if nobody has led since.
+A thread renews the lease while this service leads, and tries to acquire it while another does. The service that
+acquires it takes on all jobs from the journal; the one that lost it releases them and writes nothing more. A leader
+that cannot renew its lease because the database is away stops answering agents and deciding before the lease ends, and
+continues if no other service has led since.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ from headgate.service.store import Store
 logger = logging.getLogger("headgate")
 
 RENEWALS = 4
-"""How often a lease is renewed in the time that it lasts."""
-LOOKS = 8
-"""How often those who stand by look whether it has ended, in the same time."""
-HOLDS_BACK = 2
-"""Who is not ready yet takes a lease only when it has ended for this part of the time that it lasts."""
+"""Renewals of a lease within its duration."""
+CHECKS = 8
+"""Checks by standbys whether it has ended, within the same duration."""
+COLD_DELAY_SHARE = 2
+"""A service that has not followed the jobs yet waits another such part of the duration before it takes a lease."""
 
 
 class Leading(Protocol):
-    """What leads: a service."""
+    """A service, as far as leading is concerned."""
 
     def lead(self, token: int, may_continue: Callable[[], bool]) -> None:
-        """Take on all jobs, as long as ``may_continue`` says so."""
+        """Take on all jobs, as long as ``may_continue`` returns true."""
         ...
 
     def step_down(self) -> None:
-        """Let go of all jobs, and write nothing any more."""
+        """Release all jobs, and write nothing more."""
         ...
 
     def stand_by(self) -> None:
-        """Follow what the leader does."""
+        """Follow what the leader journals."""
         ...
 
     @property
@@ -55,7 +56,7 @@ class Leading(Protocol):
 
 
 class Standby:
-    """Leads with ``service`` whenever it may; ``step`` makes one look, and ``start`` has a thread make them."""
+    """Lets ``service`` lead while it holds the lease; ``step`` checks once, and ``start`` checks on a thread."""
 
     def __init__(self, lease: Lease, service: Leading, now: Callable[[], float] = time.monotonic) -> None:
         self._lease = lease
@@ -66,17 +67,17 @@ class Standby:
         """Whether all jobs were taken on."""
         self._taking_on: threading.Thread | None = None
         self._failed: Term | None = None
-        """One in which the jobs could not be taken on."""
+        """A term in which the jobs could not be taken on."""
         self._leader_url = ""
         self._problem = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-standby", daemon=True)
 
-    # ---------------------------------------------------------------------------------------------- for those who ask
+    # ------------------------------------------------------------------------------------------------------- status
 
     @property
     def leads(self) -> bool:
-        """Whether this service may decide, and answer agents, at this moment; on those jobs that were taken on."""
+        """Whether this service may decide and answer agents at this moment, for the jobs that it has taken on."""
         term = self._term
         return term is not None and term.holds(self._now())
 
@@ -87,7 +88,7 @@ class Standby:
 
     @property
     def leader_url(self) -> str:
-        """Where the service is that leads, as far as is known."""
+        """The address of the leader, if it is known."""
         return self._leader_url
 
     @property
@@ -101,17 +102,17 @@ class Standby:
 
     @property
     def problem(self) -> str:
-        """Why the lease can't be looked at; empty where it can."""
+        """Why the lease cannot be checked; empty if it can."""
         return self._problem
 
-    # ------------------------------------------------------------------------------------------------------- its life
+    # ----------------------------------------------------------------------------------------------------- lifecycle
 
     def start(self) -> Standby:
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Lead no more; the lease is let go of, so that another can lead at once. Twice is fine."""
+        """Stop leading and release the lease, so that another service can lead at once. Calling it twice is fine."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -121,30 +122,30 @@ class Standby:
             try:
                 self._lease.release(term)
             except HeadgateError as error:
-                logger.warning("the lease could not be let go of, and will end by itself: %s", error)
+                logger.warning("the lease could not be released, and will end by itself: %s", error)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             self.step()
-            self._stop.wait(self._lease.lasts_s / (LOOKS if self._term is None else RENEWALS))
+            self._stop.wait(self._lease.lasts_s / (CHECKS if self._term is None else RENEWALS))
 
     def step(self) -> None:
-        """Renew the lease, or try to get it."""
+        """Renew the lease, or try to acquire it."""
         try:
             if self._term is None:
                 self._try_to_lead()
             else:
-                self._go_on(self._term)
+                self._renew(self._term)
         except HeadgateError as error:
             if not self._problem:
-                logger.warning("the lease cannot be looked at: %s", error)
+                logger.warning("the lease cannot be checked: %s", error)
             self._problem = str(error)
         else:
             self._problem = ""
 
     def _try_to_lead(self) -> None:
-        # Who has just been started leaves it to those who know the jobs, if there are any.
-        term = self._lease.acquire(0.0 if self._service.is_warm else self._lease.lasts_s / HOLDS_BACK)
+        # A service that has just been started leaves the lease to those that have followed the jobs, if there are any.
+        term = self._lease.acquire(0.0 if self._service.is_warm else self._lease.lasts_s / COLD_DELAY_SHARE)
         if term is None:
             leader = self._lease.leader()
             self._leader_url = "" if leader is None else leader.url
@@ -152,7 +153,7 @@ class Standby:
             return
         logger.warning("this service leads from now on, in term %d", term.token)
         self._term, self._leader_url = term, ""
-        # Beside the renewals: to take on a thousand jobs may take longer than the lease lasts.
+        # On a thread of its own, because taking on a thousand jobs may take longer than the lease lasts.
         self._taking_on = threading.Thread(target=self._take_on, args=(term,), name="headgate-taking-on", daemon=True)
         self._taking_on.start()
 
@@ -165,14 +166,14 @@ class Standby:
         except DeposedError as error:
             logger.warning("term %d ended while jobs were taken on: %s", term.token, error)
         except Exception as error:
-            # Without its jobs it must not keep others from leading: it steps down when it looks next.
+            # Without its jobs it must not prevent others from leading: it steps down at the next check.
             is_known = isinstance(error, HeadgateError)
             logger.error("jobs cannot be taken on in term %d: %s", term.token, error, exc_info=not is_known)
             self._failed = term
         else:
             self._is_complete = may_continue()
 
-    def _go_on(self, term: Term) -> None:
+    def _renew(self, term: Term) -> None:
         if self._failed is not None and self._failed.token == term.token:
             self._lease.release(term)
             self._step_down("its jobs could not be taken on")
@@ -184,7 +185,7 @@ class Standby:
             self._term = renewed
 
     def _step_down(self, why: str) -> None:
-        logger.warning("this service leads no more: %s", why)
+        logger.warning("this service no longer leads: %s", why)
         self._term = None
         self._await_taking_on()
         self._service.step_down()
@@ -198,7 +199,7 @@ class Standby:
 
 
 class SharedClock:
-    """Seconds since the epoch by another's clock: read once, then counted by this machine's monotonic clock.
+    """Seconds since the epoch by the clock of the database: read once, then counted by the local monotonic clock.
 
     >>> clock = SharedClock(lambda: 1000.0, lambda: 5.0)
     >>> clock.now()
@@ -209,7 +210,7 @@ class SharedClock:
         self._monotonic = monotonic
         before_s = monotonic()
         shown_s = read()
-        # What was shown held at some moment while it was asked for; the middle errs least.
+        # The time was read at some moment between request and answer; the middle has the smallest error.
         self._offset_s = shown_s - (before_s + monotonic()) / 2
 
     def now(self) -> float:
@@ -220,13 +221,13 @@ class SharedClock:
 
 
 SHORTEST_LEASE_S = 2.0
-"""A busy machine may keep a process waiting for a second; a lease must outlast that."""
-OF_AN_INTERVAL = 0.4
-"""A leader that is gone is noticed within so much of an interval: the next decision comes within two of them."""
+"""A busy machine may suspend a process for a second; a lease must outlast that."""
+SHARE_OF_INTERVAL = 0.4
+"""A lost leader is noticed within this share of an interval, so that the next decision comes within two intervals."""
 
 
 def service_of(config: ServiceConfig, store: Store, clock: Clock | None = None) -> Service:
-    """The service of a configuration. Where others share its store it leads only when none of them does."""
+    """Make the service of a configuration; if others share its store, it leads only when none of them does."""
     if not store.is_shared:
         return Service(config, store, clock)
     holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
@@ -237,6 +238,6 @@ def service_of(config: ServiceConfig, store: Store, clock: Clock | None = None) 
 
 
 def lease_lasts_s(config: ServiceConfig) -> float:
-    """How long a leader may be away before another takes over: a part of the shortest interval."""
-    shortest_s = min((job.interval_s for job in config.jobs), default=LASTS_S / OF_AN_INTERVAL)
-    return max(SHORTEST_LEASE_S, min(LASTS_S, OF_AN_INTERVAL * shortest_s))
+    """Return how long a leader may be away before another takes over: a part of the shortest interval."""
+    shortest_s = min((job.interval_s for job in config.jobs), default=LASTS_S / SHARE_OF_INTERVAL)
+    return max(SHORTEST_LEASE_S, min(LASTS_S, SHARE_OF_INTERVAL * shortest_s))

@@ -1,8 +1,8 @@
-"""What a service that stands by keeps ready: all jobs, as if it had looked after them itself.
+"""Follow the journals of all jobs while another service leads, so that a standby can take over at once.
 
-To read an hour of a job takes tens of milliseconds, too long to begin with it when a thousand jobs wait. So it is read
-ahead, a few jobs at each look, and then only what is new. Who comes to lead catches up with what was written last, and
-has everything: nobody can write any more who led before.
+Reading an hour of a job takes tens of milliseconds, too long to start with when a thousand jobs wait. A standby reads
+ahead, a few jobs per check, and then only new entries. A new leader catches up with the last entries and then has
+everything, because the former leader can no longer write.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from headgate.runtime.past import (
     startup_key,
     state_key,
 )
+from headgate.service.applied_changes import loop_spec
 from headgate.service.config.model import JobSpec
 from headgate.service.jobs import ENGINE
 from headgate.service.store import Store
 
 
-class FollowedJob:
-    """What a journal tells of a job until now; ``take`` adds what is new in it."""
+class WarmJob:
+    """The recent history of a job from its journal; ``take`` adds new entries."""
 
     def __init__(self, spec: JobSpec, journal: ReadableJournal, now: Instant) -> None:
         self.spec = spec
-        policy, shadows = spec.make_policy(), spec.make_shadows()
-        self._empty: Callable[[], History] = partial(history_for, spec.topology, policy, shadows)
-        learned = [
-            state_key(spec.name, spec.topology.operators, acting_or_shadow) for acting_or_shadow in (policy, *shadows)
-        ]
+        parts = loop_spec(spec).parts(spec.topology)
+        self._empty: Callable[[], History] = partial(history_for, spec.topology, parts.policy, parts.shadows)
+        policies = (parts.policy, *parts.shadows)
+        learned = [state_key(spec.name, spec.topology.operators, policy) for policy in policies]
         self.keys = (*learned, startup_key(spec.name), budget_key(spec.name))
-        """What it has learned is kept under these."""
+        """Keys of what it has learned."""
         self._sizes = journal.last_sizes(spec.name)
         self._history = self._empty()
         recall(journal, spec.name, ENGINE, self._history, now)
         newest = journal.newest_run(spec.name)
         self._run = 0 if newest is None else newest[0]
-        """The newest that something was heard of."""
-        self._begins_with = 0
-        """The first run that the history is of; those before it are another story."""
+        """The newest run with an entry."""
+        self._first_run = 0
+        """The first run that the history covers; earlier ones ended too long before it."""
         decided = self._history.decisions
         self._decision: Decision | None = None
-        """The newest of that run."""
+        """The newest decision of that run."""
         self._receipts: list[Receipt] = []
         if decided and newest is not None and decided[-1].at_s >= newest[1].started_s:
             self._decision = decided[-1]
@@ -67,9 +67,9 @@ class FollowedJob:
         return seen[-1].at_s if seen else None
 
     def take(self, entry_of_run: NewEntry) -> None:
-        """Add an entry; one that was there from the beginning is not counted twice."""
+        """Add an entry, unless it was read with the history already."""
         same = (ENGINE, self.spec.topology.operators)
-        if (entry_of_run.run.engine, entry_of_run.run.operators) != same or entry_of_run.number < self._begins_with:
+        if (entry_of_run.run.engine, entry_of_run.run.operators) != same or entry_of_run.number < self._first_run:
             return
         entry = entry_of_run.entry
         if isinstance(entry, Observation):
@@ -89,13 +89,13 @@ class FollowedJob:
         if number > self._run:
             self._run, self._decision, self._receipts = number, None, []
             if before_s is not None and seen.at_s - before_s > LONGEST_BREAK_S:
-                self._history, self._begins_with = self._empty(), number
+                self._history, self._first_run = self._empty(), number
         remember(self._history, seen)
         self._has_new_entry = True
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """What each operator had last."""
+        """The last known size of each operator."""
         if not self._has_new_entry:
             return self._sizes
         history = self._history
@@ -104,26 +104,26 @@ class FollowedJob:
         return {name: size for name, size in found.items() if size is not None}
 
     def past(self, now: Instant, states: Mapping[str, Mapping[str, JSON]]) -> Past:
-        """What a loop goes on with; it is given away, and must not be added to any more."""
+        """Hand over the past that a loop continues from; nothing may be added to this job afterwards."""
         seen_s = self._seen_s
         is_recent = seen_s is not None and 0 <= now - seen_s <= LONGEST_BREAK_S
         return Past(self._history if is_recent else self._empty(), self.sizes, states.get)
 
 
 FOLLOW_EVERY_S = 1.0
-"""Who knows all jobs asks so often what is new; whoever comes to lead has no more than that to catch up with."""
-LOOK_S = 0.2
-"""Reading ahead takes about so long at a time: who stands by must look at the lease in between."""
+"""How often a warm standby reads new entries, which bounds what a new leader has to catch up with."""
+READ_AHEAD_S = 0.2
+"""Reading ahead stops after about this time, because a standby must check the lease in between."""
 
 
 class WarmJobs:
-    """The jobs of a store that others write, followed; to be used by one thread at a time."""
+    """Follows the jobs of a store that another service writes; for one thread at a time."""
 
     def __init__(self, store: Store, now: Callable[[], Instant]) -> None:
         self._store = store
         self._now = now
         self._following: JournalFollower | None = None
-        self._jobs: dict[str, FollowedJob] = {}
+        self._jobs: dict[str, WarmJob] = {}
         self._is_warm = False
         self._checked_s = float("-inf")
 
@@ -134,15 +134,15 @@ class WarmJobs:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to look again."""
+        """Whether it is time to read new entries."""
         return not self._is_warm or self._now() - self._checked_s >= FOLLOW_EVERY_S
 
-    def look(self, specs: Sequence[JobSpec]) -> None:
-        """Take in what is new, and read ahead some of the jobs that are not followed yet."""
+    def follow(self, specs: Sequence[JobSpec]) -> None:
+        """Read new entries, and the history of some of the jobs that are not followed yet."""
         self._is_warm, self._checked_s = False, self._now()
-        until_s = time.monotonic() + LOOK_S
+        until_s = time.monotonic() + READ_AHEAD_S
         if self._following is None:
-            # First, so that nothing is missed that is written while a job is read.
+            # First, so that no entry is missed that is written while a job is read.
             self._following = self._store.following()
         while is_behind := self._take_new(self._following) >= AT_ONCE:
             if time.monotonic() >= until_s:
@@ -152,37 +152,37 @@ class WarmJobs:
         journal = self._following.reader
         for spec in specs:
             if spec.name not in self._jobs:
-                self._jobs[spec.name] = FollowedJob(spec, journal, self._now())
-                # After one at least: a machine that is slow gets there as well.
+                self._jobs[spec.name] = WarmJob(spec, journal, self._now())
+                # After at least one job, so that a slow machine gets there as well.
                 if time.monotonic() >= until_s:
                     break
         self._is_warm = len(self._jobs) == len(named) and not is_behind
 
     def catch_up(self) -> None:
-        """Take in all that is left to be, as whoever has come to lead: nothing is written beside it any more."""
+        """Read all remaining entries, as the new leader: no other service writes any more."""
         while self._following is not None and self._take_new(self._following):
             pass
 
     def _take_new(self, following: JournalFollower) -> int:
-        """Gives how much there was."""
-        news = following.new_entries()
-        for entry in sorted(news, key=lambda found: in_order(found.entry)):
+        """Read new entries and return their number."""
+        entries = following.new_entries()
+        for entry in sorted(entries, key=lambda found: in_order(found.entry)):
             if (job := self._jobs.get(entry.run.job)) is not None:
                 job.take(entry)
-        return len(news)
+        return len(entries)
 
     def states(self, names: Iterable[str]) -> Mapping[str, Mapping[str, JSON]]:
-        """What some jobs have learned, read at once."""
+        """Return the learned state of some jobs, read in one query."""
         keys = [key for name in names if (job := self._jobs.get(name)) is not None for key in job.keys]
         return self._following.reader.load_states(keys) if self._following is not None and keys else {}
 
     def take(self, spec: JobSpec, states: Mapping[str, Mapping[str, JSON]]) -> Past | None:
-        """What a job's loop goes on with, which is not followed from then on; ``None`` where it has to be read."""
+        """Return the past of a job and stop following it; ``None`` if it has to be read from the journal."""
         job = self._jobs.pop(spec.name, None)
         return job.past(self._now(), states) if job is not None and job.spec == spec else None
 
     def forget(self) -> None:
-        """Begin anew with the next look."""
+        """Forget everything, and start again with the next ``follow``."""
         if self._following is not None:
             self._following.close()
         self._following, self._jobs, self._is_warm = None, {}, False

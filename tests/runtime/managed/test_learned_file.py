@@ -8,7 +8,7 @@ import pytest
 
 from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.managed.contracts import GUESSED_REPARTITION_S, Pauses
-from headgate.runtime.managed.marker import LearnedFile
+from headgate.runtime.managed.recovery import LearnedFile
 
 
 def test_the_limit_and_the_pauses_are_known_again(tmp_path: Path) -> None:

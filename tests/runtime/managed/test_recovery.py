@@ -11,8 +11,7 @@ import pytest
 
 from headgate.core.errors import EngineError, StateError
 from headgate.engines.spark.managed_query import PARTITIONS_KEY, Checkpoint
-from headgate.runtime.managed.marker import Marker, MarkerFile, Phase
-from headgate.runtime.managed.recovery import Aside, Repartitioning
+from headgate.runtime.managed.recovery import Aside, Marker, MarkerFile, Phase, Repartitioning
 
 
 class Killed(BaseException):

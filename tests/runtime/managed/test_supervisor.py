@@ -12,7 +12,7 @@ from headgate.core.types import NO_NUMBERS, Number, Severity
 from headgate.engines.spark.query_plan import Plan
 from headgate.runtime.managed.contracts import GUESSED_REPARTITION_S, Pauses, PlanChange
 from headgate.runtime.managed.failures import Backoff, Restarts
-from headgate.runtime.managed.supervisor import Supervisor
+from headgate.runtime.managed.supervisor import QuerySupervisor
 from headgate.testing.clock import FakeClock
 
 BROKER_AWAY = "org.apache.kafka.common.errors.TimeoutException: Timed out"
@@ -109,7 +109,7 @@ class Bench:
         self.told: list[tuple[str, str, Mapping[str, Number]]] = []
         self.lacks = ""
         self.is_ending = False
-        self.supervisor = Supervisor(
+        self.supervisor = QuerySupervisor(
             self.query,
             Plan(1000, 2),
             self.clock,

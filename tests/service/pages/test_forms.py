@@ -8,11 +8,11 @@ from html import unescape
 
 import pytest
 
-from headgate.service.access.callers import COOKIE, csrf_of
 from headgate.service.config.model import AccessRules
+from headgate.service.gate import COOKIE, csrf_of
 from headgate.service.pages.changing import DONE
 from headgate.service.pages.forms import FORMS
-from headgate.service.store.changes import Change, ChangeKind
+from headgate.service.store.changes import ChangeKind, JobChange
 from tests.service.services import Served, served
 
 HTML = {"Accept": "text/html"}
@@ -57,7 +57,7 @@ class Browser:
         return answer.status_code, answer.headers.get("location", answer.text)
 
 
-def in_force(service: Served) -> tuple[Change, ...]:
+def in_force(service: Served) -> tuple[JobChange, ...]:
     return service.service.fleet.job("clicks").changes
 
 
@@ -120,7 +120,7 @@ def test_forms_change_what_they_say(service: Served) -> None:
         assert browser.send(form, "do", **FILLED[form])[0] == 303, form
     found = {change.kind: change for change in job.changes}
     assert job.spec.operator("count").max_instances == 6
-    assert str(job.spec.asked) == "latency p99 < 5s"
+    assert str(job.spec.end_to_end) == "latency p99 < 5s"
     assert job.spec.policy == "hpa"
     assert job.spec.settings == {"scale_in_window_s": "2m"}
     assert job.spec.constraints[0].name == "office"

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from headgate.core.objective import parse_objective
-from headgate.service.access.callers import COOKIE
 from headgate.service.config import JobSpec, OperatorSpec
 from headgate.service.config.model import AccessRules
+from headgate.service.gate import COOKIE
 from tests.service.services import CLICKS, Served, served
 
 HTML = {"Accept": "text/html"}

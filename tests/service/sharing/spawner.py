@@ -26,7 +26,7 @@ import uvicorn
 from headgate.core.objective import parse_objective
 from headgate.service.api import make_service
 from headgate.service.config import JobSpec, OperatorSpec, ServiceConfig
-from headgate.service.server import Server
+from headgate.service.serving import ApiServer
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ def serve(plan: ServicePlan) -> NoReturn:
     jobs = tuple(job_spec(number, plan.interval_s) for number in range(plan.jobs))
     app = make_service(ServiceConfig(jobs, plan.store, port=plan.found_at))
     spawner = os.getppid()
-    with app.state.service as service, Server(app, plan.listens):
+    with app.state.service as service, ApiServer(app, plan.listens):
         service.run()
         while not stop.wait(0.5) and os.getppid() == spawner:
             pass

@@ -27,7 +27,7 @@ from headgate.core.types import (
 )
 from headgate.engines.base import EngineBase
 from headgate.engines.flink.graph import graph_of
-from headgate.engines.flink.job import GONE_AFTER_S, FollowedJob, Restarts, SizeRequests
+from headgate.engines.flink.job import GONE_AFTER_S, FollowedJob, RestartTracker, SizeRequests
 from headgate.engines.flink.responses import RUNNING, JobDetails
 from headgate.engines.flink.rest import ANSWER_WITHIN_S, FlinkRest
 from headgate.engines.flink.samples import SampleBuilder
@@ -89,7 +89,7 @@ class FlinkEngine(EngineBase):
         self._snapshots = SnapshotReader(self._rest, self._followed, now, sleep)
         self._samples = SampleBuilder(self._topology, late_after_s)
         self._optional = OptionalMetrics(self._rest)
-        self._restarts = Restarts()
+        self._restarts = RestartTracker()
         self._fleet = TaskManagerFleet(provider)
 
     @property

@@ -136,7 +136,7 @@ CREATED = "CREATED"
 PAUSES_RETAINED = 50
 
 
-class Restarts:
+class RestartTracker:
     """Measures how long one job stands still for rescales, and notices other restarts.
 
     Flink restarts a job for every change of its sizes. The times are Flink's own, to the millisecond, however rarely

@@ -53,8 +53,7 @@ from headgate.lab.experiments.model import (
 from headgate.lab.experiments.run_case import micro_batch
 from headgate.policies.frame.base import Context, guards_for, policy_class
 from headgate.runtime.model_file import SETTING as MODEL_FILE
-from headgate.runtime.model_file import measured_job, policy_with_files
-from headgate.runtime.service_rate import parse_service
+from headgate.runtime.model_file import measured_job, parse_service, policy_with_files
 from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.micro_batch import MicroBatch, ServiceModel
 from headgate.workloads import Workload, parse_workload

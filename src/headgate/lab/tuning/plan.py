@@ -29,8 +29,7 @@ from headgate.lab.tuning.search import Values
 from headgate.lab.tuning.space import Space
 from headgate.lab.tuning.trial import Minimise
 from headgate.policies.frame.base import Context, guards_for
-from headgate.runtime.model_file import policy_with_files
-from headgate.runtime.service_rate import parse_service_rate
+from headgate.runtime.model_file import parse_service_rate, policy_with_files
 from headgate.simulation.batch_readings import ReadingMode
 from headgate.simulation.micro_batch import ServiceModel
 from headgate.workloads import Workload, parse_workload

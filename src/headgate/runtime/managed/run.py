@@ -34,9 +34,8 @@ from headgate.runtime.loop import Mode, mode_named
 from headgate.runtime.managed.advisor import Advisor, Wishes
 from headgate.runtime.managed.contracts import Pauses
 from headgate.runtime.managed.failures import Backoff, Restarts
-from headgate.runtime.managed.marker import LearnedFile, MarkerFile
-from headgate.runtime.managed.recovery import Aside, Repartitioning
-from headgate.runtime.managed.supervisor import Supervisor
+from headgate.runtime.managed.recovery import Aside, LearnedFile, MarkerFile, Repartitioning
+from headgate.runtime.managed.supervisor import QuerySupervisor
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession
@@ -97,7 +96,7 @@ class ManagedRun:
     def __init__(
         self,
         managed: ManagedQuery,
-        supervisor: Supervisor,
+        supervisor: QuerySupervisor,
         clock: Clock,
         *,
         stop: threading.Event,
@@ -279,7 +278,7 @@ def run(  # noqa: PLR0913 - one keyword per thing that a user may say
     repartitioning = None
     if folder is not None:
         repartitioning = Repartitioning(folder, MarkerFile(folder.path), Aside(folder.path), managed.repartition)
-    supervisor = Supervisor(
+    supervisor = QuerySupervisor(
         managed,
         plan,
         clock,

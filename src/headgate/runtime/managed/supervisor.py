@@ -36,7 +36,7 @@ class _Pause:
     repartitions: bool
 
 
-class Supervisor:
+class QuerySupervisor:
     """Looks after one query.
 
     - ``repartitioning``: how the number of state partitions is changed; ``None`` where it cannot be

@@ -20,8 +20,7 @@ from headgate.core.errors import (
 from headgate.core.types import JSON
 from headgate.engines.agents.wire import NOT_LEADING
 from headgate.journal.codec import to_json
-from headgate.service.access.callers import Caller
-from headgate.service.access.gate import CALLER
+from headgate.service.gate import CALLER, Caller
 
 NOT_FOUND = frozenset({"job", "operator", "period", "change"})
 """What a path names; of other names it is the body that is wrong."""

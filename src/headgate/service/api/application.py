@@ -10,15 +10,13 @@ from fastapi import FastAPI
 
 from headgate._version import __version__
 from headgate.runtime.clock import Clock
-from headgate.service.access.callers import Callers
-from headgate.service.access.gate import Gate, LeaderOnly
 from headgate.service.api.about import about_router, health_router, metrics_router
 from headgate.service.api.answers import add_error_handlers, document
 from headgate.service.api.history import decisions_router, events_router, readings_router
-from headgate.service.api.jobs import jobs_router, policies_router
-from headgate.service.api.reports import reports_router
+from headgate.service.api.jobs import jobs_router, policies_router, reports_router
 from headgate.service.api.steering import steering_router, targets_router
 from headgate.service.config.model import ServiceConfig
+from headgate.service.gate import Callers, Gate, LeaderOnly
 from headgate.service.pages.routes import add_pages
 from headgate.service.service import Service
 from headgate.service.standby import service_of

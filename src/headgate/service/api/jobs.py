@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from headgate.core.types import JSON, Instances
+from headgate.engines.agents.wire import reply_to_text, report_from_text
 from headgate.journal.codec import decision_to_dict, observation_to_dict, sample_to_dict
 from headgate.policies.frame.base import AnyPolicy, guards_for, policy_class, policy_names
 from headgate.policies.frame.settings import describe_settings
@@ -18,12 +19,12 @@ from headgate.service.api.models import (
     PolicyView,
     StateView,
 )
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 from headgate.service.service import Service
-from headgate.service.store.changes import Change, ChangeKind
+from headgate.service.store.changes import ChangeKind, JobChange
 
 
-def job_view(job: Job) -> dict[str, JSON]:
+def job_view(job: ServedJob) -> dict[str, JSON]:
     """A job in short, with its operators."""
     loop, spec = job.loop, job.spec
     return {
@@ -32,7 +33,7 @@ def job_view(job: Job) -> dict[str, JSON]:
         "group": spec.group,
         "mode": str(loop.mode),
         "policy": loop.policy.name,
-        "objective": str(spec.asked),
+        "objective": str(spec.end_to_end),
         "interval_s": spec.interval_s,
         "ticks": job.ticks,
         "ticked_s": job.ticked_s,
@@ -44,7 +45,7 @@ def job_view(job: Job) -> dict[str, JSON]:
     }
 
 
-def state_of(job: Job) -> str:
+def state_of(job: ServedJob) -> str:
     """``waiting`` for a first agent, ``running``, ``partial`` where an agent is missing, ``lost`` where all are."""
     joined, reported_s = job.engine.joined, job.engine.last_reports_s
     if len(joined) == len(job.operators):
@@ -54,7 +55,7 @@ def state_of(job: Job) -> str:
     return "lost" if any(at_s is not None for at_s in reported_s.values()) else "waiting"
 
 
-def operator_view(job: Job, name: str) -> dict[str, JSON]:
+def operator_view(job: ServedJob, name: str) -> dict[str, JSON]:
     sizing = job.spec.operator(name)
     seen, decided = job.observation, job.decision
     sample = None if seen is None else seen.samples.get(name)
@@ -79,7 +80,7 @@ def _sizes(known: Instances | None) -> JSON:
     return {"planned": known.planned, "requested": known.requested, "ready": known.ready, "stale": known.stale}
 
 
-def state_view(job: Job) -> dict[str, JSON]:
+def state_view(job: ServedJob) -> dict[str, JSON]:
     """What was seen and decided last, in the form of the journal."""
     seen, decided = job.observation, job.decision
     return {
@@ -87,21 +88,21 @@ def state_view(job: Job) -> dict[str, JSON]:
         "joined": sorted(job.engine.joined),
         "observation": None if seen is None else observation_to_dict(seen),
         "decision": None if decided is None else decision_to_dict(decided),
-        **job.further_state(),
+        **job.extra_state(),
     }
 
 
-def objective_view(job: Job) -> dict[str, JSON]:
+def objective_view(job: ServedJob) -> dict[str, JSON]:
     objective = job.spec.objective
     return {
-        "objective": str(job.spec.asked),
+        "objective": str(job.spec.end_to_end),
         "operators": {name: str(objective.slo_of(name)) for name in job.operators},
         "bounds": {name: list(objective.bounds_of(name, job.spec.topology)) for name in job.operators},
         "prices": objective.prices(job.spec.topology),
     }
 
 
-def budget_view(job: Job) -> dict[str, JSON]:
+def budget_view(job: ServedJob) -> dict[str, JSON]:
     """How the error budget of each operator stands, and what was spent."""
     with job.at_rest() as loop:
         budgets = {name: loop.history.budget(name) for name in job.operators}
@@ -112,7 +113,7 @@ def budget_view(job: Job) -> dict[str, JSON]:
     }
 
 
-def change_view(change: Change) -> dict[str, JSON]:
+def change_view(change: JobChange) -> dict[str, JSON]:
     return {
         "job": change.job,
         "kind": str(change.kind),
@@ -141,7 +142,7 @@ def policies_router(service: Service) -> APIRouter:
     return made
 
 
-def policy_view(job: Job) -> dict[str, JSON]:
+def policy_view(job: ServedJob) -> dict[str, JSON]:
     spec = job.spec
     made = spec.make_policy()
     return {
@@ -203,5 +204,44 @@ def jobs_router(service: Service) -> APIRouter:
     )
     def budget(job: str) -> Response:
         return json_response(budget_view(fleet.job(job)))
+
+    return made
+
+
+REPORT = {
+    "version": 1,
+    "agent": "6f1c0c1e5a5b4b8f8a3e5d1f6f0a9b1c",
+    "instances": {"planned": 2, "requested": 2, "ready": 2},
+    "sample": {"operator": "count", "at_age_s": 0.4, "arrived": 12000, "done": 11900, "late": 0, "backlog": 100},
+    "told": 2,
+}
+REPLY = {"version": 1, "size": 3, "subscriptions": [], "report_every_s": 5.0}
+
+
+def reports_router(service: Service) -> APIRouter:
+    made = APIRouter(tags=["agents"])
+
+    @made.post(
+        "/v1/jobs/{job}/operators/{operator}/reports",
+        summary="Report for an operator",
+        responses={
+            200: {
+                "description": "What is wanted from now on; a size of null: keep what you have.",
+                "content": {"application/json": {"schema": {"type": "object"}, "example": REPLY}},
+            },
+            **problems(400, 404, 409, 503),
+        },
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": {"type": "object"}, "example": REPORT}},
+            }
+        },
+    )
+    async def report(job: str, operator: str, request: Request) -> Response:
+        """Sizes, the newest reading and what happened, with ages in place of moments: nobody's clock is believed."""
+        text = (await request.body()).decode("utf-8", errors="replace")
+        reply = service.fleet.job(job).report(operator, report_from_text(text, service.clock.now()))
+        return Response(reply_to_text(reply), media_type="application/json")
 
     return made

@@ -31,11 +31,11 @@ class NotFinite(BaseModel):
 Amount = float | NotFinite
 
 
-class View(BaseModel):
+class ApiModel(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid")
 
 
-class Sizes(View):
+class Sizes(ApiModel):
     planned: int
     """What the last decision asked for."""
     requested: int
@@ -45,14 +45,14 @@ class Sizes(View):
     """Nothing newer is known."""
 
 
-class Decided(View):
+class Decided(ApiModel):
     at_s: float
     target: int
     code: str
     reason: str
 
 
-class OperatorView(View):
+class OperatorView(ApiModel):
     model_config = ConfigDict(json_schema_extra={"examples": [_OPERATOR]})
     name: str
     joined: bool
@@ -69,7 +69,7 @@ class OperatorView(View):
     """What was decided last."""
 
 
-class JobView(View):
+class JobView(ApiModel):
     name: str
     state: str
     """waiting, running, partial or lost."""
@@ -100,7 +100,7 @@ class StateView(BaseModel):
     decision: dict[str, Any] | None
 
 
-class ObjectiveView(View):
+class ObjectiveView(ApiModel):
     objective: str = Field(examples=["latency p95 < 10s"])
     operators: dict[str, str]
     """What is asked of each operator."""
@@ -108,29 +108,29 @@ class ObjectiveView(View):
     prices: dict[str, float]
 
 
-class BudgetView(View):
+class BudgetView(ApiModel):
     operators: dict[str, dict[str, Any] | None]
     """The error budget of each operator, as headgate explain tells it; null while nothing is known."""
     spending: dict[str, Any] | None
 
 
-class ReadingsView(View):
+class ReadingsView(ApiModel):
     operator: str | None
     readings: list[dict[str, Any]]
     """Observations in the form of the journal, oldest first."""
 
 
-class DecisionsView(View):
+class DecisionsView(ApiModel):
     decisions: list[dict[str, Any]]
     """In the form of the journal, oldest first: the policy's reason, its numbers, and what each guard did."""
 
 
-class EventsView(View):
+class EventsView(ApiModel):
     events: list[dict[str, Any]]
     """What happened to the job, oldest first: agents that came and went, policies that changed, failures."""
 
 
-class SettingView(View):
+class SettingView(ApiModel):
     name: str
     type: str
     default: Any
@@ -138,20 +138,20 @@ class SettingView(View):
     help: str
 
 
-class PolicyView(View):
+class PolicyView(ApiModel):
     name: str
     summary: str
     settings: list[SettingView]
 
 
-class JobPolicyView(View):
+class JobPolicyView(ApiModel):
     policy: str
     settings: dict[str, Any]
     guards: dict[str, Any]
     shadows: list[str]
 
 
-class ChangeView(View):
+class ChangeView(ApiModel):
     """A change in force: it holds in place of what the file says."""
 
     job: str
@@ -166,7 +166,7 @@ class ChangeView(View):
     why: str
 
 
-class AuditEntry(View):
+class AuditEntry(ApiModel):
     number: int
     at_s: float
     who: str
@@ -178,17 +178,17 @@ class AuditEntry(View):
     after: Any
 
 
-class AuditView(View):
+class AuditView(ApiModel):
     entries: list[AuditEntry]
     """Oldest first."""
 
 
-class RulesView(View):
+class RulesView(ApiModel):
     rules: str | None
     """As YAML; null where another policy decides."""
 
 
-class ServiceView(View):
+class ServiceView(ApiModel):
     version: str
     started_s: float
     now_s: float

@@ -1,4 +1,4 @@
-"""The form of a service's file, its schema, and the reading of it."""
+"""Read the configuration file of a service, and give its JSON schema."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ from headgate.service.config.model import (
     DEFAULT_REQUESTS_PER_S,
     DEFAULT_STORE,
     AccessRules,
+    GroupQuota,
     JobSpec,
     OperatorSpec,
-    Quota,
     ServiceConfig,
     Tls,
 )
@@ -73,18 +73,18 @@ _STREAM = re.compile(rf"({NAME_PATTERN})\s*->\s*({NAME_PATTERN})")
 
 
 @dataclass
-class _Reading:
-    """What is known while a file is read."""
+class _FileContext:
+    """What the forms need to know about the file that is read."""
 
     path: Path
     groups: list[str]
     prometheus: Prometheus = _ANY_QUERY
-    """A query that stands for the Prometheus of the file."""
+    """A query with the address and the token of the file's Prometheus."""
     files: list[Path] = field(default_factory=list)
-    """Other files that were read."""
+    """Other files that it names: rules, constraints, certificates."""
 
     def readable(self, text: str) -> Path:
-        """A file by its name, relative to the folder of this one."""
+        """Return the path of a file that this one names, relative to its folder."""
         path = self.path.parent / text
         if not path.is_file():
             raise InputError(f"found {text!r}, expected a file; there is none at {path}.")
@@ -92,13 +92,13 @@ class _Reading:
         return path
 
     def store(self, text: str) -> str:
-        """The address of a database; a file of SQLite is relative to the folder of this one."""
+        """Return the URL of a database; a SQLite file is relative to the folder of this file."""
         kind, separator, rest = text.partition(":///")
         if kind == "sqlite" and separator and rest:
             return f"sqlite:///{self.path.parent.absolute() / rest}"
         if re.fullmatch(r"postgresql(\+\w+)?://\S+", text):
             return text
-        # Without what was found: there may be a password in it.
+        # The message does not quote the URL, which may contain a password.
         raise InputError("expected sqlite:///FILE or postgresql://USER@HOST/DATABASE.")
 
     def group(self, name: str) -> str:
@@ -122,7 +122,7 @@ def parse_pace(text: str) -> Pace:
 
 
 def parse_address(text: str, what: str = "") -> tuple[str, int]:
-    """An address and a port; an IPv6 address stands in brackets.
+    """Return an address and a port; an IPv6 address is written in brackets.
 
     >>> parse_address("[::1]:8420")
     ('::1', 8420)
@@ -166,10 +166,10 @@ class TlsForm(Form[Tls]):
     noun = "tls"
     synonyms: ClassVar = {"cert": "certificate", "private_key": "key"}
 
-    certificate: ReadableFile = key("A file in PEM form with the certificate and those that lead to its root.", ...)
-    key: ReadableFile = key("A file in PEM form with its private key.", ...)
+    certificate: ReadableFile = key("A PEM file with the certificate and its chain.", ...)
+    key: ReadableFile = key("A PEM file with its private key.", ...)
 
-    def build(self, context: _Reading) -> Tls:
+    def build(self, context: _FileContext) -> Tls:
         return Tls(self.certificate, self.key)
 
 
@@ -184,7 +184,7 @@ class AccessForm(Form[AccessRules]):
         "Names by which the service may be called, in addition to those of this machine.", ()
     )
 
-    def build(self, context: _Reading) -> AccessRules:
+    def build(self, context: _FileContext) -> AccessRules:
         return AccessRules(self.open_reading, self.requests_per_s, self.hosts)
 
 
@@ -203,29 +203,27 @@ class ClusterForm(Form[Any]):
     memory_gb: NotNegative | None = key("The most memory, in GB.")
     money_per_hour: NotNegative | None = key("The most that its jobs may cost per hour, in the unit of the prices.")
 
-    def build(self, context: _Reading) -> ClusterQuota | Quota:
+    def build(self, context: _FileContext) -> ClusterQuota | GroupQuota:
         return ClusterQuota(self.instances, self.cores, self.memory_gb, self.money_per_hour)
 
 
 class GroupForm(ClusterForm):
     noun = "group"
 
-    priority: Integer = key("A larger number comes first where quotas do not suffice; 0 where not given.", 0)
+    priority: Integer = key("Jobs with a larger number come first when quotas are short; 0 by default.", 0)
 
-    def build(self, context: _Reading) -> Quota:
+    def build(self, context: _FileContext) -> GroupQuota:
         limits = (self.instances, self.cores, self.memory_gb, self.money_per_hour)
-        return Quota(self.node.name, *limits, self.priority)
+        return GroupQuota(self.node.name, *limits, self.priority)
 
 
 class PrometheusForm(Form[None]):
     noun = "prometheus"
 
-    url: Annotated[str, Value(_parse_url, TEXT)] = key(
-        "Where it answers, such as http://127.0.0.1:9090, which it is where not given.", _ANY_QUERY.url
-    )
+    url: Annotated[str, Value(_parse_url, TEXT)] = key("Its address; http://127.0.0.1:9090 by default.", _ANY_QUERY.url)
     token_file: ReadableFile | None = key("A file with a bearer token, relative to this one.")
 
-    def build(self, context: _Reading) -> None:
+    def build(self, context: _FileContext) -> None:
         context.prometheus = replace(_ANY_QUERY, url=self.url, token_file=self.token_file)
 
 
@@ -242,53 +240,51 @@ class OperatorForm(Form[OperatorSpec]):
     }
 
     instances: Annotated[tuple[int, int], bounds(0, "[1, 8]")] = key(
-        "The fewest and the most instances, such as [1, 8]; 1 to 10 where not given.", (1, DEFAULT_MAX_INSTANCES)
+        "The fewest and the most instances, such as [1, 8]; 1 to 10 by default.", (1, DEFAULT_MAX_INSTANCES)
     )
-    price: NotNegative | None = key("What an instance costs for an hour, in any unit.")
+    price: NotNegative | None = key("Price of an instance per hour, in any unit.")
     cores: NotNegative | None = key("Cores of an instance, for quotas.")
     memory_gb: NotNegative | None = key("Memory of an instance, in GB, for quotas.")
     objective: Annotated[Slo, Value(parse_slo, TEXT)] | None = key(
         "The objective of this operator alone, such as latency p95 < 5s."
     )
-    starts: Count | None = key("Its size at the start, until its agent reports one; the fewest where not given.")
+    starts: Count | None = key("Its size at the start, until its agent reports one; the fewest by default.")
 
-    def build(self, context: _Reading) -> OperatorSpec:
+    def build(self, context: _FileContext) -> OperatorSpec:
         costs = (self.price, self.cores, self.memory_gb)
         fewest, most = self.instances
-        Sizing(fewest, most, self.price)  # refuses bounds that no size is within
+        Sizing(fewest, most, self.price)  # refuses impossible bounds
         return OperatorSpec(self.node.name, fewest, most, *costs, self.objective, self.starts)
 
 
-class JobForm(Form[JobSpec]):
+class ServiceJobForm(Form[JobSpec]):
     noun = "job"
     synonyms: ClassVar = {"slo": "objective", "edges": "streams", "params": "settings"}
 
     objective: Annotated[Objective, Value(parse_objective, TEXT)] = key(
-        "The objective from end to end, such as latency p95 < 10s.", ...
+        "The end-to-end objective, such as latency p95 < 10s.", ...
     )
     operators: Annotated[
         dict[Name, OperatorForm], ByName("at least one operator, its name as the key", empty=True, required=True)
-    ] = key("The parts that are scaled, by name: each has an agent.", ...)
+    ] = key("The operators, by name; each has an agent.", ...)
     streams: tuple[StreamText, ...] = key("Which operator feeds which, such as parse -> sum.", ())
     policy: PolicyName | None = key(
-        "The policy that decides the sizes; headgate policies lists them. autopilot where not given."
+        "The policy that decides the sizes; headgate policies lists them; autopilot by default."
     )
     settings: Plain = key("Settings of the policy.", {})
     guards: Plain = key("Settings of the guards.", {})
     rules: TextOfFile | None = key("A file of rules, relative to this one; the policy is then rules.")
     constraints: ReadableFile | None = key("A file of constraints, which hold whatever the policy decides.")
-    interval: PositiveDuration = key(
-        "Time between two decisions, such as 10s, which it is where not given.", DEFAULT_INTERVAL_S
-    )
-    report_every: PositiveDuration | None = key("How often agents report; half of interval where not given.")
+    interval: PositiveDuration = key("Time between two decisions; 10s by default.", DEFAULT_INTERVAL_S)
+    report_every: PositiveDuration | None = key("How often agents report; half of interval by default.")
     group: Annotated[str, ValueIn(lambda text, reading: reading.group(text), NAME)] | None = key(
-        "The group whose quotas count; none where not given."
+        "The group whose quotas apply; none by default."
     )
-    priority: Integer | None = key("Of this job in its group; that of the group where not given.")
+    priority: Integer | None = key("Priority of this job; that of the group by default.")
     mode: Annotated[Mode, Value(mode_named, {"enum": ["act", "recommend"]})] = key(
-        "act, or recommend: everything is decided and nothing is changed.", Mode.ACT
+        "act, or recommend: decisions are made and journalled, but not applied.", Mode.ACT
     )
-    shadows: tuple[PolicyName, ...] = key("Policies that decide as well and never act.", ())
+    shadows: tuple[PolicyName, ...] = key("Policies that decide on the same readings and never act.", ())
     metrics: Queries = key(
         "Metrics of your own by name, each a query of Prometheus; $operator stands for the operator's name. One under "
         "the name of a reading, such as backlog, replaces the reading of the agents.",
@@ -296,7 +292,7 @@ class JobForm(Form[JobSpec]):
     )
     seed: Whole = key("Of the policy's randomness.", 0)
 
-    def build(self, context: _Reading) -> JobSpec:
+    def build(self, context: _FileContext) -> JobSpec:
         if self.rules is not None and self.policy not in (None, RULES):
             message = f"rules: found policy {self.policy} as well, expected policy rules or none."
             raise Mistake(message, "rules", at_key=True)
@@ -316,7 +312,7 @@ class JobForm(Form[JobSpec]):
         return replace(spec, constraints=self._checked(spec))
 
     def _checked(self, spec: JobSpec) -> tuple[Constraint, ...]:
-        """Check all parts together: the graph, and whether constraints and policies can be made; the constraints."""
+        """Check all parts together, and return the constraints."""
         topology = self._made(lambda: spec.topology, "streams", "operators", prefix="streams: ")
         constraints = self._made(lambda: load_constraints(self.constraints, topology), "constraints")
         policy = self._made(
@@ -331,7 +327,7 @@ class JobForm(Form[JobSpec]):
         return constraints
 
     def _made(self, make: Callable[[], T], *where: str, prefix: str = "") -> T:
-        """What is made of parts; an error is reported at the first of these keys that is there."""
+        """Return what ``make`` makes; an error is reported at the first of these keys that is present."""
         try:
             return make()
         except InputError as error:
@@ -356,29 +352,29 @@ class ServiceFileForm(Form[ServiceConfig]):
 
     version: Annotated[int, only_version(VERSION)] = key("The version of this format.", ...)
     store: Annotated[str, ValueIn(lambda text, reading: reading.store(text), TEXT)] | None = key(
-        "Where tokens, changes, audit and journal are stored, such as sqlite:///headgate.db, relative to this file."
+        "The database of tokens, changes, audit and journal, such as sqlite:///headgate.db, relative to this file."
     )
     listen: Annotated[tuple[str, int], Value(parse_address, TEXT)] = key(
-        "Address and port, such as 127.0.0.1:8420, which it is where not given.", (LOOPBACK, DEFAULT_PORT)
+        "Address and port; 127.0.0.1:8420 by default.", (LOOPBACK, DEFAULT_PORT)
     )
-    tls: TlsForm | None = key("The certificate to serve with; none where not given.")
+    tls: TlsForm | None = key("The certificate to serve with; plain HTTP without it.")
     access: AccessForm | None = key("Whether reading needs a token, and how many requests are answered.")
     retention: Annotated[Plain, checked(_check_retention)] = key(
-        "How long the journal stores what, and how large it may get.", {}
+        "How long the journal retains each kind of entry, and how large it may get.", {}
     )
     groups: Annotated[dict[Name, GroupForm], ByName("at least one group, its name as the key")] = key(
-        "Jobs that share what there is, by name, with their quotas.", {}
+        "Groups of jobs that share quotas, by name.", {}
     )
-    cluster: ClusterForm | None = key("What all jobs may have together, whatever their group.")
+    cluster: ClusterForm | None = key("The quota of all jobs together, whatever their group.")
     pace: Annotated[Pace, Value(parse_pace, TEXT)] | None = key(
-        "How many jobs may change their size at once, such as 20 per 10s; all where not given."
+        "How many jobs may change their size at once, such as 20 per 10s; all by default."
     )
     prometheus: PrometheusForm | None = key("The Prometheus that metrics of jobs come from.")
-    jobs: Annotated[dict[Name, JobForm], ByName("at least one job, its name as the key", required=True)] = key(
+    jobs: Annotated[dict[Name, ServiceJobForm], ByName("at least one job, its name as the key", required=True)] = key(
         "The jobs by name.", ...
     )
 
-    def build(self, context: _Reading) -> ServiceConfig:
+    def build(self, context: _FileContext) -> ServiceConfig:
         return ServiceConfig(
             tuple(form.built for form in self.jobs.values()),
             self.store or context.store(DEFAULT_STORE),
@@ -395,14 +391,14 @@ class ServiceFileForm(Form[ServiceConfig]):
 
 
 def read_config(path: Path) -> ServiceConfig:
-    """The configuration in a file; raises an ``InputError`` with everything that is wrong."""
+    """Return the configuration in a file; an ``InputError`` lists everything that is wrong with it."""
     document = documents.parse(documents.read_text(path), str(path))
     groups = document.root.get("groups") if isinstance(document.root, nodes.Mapping) else None
-    return document.read(ServiceFileForm, _Reading(path, list(groups) if isinstance(groups, nodes.Mapping) else []))
+    return document.read(ServiceFileForm, _FileContext(path, list(groups) if isinstance(groups, nodes.Mapping) else []))
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema of a service's file.
+    """Return the JSON schema of a service's file.
 
     >>> json_schema()["required"]
     ['version', 'jobs']

@@ -39,7 +39,7 @@ class OperatorSpec:
     cores: float | None = None
     memory_gb: float | None = None
     slo: Slo | None = None
-    """An objective of its own."""
+    """An objective for this operator alone."""
     starts: int | None = None
 
     @property
@@ -49,12 +49,12 @@ class OperatorSpec:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """One job: its objective, and how its sizes are decided."""
+    """A job: its objective, and how its sizes are decided."""
 
     name: str
     operators: tuple[OperatorSpec, ...]
-    asked: Objective
-    """From end to end."""
+    end_to_end: Objective
+    """The objective from the first operator to the last."""
     streams: tuple[tuple[str, str], ...] = ()
     policy: str = DEFAULT_POLICY
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -77,16 +77,16 @@ class JobSpec:
 
     @cached_property
     def objective(self) -> Objective:
-        """The objective with those of single operators, as the policy needs it."""
+        """The objective with those of single operators, divided if the policy needs that."""
         return self.objective_for(self.policy)
 
     def objective_for(self, policy: str) -> Objective:
         own = {operator.name: operator.slo for operator in self.operators if operator.slo is not None}
-        return divided(self.asked, self.topology, own, sees_graph=policy_class(policy).sees_graph)
+        return divided(self.end_to_end, self.topology, own, sees_graph=policy_class(policy).sees_graph)
 
     @property
     def reported_every_s(self) -> float:
-        """The time between two reports of an agent."""
+        """Seconds between two reports of an agent."""
         return self.report_every_s or max(SHORTEST_REPORT_S, self.interval_s / 2)
 
     def operator(self, name: str) -> OperatorSpec:
@@ -100,8 +100,8 @@ class JobSpec:
 
 
 @dataclass(frozen=True)
-class Quota:
-    """What the jobs of a group may have together; ``None``: as much as there is."""
+class GroupQuota:
+    """What the jobs of a group may have together; ``None`` is no limit."""
 
     name: str
     instances: int | None = None
@@ -128,7 +128,7 @@ class AccessRules:
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """What a service's file says."""
+    """The content of a service's configuration file."""
 
     jobs: tuple[JobSpec, ...]
     store: str = DEFAULT_STORE
@@ -137,12 +137,12 @@ class ServiceConfig:
     tls: Tls | None = None
     access: AccessRules = AccessRules()
     retention: Mapping[str, object] = field(default_factory=dict)
-    groups: tuple[Quota, ...] = ()
+    groups: tuple[GroupQuota, ...] = ()
     file: Path | None = None
-    further_files: tuple[Path, ...] = ()
-    """What else was read for it: rules and constraints."""
+    included_files: tuple[Path, ...] = ()
+    """Files that it names, such as rules and constraints."""
     cluster: ClusterQuota = NO_LIMIT
-    """What all jobs together may have."""
+    """The quota of all jobs together."""
     pace: Pace | None = None
     """How many jobs may change their size at once."""
 
@@ -151,7 +151,7 @@ class ServiceConfig:
 
     @property
     def url(self) -> str:
-        """Where it is to be reached; empty where it listens on all addresses, for then it can't know."""
+        """The address of the service; empty if it listens on all addresses, because then it cannot know."""
         if self.host in ("0.0.0.0", "::"):
             return ""
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -10,8 +10,8 @@ from headgate.service.api import make_api
 from headgate.service.config import ServiceConfig
 from headgate.service.demo.engines import EnginesPlan
 from headgate.service.demo.plan import SAID
-from headgate.service.server import Server
 from headgate.service.service import Service
+from headgate.service.serving import ApiServer
 from headgate.service.store import open_store
 from headgate.service.store.tokens import Scope
 
@@ -33,6 +33,6 @@ def demonstrating(config: ServiceConfig) -> Iterator[Demonstration]:
     agents = store.tokens.make("simulated-jobs", {Scope.AGENT})
     service = Service(config, store)
     # The server ends last: it waits for pages that are left open, which the service lets go of.
-    with Server(make_api(service, demo=SAID), config.port, config.host) as server, service:
+    with ApiServer(make_api(service, demo=SAID), config.port, config.host) as server, service:
         service.run()
         yield Demonstration(server.url, token, EnginesPlan(server.url, agents))

@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse
 from headgate.core.errors import HeadgateError, InputError, UnknownNameError
 from headgate.policies.frame.base import policy_names
 from headgate.service.api.answers import caller_of, who_of
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 from headgate.service.pages.forms import wish_of
 from headgate.service.pages.rendering import Renderer
 from headgate.service.pages.sign_in import form_fields
@@ -40,7 +40,7 @@ DONE = {
 def router(service: Service, renderer: Renderer) -> APIRouter:
     made = APIRouter(include_in_schema=False)
 
-    def forms(request: Request, job: Job, fields: Mapping[str, str], problem: str = "") -> Response:
+    def forms(request: Request, job: ServedJob, fields: Mapping[str, str], problem: str = "") -> Response:
         may = caller_of(request).may(Scope.OPERATE)
         return renderer.page(
             request,

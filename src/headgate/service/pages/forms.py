@@ -15,7 +15,7 @@ from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import JSON
 from headgate.core.units import format_duration
 from headgate.rules.model import ALL_OPERATORS
-from headgate.service.api.requests import (
+from headgate.service.api.steering import (
     BoundsRequest,
     ModeRequest,
     ObjectiveRequest,
@@ -28,7 +28,7 @@ from headgate.service.api.requests import (
     SettingsRequest,
     SizeRequest,
 )
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 from headgate.service.service import Service
 from headgate.service.store.changes import ChangeKind
 
@@ -50,7 +50,7 @@ class Wish:
     """Does it, in the name of somebody."""
 
 
-def wish_of(service: Service, job: Job, form: str, fields: Mapping[str, str]) -> Wish:
+def wish_of(service: Service, job: ServedJob, form: str, fields: Mapping[str, str]) -> Wish:
     """What a form that was filled in asks for."""
     if form not in FORMS:
         raise UnknownNameError("form", form, FORMS)
@@ -71,7 +71,7 @@ def _asked(model: type[T], **values: object) -> T:
 
 def _put(  # noqa: PLR0913 - the parts of a change, and how it is told
     service: Service,
-    job: Job,
+    job: ServedJob,
     kind: ChangeKind,
     name: str,
     body: Mapping[str, JSON],
@@ -94,7 +94,7 @@ def _put(  # noqa: PLR0913 - the parts of a change, and how it is told
     )
 
 
-def _pause(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _pause(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(PauseRequest, **_some(fields, "why", "direction", "operator", "lasts"))
     which = {"both": "any scaling", "in": "scaling in", "out": "scaling out"}[asked.direction]
     told = f"Pause {which} of {_named(job, asked.operator)}"
@@ -105,7 +105,7 @@ def _pause(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )  # fmt: skip
 
 
-def _resume(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _resume(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(ResumeRequest, **_some(fields, "why", "operator"))
 
     def check() -> None:
@@ -121,7 +121,7 @@ def _resume(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )
 
 
-def _size(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _size(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(SizeRequest, **_some(fields, "why", "size", "lasts"))
     operator = fields.get("operator", "")
     instances = None if job.observation is None else job.observation.instances.get(operator)
@@ -133,7 +133,7 @@ def _size(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )  # fmt: skip
 
 
-def _mode(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _mode(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(ModeRequest, **_some(fields, "why", "mode", "lasts"))
     words = {"act": "act on what is decided", "recommend": "only recommend, and change nothing"}
     return _put(
@@ -143,7 +143,7 @@ def _mode(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )  # fmt: skip
 
 
-def _period(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _period(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     name = fields.get("name", "").strip()
     if not name:
         raise InputError("name: nothing was filled in; a period needs one, such as office-hours.")
@@ -169,7 +169,7 @@ def _period(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )  # fmt: skip
 
 
-def _policy(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _policy(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(
         PolicyRequest,
         why=fields.get("why"),
@@ -185,7 +185,7 @@ def _policy(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )  # fmt: skip
 
 
-def _settings(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _settings(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(
         SettingsRequest,
         why=fields.get("why"),
@@ -206,7 +206,7 @@ def _settings(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )
 
 
-def _bounds(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _bounds(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     both = [fields.get("fewest", ""), fields.get("most", "")]
     asked = _asked(BoundsRequest, why=fields.get("why"), instances=both if all(both) else None)
     operator = fields.get("operator", "")
@@ -219,15 +219,15 @@ def _bounds(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )  # fmt: skip
 
 
-def _objective(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _objective(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(ObjectiveRequest, **_some(fields, "why", "objective"))
     return _put(
         service, job, ChangeKind.OBJECTIVE, "", {"objective": asked.objective}, asked.why,
-        told=f"Ask for {asked.objective}", before=str(job.spec.asked), after=asked.objective,
+        told=f"Ask for {asked.objective}", before=str(job.spec.end_to_end), after=asked.objective,
     )  # fmt: skip
 
 
-def _rules(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _rules(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(RulesRequest, **_some(fields, "why", "rules"))
     body = {"policy": RULES, "settings": {RULES: asked.rules}, "guards": {}}
     before = str(job.spec.settings.get(RULES, "")) if job.spec.policy == RULES else f"{job.spec.policy} decides"
@@ -237,7 +237,7 @@ def _rules(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )  # fmt: skip
 
 
-def _revert(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
+def _revert(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
     asked = _asked(RevertRequest, **_some(fields, "why", "kind", "name"))
     kind = ChangeKind(asked.kind)
     found = next((one for one in job.changes if (one.kind, one.name) == (kind, asked.name)), None)
@@ -255,7 +255,7 @@ def _revert(service: Service, job: Job, fields: Mapping[str, str]) -> Wish:
     )
 
 
-Read = Callable[[Service, Job, Mapping[str, str]], Wish]
+Read = Callable[[Service, ServedJob, Mapping[str, str]], Wish]
 FORMS: Mapping[str, Read] = {
     "pause": _pause,
     "resume": _resume,
@@ -289,11 +289,11 @@ def _lines(fields: Mapping[str, str], name: str) -> dict[str, str]:
     return found
 
 
-def _named(job: Job, operator: str) -> str:
+def _named(job: ServedJob, operator: str) -> str:
     return f"all of {job.name}" if operator == ALL_OPERATORS else operator
 
 
-def _pauses(job: Job) -> str:
+def _pauses(job: ServedJob) -> str:
     paused = [one for one in job.changes if one.kind is ChangeKind.PAUSE]
     return "; ".join(f"{one.body['direction']} of {one.name} paused" for one in paused) or "scaled as decided"
 

@@ -10,8 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
 from headgate.engines.agents.wire import LEADER_HEADER
-from headgate.service.access.callers import COOKIE
-from headgate.service.access.gate import SAFE, App, Refused, Shown, StandingBy
+from headgate.service.gate import COOKIE, SAFE, App, Refused, Shown, StandingBy
 from headgate.service.pages.rendering import Renderer, here
 
 LOOK_AGAIN_S = 5

@@ -10,8 +10,7 @@ from fastapi import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from headgate._version import __version__
-from headgate.service.access.callers import NOBODY, Caller
-from headgate.service.access.gate import CALLER
+from headgate.service.gate import CALLER, NOBODY, Caller
 
 STATIC = {
     "style.css": "text/css; charset=utf-8",

@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from headgate.core.errors import UnknownNameError
 from headgate.journal.codec import to_json
-from headgate.service.access.gate import Shown, StandingBy
+from headgate.service.gate import Shown, StandingBy
 from headgate.service.pages import changing, sign_in, stream
 from headgate.service.pages.refusals import refusals, standing_by, tell_errors_on_pages
 from headgate.service.pages.rendering import Renderer, static_answer
@@ -17,7 +17,7 @@ from headgate.service.pages.views.job_page import job_page
 from headgate.service.pages.views.overview import overview
 from headgate.service.pages.words import iso, moment
 from headgate.service.service import Service
-from headgate.service.store.changes import Entry
+from headgate.service.store.changes import AuditRecord
 
 ENTRIES = 100
 """Of the audit log on one page."""
@@ -84,7 +84,7 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
     return made
 
 
-def _entry_row(entry: Entry) -> dict[str, str]:
+def _entry_row(entry: AuditRecord) -> dict[str, str]:
     return {
         "when": moment(entry.at_s),
         "iso": iso(entry.at_s),

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from headgate.core.errors import InputError
-from headgate.service.access.callers import COOKIE
+from headgate.service.gate import COOKIE
 from headgate.service.pages.rendering import Renderer
 from headgate.service.service import Service
 

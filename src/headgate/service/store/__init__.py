@@ -1,6 +1,5 @@
 """What a service keeps beside its journal: tokens, the audit log, and the changes in force."""
 
-from headgate.service.store.opening import open_store
-from headgate.service.store.store import Store
+from headgate.service.store.store import Store, open_store
 
 __all__ = ["Store", "open_store"]

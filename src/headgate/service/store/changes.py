@@ -31,7 +31,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JobChange:
     """One change in force."""
 
     job: str
@@ -52,7 +52,7 @@ class Changes:
         self._reading = reading
         self._now = now
 
-    def put_with(self, connection: Connection, change: Change) -> None:
+    def put_with(self, connection: Connection, change: JobChange) -> None:
         """Keep a change in place of the one of the same kind and name."""
         connection.execute(delete(changes).where(_same(change.job, change.kind, change.name)))
         connection.execute(
@@ -71,23 +71,23 @@ class Changes:
     def remove_with(self, connection: Connection, job: str, kind: ChangeKind, name: str) -> None:
         connection.execute(delete(changes).where(_same(job, kind, name)))
 
-    def of(self, job: str) -> tuple[Change, ...]:
+    def of(self, job: str) -> tuple[JobChange, ...]:
         """Those that hold now, oldest first."""
         return self._found(changes.c.job == job)
 
-    def by_job(self) -> dict[str, tuple[Change, ...]]:
+    def by_job(self) -> dict[str, tuple[JobChange, ...]]:
         """Those of all jobs that hold now, oldest first."""
-        found: dict[str, tuple[Change, ...]] = {}
+        found: dict[str, tuple[JobChange, ...]] = {}
         for change in self._found():
             found[change.job] = (*found.get(change.job, ()), change)
         return found
 
-    def _found(self, *conditions: ColumnElement[bool]) -> tuple[Change, ...]:
+    def _found(self, *conditions: ColumnElement[bool]) -> tuple[JobChange, ...]:
         holds = or_(changes.c.until_s.is_(None), changes.c.until_s > self._now())
         query = select(changes).where(holds, *conditions).order_by(changes.c.at_s)
         with self._reading() as connection:
             return tuple(
-                Change(
+                JobChange(
                     row.job,
                     ChangeKind(row.kind),
                     row.name,
@@ -106,7 +106,7 @@ def _same(job: str, kind: ChangeKind, name: str) -> ColumnElement[bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditRecord:
     """One change that somebody made."""
 
     number: int
@@ -125,13 +125,13 @@ class AuditLog:
         self._transaction = transaction
         self._now = now
 
-    def add(self, who: str, job: str, what: str, why: str, before: JSON, after: JSON) -> Entry:
+    def add(self, who: str, job: str, what: str, why: str, before: JSON, after: JSON) -> AuditRecord:
         with self._transaction() as connection:
             return self.add_with(connection, who, job, what, why, before, after)
 
     def add_with(
         self, connection: Connection, who: str, job: str, what: str, why: str, before: JSON, after: JSON
-    ) -> Entry:
+    ) -> AuditRecord:
         """The same in a transaction of somebody else's: a change and its entry are made together, or neither is."""
         at_s = self._now()
         values = {
@@ -144,9 +144,9 @@ class AuditLog:
             "after": to_json(after),
         }
         number = connection.execute(insert(audit).returning(audit.c.number), values).scalar_one()
-        return Entry(number, at_s, who, job, what, why, before, after)
+        return AuditRecord(number, at_s, who, job, what, why, before, after)
 
-    def entries(self, *, job: str | None = None, before: int | None = None, last: int = 100) -> list[Entry]:
+    def entries(self, *, job: str | None = None, before: int | None = None, last: int = 100) -> list[AuditRecord]:
         """The newest entries, oldest first; those before a number where one is given."""
         query = select(audit).order_by(audit.c.number.desc()).limit(last)
         if job is not None:
@@ -156,7 +156,7 @@ class AuditLog:
         with self._transaction() as connection:
             rows = list(connection.execute(query))
         return [
-            Entry(
+            AuditRecord(
                 row.number, row.at_s, row.who, row.job, row.what, row.why, from_json(row.before), from_json(row.after)
             )
             for row in reversed(rows)

@@ -1,20 +1,29 @@
-"""What a service keeps, whatever keeps it."""
+"""Opens the store that a URL names, and makes its tables where they are not there yet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeAlias
 
-from sqlalchemy import Connection, Engine, exc
+from sqlalchemy import Connection, Engine, create_engine, event, exc, func, insert, inspect, select
+from sqlalchemy.pool import StaticPool
 
-from headgate.core.errors import UnwritableJournalError
+from headgate.core.errors import HeadgateError, InputError, UnwritableJournalError, cause_of, is_of_the_disk
 from headgate.journal.contract import Journal
-from headgate.journal.postgres import first_line
+from headgate.journal.memory import MemoryJournal
+from headgate.journal.postgres import SCHEMA, PostgresDatabase, PostgresJournal, first_line, is_postgres
 from headgate.journal.reader import JournalFollower, JournalReader
+from headgate.journal.sqlite import SqliteJournal
+from headgate.journal.writable import problem_with_writing
 from headgate.journal.writer import Fence
-from headgate.service.lease import Lease, database_now
+from headgate.service.lease import Lease, database_now, make_lease_table
 from headgate.service.store.changes import AuditLog, Changes
+from headgate.service.store.tables import SCHEMA_VERSION, VERSION_KEY, about, metadata
 from headgate.service.store.tokens import Tokens
 
 JournalOf: TypeAlias = Callable[[str, Fence | None], Journal]
@@ -93,3 +102,145 @@ class Store:
         self._engine.dispose()
         if self._lease_engine is not None:
             self._lease_engine.dispose()
+
+
+_SETS_UP = int.from_bytes(b"hgstor")
+_ONLY_ADDED_TO = (
+    f"CREATE OR REPLACE FUNCTION {SCHEMA}.refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RAISE EXCEPTION 'the audit log is only added to'; END $$",
+    f"CREATE TRIGGER only_added_to BEFORE UPDATE OR DELETE OR TRUNCATE ON {SCHEMA}.headgate_audit "
+    f"FOR EACH STATEMENT EXECUTE FUNCTION {SCHEMA}.refuse_change()",
+)
+
+
+def open_in_postgres(url: str, retention: Mapping[str, object] | None, now: Callable[[], float]) -> Store:
+    """Tokens, audit log and changes beside the journal, and the lease, all in one schema of a database."""
+    database = PostgresDatabase(url)
+    try:
+        journal = PostgresJournal(database, retention=retention, now=now)
+    except UnwritableJournalError as error:
+        # Nothing was to be written yet: it is the address that is wrong, or who asks, or the server is not there.
+        why = first_line(error.__cause__ or error)
+        raise InputError(f"store {database.place} cannot be opened: {why}.") from error
+    try:
+        with database.translated("opened for writing"):
+            with database.engine.begin() as connection:
+                _prepare_database(connection, database.place)
+            make_lease_table(database.engine)
+    except BaseException:
+        journal.close()
+        raise
+    return Store(
+        database.engine,
+        lambda job, fence: journal.another(fence),
+        journal.close,
+        now,
+        # A lease must not have to wait until somebody has read a long history.
+        lease_engine=database.another_engine(1),
+        place=database.place,
+    )
+
+
+def _prepare_database(connection: Connection, place: str) -> None:
+    connection.execute(select(func.pg_advisory_xact_lock(_SETS_UP)))
+    if not inspect(connection).has_table(about.name, schema=SCHEMA):
+        metadata.create_all(connection)
+        for statement in _ONLY_ADDED_TO:
+            connection.exec_driver_sql(statement)
+        connection.execute(insert(about).values(key=VERSION_KEY, value=str(SCHEMA_VERSION)))
+        return
+    found = connection.execute(select(about.c.value).where(about.c.key == VERSION_KEY)).scalar_one_or_none()
+    if found != str(SCHEMA_VERSION):
+        raise InputError(f"store {place} has schema {found}; this Headgate uses schema {SCHEMA_VERSION} only.")
+
+
+IN_MEMORY = "sqlite://"
+LEAST_FREE_BYTES = 200_000
+"""What SQLite needs to open a file with its log."""
+_FILE = "sqlite:///"
+_REFUSING = (
+    "CREATE TRIGGER IF NOT EXISTS headgate_audit_no_{verb} BEFORE {verb} ON headgate_audit "
+    "BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END"
+)
+
+
+def open_store(
+    url: str, *, retention: Mapping[str, object] | None = None, now: Callable[[], float] = time.time
+) -> Store:
+    """The store at a URL: ``sqlite:///FILE``, ``postgresql://…`` for one that several services share, or ``sqlite://``
+    for one that lives and dies with the process."""
+    if url == IN_MEMORY:
+        return _in_memory(now)
+    if url.startswith(_FILE):
+        return _in_file(Path(url.removeprefix(_FILE)), retention, now)
+    if is_postgres(url):
+        return open_in_postgres(url, retention, now)
+    kind = url.partition(":")[0]
+    raise InputError(f"a store of kind {kind!r} cannot be opened; sqlite:///FILE and postgresql://… can.")
+
+
+def _in_memory(now: Callable[[], float]) -> Store:
+    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    _prepare(engine, "the store in memory")
+    journals: dict[str, MemoryJournal] = {}
+    return Store(engine, lambda job, fence: journals.setdefault(job, MemoryJournal()), lambda: None, now)
+
+
+def journal_beside(path: Path) -> Path:
+    """The file with the journals of all jobs, beside that of the store."""
+    return path.with_name(f"{path.stem}.journal{path.suffix}")
+
+
+def _in_file(path: Path, retention: Mapping[str, object] | None, now: Callable[[], float]) -> Store:
+    if not path.parent.is_dir():
+        raise InputError(f"store {path} cannot be made: there is no folder {path.parent}.")
+    engine = create_engine(f"{_FILE}{path}", connect_args={"timeout": 5.0})
+    event.listen(engine, "connect", _set_up)
+    try:
+        _prepare(engine, f"store {path}")
+        journal = SqliteJournal(journal_beside(path), retention=retention, now=now)
+    except exc.DBAPIError as error:
+        engine.dispose()
+        raise _sentence(path, error.orig) from error
+    except BaseException:
+        engine.dispose()
+        raise
+    return Store(engine, lambda job, fence: journal.another(fence), journal.close, now)
+
+
+def _sentence(path: Path, cause: BaseException | None) -> HeadgateError:
+    """What SQLite says of a fault, in words that tell whose it is."""
+    if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+        return InputError(f"{path} is not a store of Headgate: it is not a SQLite database.")
+    # SQLite calls it a fault of the disk when there is no room for what it writes beside the file.
+    free_bytes, problem = shutil.disk_usage(path.parent).free, problem_with_writing(path)
+    why = f"the disk is full, {free_bytes} bytes are free" if free_bytes < LEAST_FREE_BYTES else str(cause)
+    if problem is not None:
+        why = cause_of(problem)
+    kind = InputError if problem is not None and not is_of_the_disk(problem) else UnwritableJournalError
+    return kind(f"store {path} cannot be opened: {why}.")
+
+
+def _set_up(connection: object, record: object) -> None:
+    cursor = connection.cursor()  # type: ignore[attr-defined]  # a connection of the driver, which has no type here
+    cursor.execute("PRAGMA journal_mode = WAL")
+    # What is kept here is rare and must not be lost, not even when the machine fails.
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
+
+
+def _prepare(engine: Engine, what: str) -> None:
+    """Make the tables, or refuse those of another version."""
+    if not inspect(engine).has_table(about.name):
+        metadata.create_all(engine)
+        with engine.begin() as connection:
+            if engine.dialect.name == "sqlite":
+                for verb in ("UPDATE", "DELETE"):
+                    connection.exec_driver_sql(_REFUSING.format(verb=verb))
+            if connection.execute(select(about.c.value)).first() is None:
+                connection.execute(insert(about).values(key=VERSION_KEY, value=str(SCHEMA_VERSION)))
+        return
+    with engine.begin() as connection:
+        found = connection.execute(select(about.c.value).where(about.c.key == VERSION_KEY)).scalar_one_or_none()
+    if found != str(SCHEMA_VERSION):
+        raise InputError(f"{what} has schema {found}; this Headgate uses schema {SCHEMA_VERSION} only.")

@@ -11,10 +11,10 @@ from headgate.journal.shadows import difference_in_words, shadow_stories, story_
 from headgate.render.expectations import UNITS, coverage, expectations
 from headgate.rules.explain import constraint_in_words, rule_in_words
 from headgate.rules.rules_policy import RulesPolicy
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 from headgate.service.pages.views.states import objective_of
 from headgate.service.pages.words import UNKNOWN, clock, moment
-from headgate.service.store.changes import Change
+from headgate.service.store.changes import JobChange
 
 _NOT_FIRING = frozenset({"waiting", "guard-time", "at-limit"})
 
@@ -58,7 +58,7 @@ class ShadowRow:
     last: str
 
 
-def shadow_rows(job: Job, decisions: Sequence[Decision]) -> list[ShadowRow]:
+def shadow_rows(job: ServedJob, decisions: Sequence[Decision]) -> list[ShadowRow]:
     """What each shadow would do now, and where it differed."""
     newest = {one.policy: one for one in decisions if one.role is Role.SHADOW}
     stories = shadow_stories(decisions)
@@ -88,7 +88,7 @@ class RuleRow:
     fires: bool
 
 
-def rule_rows(job: Job) -> list[RuleRow]:
+def rule_rows(job: ServedJob) -> list[RuleRow]:
     """The rules and constraints in force; those that fire say what they found."""
     policy, rows = job.loop.policy, []
     constraints = list(job.spec.constraints)
@@ -102,7 +102,7 @@ def rule_rows(job: Job) -> list[RuleRow]:
     return rows
 
 
-def _told_by_rules(job: Job) -> dict[str, tuple[str, bool]]:
+def _told_by_rules(job: ServedJob) -> dict[str, tuple[str, bool]]:
     """Why, and whether it fires, by the rule that the newest decision tells of."""
     verdicts = () if job.decision is None else job.decision.verdicts.values()
     return {
@@ -119,7 +119,7 @@ class ChangeRow:
     why: str
 
 
-def change_rows(changes: Sequence[Change]) -> list[ChangeRow]:
+def change_rows(changes: Sequence[JobChange]) -> list[ChangeRow]:
     return [
         ChangeRow(
             f"{change_text(change)}{'' if change.until_s is None else f', until {clock(change.until_s)}'}",
@@ -130,7 +130,7 @@ def change_rows(changes: Sequence[Change]) -> list[ChangeRow]:
     ]
 
 
-def change_text(change: Change) -> str:
+def change_text(change: JobChange) -> str:
     """A change in a few words."""
     name = "" if change.name in ("", "*") else f" of {change.name}"
     body = change.body
@@ -149,7 +149,7 @@ def _value(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
-def now_facts(job: Job, operator: str) -> list[tuple[str, str]]:
+def now_facts(job: ServedJob, operator: str) -> list[tuple[str, str]]:
     """What holds for an operator at this moment."""
     seen, decided = job.observation, job.decision
     instances = None if seen is None else seen.instances.get(operator)

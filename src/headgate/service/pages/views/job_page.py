@@ -16,7 +16,7 @@ from headgate.core.units import format_duration
 from headgate.journal.budgets import burn_in_words, left_in_words
 from headgate.journal.contract import ReadableJournal
 from headgate.render.story import story_of
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.course import panels
 from headgate.service.pages.plots.graph import Node, graph
@@ -105,7 +105,7 @@ class JobPage:
     changes: Sequence[ChangeRow]
 
 
-def job_page(job: Job, operator: str | None = None, span: str | None = None) -> JobPage:
+def job_page(job: ServedJob, operator: str | None = None, span: str | None = None) -> JobPage:
     """What the page shows of a job: one of its operators closely, and the time of a span."""
     if span is None:
         least_s = INTERVALS_SHOWN * job.spec.interval_s
@@ -149,7 +149,7 @@ def _href(base: str, operator: str, span: str) -> str:
     return f"{base}?{urlencode({'operator': operator, 'span': span})}"
 
 
-def _tiles(job: Job, operator: str) -> list[Tile]:
+def _tiles(job: ServedJob, operator: str) -> list[Tile]:
     seen, budget, slo = job.observation, worst_budget(job), objective_of(job).slo_of(operator)
     size = None if seen is None else total(seen)
     waited_s = job_latency(job)
@@ -179,7 +179,7 @@ def _sizes_in_words(size: Instances | None) -> str:
     return "" if size is None else f"{size.planned} planned, {size.requested} requested"
 
 
-def _node(job: Job, name: str, chosen: str, href: str) -> Node:
+def _node(job: ServedJob, name: str, chosen: str, href: str) -> Node:
     seen, state = job.observation, operator_states(job)[name]
     sample = None if seen is None else seen.samples.get(name)
     instances = None if seen is None else seen.instances.get(name)

@@ -14,7 +14,7 @@ from headgate.core.types import Instances, Instant, Observation
 from headgate.core.units import format_duration, plain
 from headgate.journal.budgets import left_in_words, money
 from headgate.runtime.loop import Mode
-from headgate.service.jobs import Job
+from headgate.service.jobs import ServedJob
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import meter, sparkline
 from headgate.service.pages.views.states import Badge, gravity, job_badges, objective_of, operator_states
@@ -87,13 +87,13 @@ def overview(service: Service, asked: str = "", page: int = 1) -> Overview:
     )
 
 
-def badges_of(job: Job) -> list[Badge]:
+def badges_of(job: ServedJob) -> list[Badge]:
     """How a job is doing, the gravest first."""
     recommends = job.loop.mode is Mode.RECOMMEND
     return job_badges(operator_states(job).values(), job.changes, recommends=recommends)
 
 
-def _tiles(jobs: Sequence[Job], now: Instant) -> list[Tile]:
+def _tiles(jobs: Sequence[ServedJob], now: Instant) -> list[Tile]:
     instances = [one for job in jobs if job.observation is not None for one in job.observation.instances.values()]
     ready, planned = sum(one.ready for one in instances), sum(one.planned for one in instances)
     budgets = [budget for job in jobs if (budget := worst_budget(job)) is not None]
@@ -128,7 +128,7 @@ def saved_in_words(used: float, fixed: float) -> str:
     return f"{saved:.0f}% saved" if saved >= 0.5 else "nothing saved"
 
 
-def job_load(job: Job) -> float | None:
+def job_load(job: ServedJob) -> float | None:
     """What arrives at the sources of a job."""
     if job.observation is None:
         return None
@@ -140,7 +140,7 @@ def job_load(job: Job) -> float | None:
     return sum(rates) if rates else None
 
 
-def job_latency(job: Job) -> float | None:
+def job_latency(job: ServedJob) -> float | None:
     """The longest that a record waited at any operator, by the newest readings."""
     samples = [] if job.observation is None else job.observation.samples.values()
     known = [sample.worst_latency_s for sample in samples if sample.worst_latency_s is not None]
@@ -155,7 +155,7 @@ def total(observation: Observation) -> Instances:
     )
 
 
-def worst_budget(job: Job) -> Budget | None:
+def worst_budget(job: ServedJob) -> Budget | None:
     """The budget of that operator which has used up most of its own."""
     found = [budget for name in job.operators if (budget := job.loop.history.budget(name)) is not None]
     return max(found, key=lambda budget: budget.spent, default=None)
@@ -174,7 +174,7 @@ def budget_left(budget: Budget | None) -> str:
     return f"{plain(left)}%" if left >= 0 else left_in_words(budget)
 
 
-def cost_of(job: Job, now: Instant) -> tuple[str, str]:
+def cost_of(job: ServedJob, now: Instant) -> tuple[str, str]:
     """What a job had in the last day, in money where there is a price, and against fixed sizes."""
     used, spending = job.day.used(now), job.loop.history.spending()
     if not used.known_s:
@@ -185,7 +185,7 @@ def cost_of(job: Job, now: Instant) -> tuple[str, str]:
     return f"{plain(used.instance_hours)} instance hours", against
 
 
-def _row(job: Job, badges: Sequence[Badge], now: Instant) -> Row:
+def _row(job: ServedJob, badges: Sequence[Badge], now: Instant) -> Row:
     with job.at_rest() as loop:
         recent = [one for one in loop.history.observations if one.at_s >= now - COURSE_S]
     known_s = now - recent[0].at_s if recent else 0.0

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from headgate.core.objective import Objective
 from headgate.core.types import Instances, Sample
-from headgate.service.jobs import Job
-from headgate.service.store.changes import Change, ChangeKind
+from headgate.service.jobs import ServedJob
+from headgate.service.store.changes import ChangeKind, JobChange
 
 
-def objective_of(job: Job) -> Objective:
+def objective_of(job: ServedJob) -> Objective:
     """What its policy goes by."""
     found = job.loop.policy.objective  # type: ignore[attr-defined]  # all policies of a service are made by name
     assert isinstance(found, Objective)
@@ -54,7 +54,7 @@ def operator_state(
     return STEADY
 
 
-def operator_states(job: Job) -> dict[str, Badge]:
+def operator_states(job: ServedJob) -> dict[str, Badge]:
     """How each operator of a job is doing."""
     seen, joined, objective = job.observation, job.engine.joined, objective_of(job)
     return {
@@ -69,7 +69,7 @@ def operator_states(job: Job) -> dict[str, Badge]:
     }
 
 
-def job_badges(states: Iterable[Badge], changes: Sequence[Change], *, recommends: bool) -> list[Badge]:
+def job_badges(states: Iterable[Badge], changes: Sequence[JobChange], *, recommends: bool) -> list[Badge]:
     """The gravest state of a job's operators, and what was asked of it for now."""
     found = [max(states, key=_GRAVITY.index)]
     found += [badge for change in changes if (badge := _change_badge(change)) is not None]
@@ -81,7 +81,7 @@ def gravity(badges: Sequence[Badge]) -> int:
     return _GRAVITY.index(badges[0]) if badges[0] in _WORRYING else 0
 
 
-def _change_badge(change: Change) -> Badge | None:
+def _change_badge(change: JobChange) -> Badge | None:
     if change.kind is ChangeKind.PAUSE:
         return Badge("paused", "❚❚", "paused", change.why)
     if change.kind is ChangeKind.SIZE:

@@ -1,4 +1,4 @@
-"""A job as its file says, with what was asked for since in its place."""
+"""Apply the changes in force to the specification of a job, and to its decisions."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from headgate.rules.schedule import Schedule
 from headgate.runtime.assembly import LoopSpec, guards_around
 from headgate.runtime.loop import mode_named
 from headgate.service.config.model import JobSpec
-from headgate.service.store.changes import Change, ChangeKind
+from headgate.service.store.changes import ChangeKind, JobChange
 
 BOTH, IN, OUT = "both", "in", "out"
 DIRECTIONS = (BOTH, IN, OUT)
 
 
 class Steering(EachOperator):
-    """The pauses and forced sizes of one job; ``take`` replaces them all at once."""
+    """The pauses and forced sizes of a job, as a guard; ``take`` replaces all of them."""
 
     name: ClassVar[str] = "steered"
 
     def __init__(self) -> None:
-        self._sizes: dict[str, Change] = {}
-        self._pauses: dict[str, Change] = {}
+        self._sizes: dict[str, JobChange] = {}
+        self._pauses: dict[str, JobChange] = {}
 
-    def take(self, changes: Iterable[Change]) -> None:
+    def take(self, changes: Iterable[JobChange]) -> None:
         in_force = tuple(changes)
         self._sizes = {change.name: change for change in in_force if change.kind is ChangeKind.SIZE}
         self._pauses = {change.name: change for change in in_force if change.kind is ChangeKind.PAUSE}
 
-    def paused(self, operator: str, now: Instant) -> Change | None:
-        """The pause that holds for an operator; its own comes before that of all."""
+    def paused(self, operator: str, now: Instant) -> JobChange | None:
+        """Return the pause in force for an operator; its own takes precedence over that of all operators."""
         for name in (operator, ALL_OPERATORS):
             found = self._pauses.get(name)
             if found is not None and found.holds_at(now):
                 return found
         return None
 
-    def forced(self, operator: str, now: Instant) -> Change | None:
+    def forced(self, operator: str, now: Instant) -> JobChange | None:
         found = self._sizes.get(operator)
         return found if found is not None and found.holds_at(now) else None
 
@@ -54,33 +54,33 @@ class Steering(EachOperator):
         forced = self.forced(verdict.operator, now)
         if forced is not None:
             size = int(forced.body["size"])
-            return size, f"{forced.who} forces {size} instances{_left(forced, now)}: {forced.why}"
+            return size, f"{forced.who} forces {size} instances{_remaining(forced, now)}: {forced.why}"
         paused = self.paused(verdict.operator, now)
         if paused is None or verdict.change == 0:
             return verdict.target, ""
         direction = paused.body["direction"]
         if direction == BOTH or (direction == IN) == (verdict.change < 0):
             which = "scaling" if direction == BOTH else f"scaling {direction}"
-            return verdict.current, f"{paused.who} has paused {which}{_left(paused, now)}: {paused.why}"
+            return verdict.current, f"{paused.who} has paused {which}{_remaining(paused, now)}: {paused.why}"
         return verdict.target, ""
 
 
-def _left(change: Change, now: Instant) -> str:
+def _remaining(change: JobChange, now: Instant) -> str:
     return "" if change.until_s is None else f" for another {format_duration(round(change.until_s - now))}"
 
 
-def changed(spec: JobSpec, changes: Iterable[Change]) -> JobSpec:
-    """The job with changes in force; one that cannot be used is an ``InputError``."""
+def changed(spec: JobSpec, changes: Iterable[JobChange]) -> JobSpec:
+    """Return the specification with changes applied; a change that cannot be used is an ``InputError``."""
     for change in changes:
-        spec = _CHANGED[change.kind](spec, change.name, change.body)
+        spec = _APPLY[change.kind](spec, change.name, change.body)
     return spec
 
 
 def loop_spec(spec: JobSpec) -> LoopSpec:
-    """The loop of a job, apart from its journal."""
+    """Return the description of a job's loop, without its journal."""
     own = {operator.name: operator.slo for operator in spec.operators if operator.slo is not None}
     return LoopSpec(
-        objective=divided(spec.asked, spec.topology, own, sees_graph=True),
+        objective=divided(spec.end_to_end, spec.topology, own, sees_graph=True),
         policy=spec.policy,
         settings=spec.settings,
         guards=spec.guards,
@@ -94,7 +94,7 @@ def loop_spec(spec: JobSpec) -> LoopSpec:
 
 
 def require_usable(spec: JobSpec) -> None:
-    """Refuse a job that could not be run: everything is made once, to see that it can be."""
+    """Refuse a job that cannot run, by making all of its parts once."""
     spec.objective.prices(spec.topology)
     parts = loop_spec(spec).parts(spec.topology)
     for policy in (parts.policy, *parts.shadows):
@@ -117,7 +117,7 @@ def _bounds(spec: JobSpec, name: str, body: Mapping[str, JSON]) -> JobSpec:
 
 
 def _objective(spec: JobSpec, name: str, body: Mapping[str, JSON]) -> JobSpec:
-    return replace(spec, asked=parse_objective(body["objective"]))
+    return replace(spec, end_to_end=parse_objective(body["objective"]))
 
 
 def _mode(spec: JobSpec, name: str, body: Mapping[str, JSON]) -> JobSpec:
@@ -148,7 +148,7 @@ def _forbidden(text: str) -> Forbidden:
 
 
 def _size(spec: JobSpec, name: str, body: Mapping[str, JSON]) -> JobSpec:
-    """A forced size leaves the job as it is; it must be possible."""
+    """Check a forced size, which leaves the specification unchanged."""
     _require_operator(spec, name)
     found, size = spec.operator(name), body["size"]
     if not found.min_instances <= size <= found.max_instances:
@@ -171,7 +171,7 @@ def _require_operator(spec: JobSpec, name: str) -> None:
         raise UnknownNameError("operator", name, spec.topology.operators)
 
 
-_CHANGED: dict[ChangeKind, Callable[[JobSpec, str, Mapping[str, JSON]], JobSpec]] = {
+_APPLY: dict[ChangeKind, Callable[[JobSpec, str, Mapping[str, JSON]], JobSpec]] = {
     ChangeKind.POLICY: _policy,
     ChangeKind.BOUNDS: _bounds,
     ChangeKind.OBJECTIVE: _objective,

@@ -1,1 +1,0 @@
-"""Who may do what: tokens, limits, and what keeps other sites out."""
