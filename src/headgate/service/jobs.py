@@ -326,7 +326,7 @@ class ServedJob:
             self.steering.take(changes)
             self.loop.note("changed", text)
             if _needs_new_loop(before, wanted):
-                # Budgets, bounds and shadows belong to a loop; the new one reads history and learned state from the journal.
+                # Budgets, bounds and shadows belong to a loop; the new one reads the rest from the journal.
                 self.engine.size_by(wanted.topology)
                 self.loop.save_state()
                 self._assembled = self._open()
