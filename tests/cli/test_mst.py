@@ -118,7 +118,7 @@ def test_a_measurement_of_all_that_was_stopped_goes_on(folder: Path, monkeypatch
     monkeypatch.setattr(mst_measuring, "measure_all", rest)
     second = headgate(*ALL, "--plot", "mst.html", "--json", "found.json")
     assert second.exit_code == 0, second.output
-    assert f"{len(stopped.asked)} of {len(measurable())} are measured already: steady-job, " in second.stdout
+    assert f"{len(stopped.requested)} of {len(measurable())} are measured already: steady-job, " in second.stdout
     assert [*stopped.requested, *rest.requested] == measurable()
     found = json.loads(Path("found.json").read_text())
     assert [measurement["app"]["name"] for measurement in found] == measurable()

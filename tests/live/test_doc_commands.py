@@ -58,7 +58,7 @@ def run(page: str, typed: Typed, terminal: Terminal, beside: ExitStack) -> None:
     if asked.seen_by is not None:
         command, pattern = asked.seen_by
         eventually(pattern, lambda: re.search(pattern, terminal.output(Typed(command))) is not None)
-    if asked.goes_on:
+    if asked.continues:
         beside.callback(stop, going, asked)
     else:
         stop(going, asked)
