@@ -30,7 +30,7 @@ from benchmarks.common import Row, best_s, reference_s, report
 
 from headgate.lab.experiments import run_case
 from headgate.lab.experiments.document import read_experiment
-from headgate.lab.experiments.parts import carry_out_all, packed, read_parts, work_in
+from headgate.lab.experiments.parts import packed, read_parts, run_cases, work_in
 from headgate.local.spark.cluster import LocalCluster
 from headgate.runtime.simulate import SimulationResult, simulate
 
@@ -195,7 +195,7 @@ def warm_up(session: SparkSession, text: str, scratch: Path, cores: int) -> None
 
 def _warm(texts: Iterable[str], scratch: str) -> int:
     Path(scratch, f"worker-{os.getpid()}").touch()
-    return carry_out_all(texts, scratch, scratch)
+    return run_cases(texts, scratch, scratch)
 
 
 def table(found: Sequence[Measured]) -> list[Row]:
@@ -235,9 +235,9 @@ def bench_overhead(*, is_quick: bool = False) -> None:
             texts = [packed(place, case) for place, case in enumerate(read_experiment(file).cases())]
             spent = Spent()
             with patch.object(run_case, "simulate", spent):
-                carry_out_all(texts[:1], folder, folder)  # What is imported once does not count.
+                run_cases(texts[:1], folder, folder)  # What is imported once does not count.
                 spent.seconds = 0.0
-                whole_s = best_s(lambda: carry_out_all(texts, folder, folder), repeats=1)  # noqa: B023 - called here
+                whole_s = best_s(lambda: run_cases(texts, folder, folder), repeats=1)  # noqa: B023 - called here
         rows.append(
             {
                 "workload": workload,

@@ -40,7 +40,7 @@ def row_of(path: Path) -> list[str]:
     except InputError as error:
         return [path.stem, str(error)]
     resimulated, _ = job.under(CandidatePolicy(run.policy, run.settings), objective, seed=run.seed)
-    measured, again, predicted = job.measured(objective, objective), job.again(objective), job.as_foretold(objective)
+    measured, again, predicted = job.measured(objective, objective), job.again(objective), job.predicted(objective)
     return [
         path.stem,
         *(f"{summary.instance_seconds:.0f}" for summary in (measured, again, resimulated)),

@@ -1,4 +1,4 @@
-"""How a job is measured, with a job in place of Spark that takes as long as it is told to."""
+"""How a job is measured, with a job in place of Spark that takes as long as it is message to."""
 
 from __future__ import annotations
 
@@ -81,5 +81,8 @@ def test_what_sways_for_ever_is_told_by_its_middle() -> None:
 
 
 def test_what_spark_says_of_a_failure_is_told_in_its_first_line() -> None:
-    told = "Python worker failed to connect back.\n=== Streaming Query ===\nIdentifier: [id = 1]"
-    assert [_first_line(one) for one in (told, "")] == ["Python worker failed to connect back.", "no reason is known"]
+    text = "Python worker failed to connect back.\n=== Streaming Query ===\nIdentifier: [id = 1]"
+    assert [_first_line(error) for error in (text, "")] == [
+        "Python worker failed to connect back.",
+        "no reason is known",
+    ]

@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_imported_is_told(file: Path, tmp_path: Path) -> N
         OwnJob(file).start(spark, Plan(), tmp_path)
 
 
-@pytest.mark.parametrize(("source", "told"), [('spark.readStream.format("kafka")', True), ("spark.range(3)", False)])
+@pytest.mark.parametrize(("source", "message"), [('spark.readStream.format("kafka")', True), ("spark.range(3)", False)])
 def test_a_job_on_kafka_is_told_from_others(tmp_path: Path, source: str, told: bool) -> None:
     file = tmp_path / "job.py"
     file.write_text(f"def build(spark, plan):\n    return {source}\n")

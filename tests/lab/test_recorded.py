@@ -10,14 +10,14 @@ import pytest
 from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Role, Sample
 from headgate.lab.fidelity import replay
-from headgate.lab.journal_replay import found_out
+from headgate.lab.journal_replay import estimates
 from headgate.lab.recorded import most_records, recorded_load, until_trigger_s
 from headgate.lab.what_if import CandidatePolicy, RecordedJob, as_held_up, as_it_happened
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
 
-ASKED = parse_objective("latency p95 < 8s").within(1, 8)
+OBJECTIVE = parse_objective("latency p95 < 8s").within(1, 8)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def run() -> SimulationResult:
     return simulate(
         "reactive",
         parse_workload("sine:mean=22,amplitude=8,period=5m"),
-        objective=ASKED,
+        objective=OBJECTIVE,
         settings={"idle_for_s": 60.0},
         service_rate_per_s=12.0,
         model=job,
@@ -48,12 +48,12 @@ def run() -> SimulationResult:
 
 
 def job_of(run: SimulationResult) -> RecordedJob:
-    return RecordedJob.of(run.observations, run.decisions, ASKED)
+    return RecordedJob.of(run.observations, run.decisions, OBJECTIVE)
 
 
 def test_the_recorded_sizes_come_to_what_was_measured(run: SimulationResult) -> None:
     job = job_of(run)
-    measured, again = job.measured(ASKED, ASKED), job.again(ASKED)
+    measured, again = job.measured(OBJECTIVE, OBJECTIVE), job.again(OBJECTIVE)
     assert measured.late_records_pct is not None
     assert measured.late_records_pct > 2
     assert again.instance_seconds == pytest.approx(measured.instance_seconds, rel=0.02)
@@ -64,21 +64,21 @@ def test_the_recorded_sizes_come_to_what_was_measured(run: SimulationResult) -> 
 
 def test_a_job_that_is_not_held_up_knows_nothing_of_what_held_it_up(run: SimulationResult) -> None:
     job = job_of(run)
-    measured, never = job.measured(ASKED, ASKED), replay(job.recording, job.calibration, ASKED)
+    measured, never = job.measured(OBJECTIVE, OBJECTIVE), replay(job.recording, job.calibration, OBJECTIVE)
     assert (never.late_records_pct or 0.0) < 0.7 * (measured.late_records_pct or 0.0)
-    held_up = as_held_up(job.recording, job.calibration, ASKED).model
+    held_up = as_held_up(job.recording, job.calibration, OBJECTIVE).model
     assert sum(by_s for at_s, by_s in held_up.off_s if 195 < at_s < 260) == pytest.approx(15.0, abs=4.0)
     assert held_up.cold_task_s == job.calibration.model.cold_task_s > 0
-    assert as_it_happened(job.recording, job.calibration, ASKED).model.cold_task_s == 0
+    assert as_it_happened(job.recording, job.calibration, OBJECTIVE).model.cold_task_s == 0
 
 
 def test_the_policy_that_acted_comes_close_to_what_it_came_to(run: SimulationResult) -> None:
-    found, _ = job_of(run).under(CandidatePolicy("reactive", {"idle_for_s": 60.0}), ASKED)
+    found, _ = job_of(run).under(CandidatePolicy("reactive", {"idle_for_s": 60.0}), OBJECTIVE)
     assert found.instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.15)
 
 
-def test_what_was_found_out_lies_within_its_interval(run: SimulationResult) -> None:
-    found = {one.name: one for one in found_out(job_of(run))}
+def test_what_was_estimates_lies_within_its_interval(run: SimulationResult) -> None:
+    found = {one.name: one for one in estimates(job_of(run))}
     rate = found["service rate of an instance"]
     assert rate.low is not None
     assert rate.high is not None
@@ -89,7 +89,9 @@ def test_what_was_found_out_lies_within_its_interval(run: SimulationResult) -> N
 
 def test_another_bound_than_was_counted_by_is_judged_by_the_batches(run: SimulationResult) -> None:
     job, strict = job_of(run), parse_objective("latency p95 < 3s").within(1, 8)
-    assert (job.measured(strict, ASKED).late_records_pct or 0) > (job.measured(ASKED, ASKED).late_records_pct or 0)
+    assert (job.measured(strict, OBJECTIVE).late_records_pct or 0) > (
+        job.measured(OBJECTIVE, OBJECTIVE).late_records_pct or 0
+    )
 
 
 def test_what_waited_at_first_is_part_of_the_load() -> None:
@@ -130,5 +132,5 @@ def test_triggers_are_found_from_the_batches_that_waited_for_them(phase_s: float
 
 def test_where_nobody_acted_sizes_are_those_that_were_seen(run: SimulationResult) -> None:
     advice = [replace(decision, role=Role.RECOMMENDED) for decision in run.decisions]
-    seen = RecordedJob.of(run.observations, advice, ASKED)
-    assert seen.again(ASKED).instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.05)
+    seen = RecordedJob.of(run.observations, advice, OBJECTIVE)
+    assert seen.again(OBJECTIVE).instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.05)

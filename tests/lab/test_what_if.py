@@ -15,7 +15,7 @@ from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload
 
-ASKED = parse_objective("latency p95 < 20s, price 0.5").within(1, 8)
+OBJECTIVE = parse_objective("latency p95 < 20s, price 0.5").within(1, 8)
 HPA, STATIC = CandidatePolicy("hpa", {}), CandidatePolicy("static", {"instances": 8})
 
 
@@ -23,7 +23,7 @@ def recorded(policy: str = "reactive", **options: Any) -> SimulationResult:
     return simulate(
         policy,
         parse_workload("sine:mean=30,amplitude=25,period=20m"),
-        objective=ASKED,
+        objective=OBJECTIVE,
         service_rate_per_s=10.0,
         startup_s=30.0,
         seconds=2400.0,
@@ -37,13 +37,13 @@ def run() -> SimulationResult:
 
 
 def test_the_policy_that_acted_comes_to_much_what_it_came_to(run: SimulationResult) -> None:
-    found = what_if(run.observations, [CandidatePolicy("reactive", {})], ASKED)["reactive"]
+    found = what_if(run.observations, [CandidatePolicy("reactive", {})], OBJECTIVE)["reactive"]
     assert found.instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.1)
     assert found.latency_p50_s == pytest.approx(run.summary.latency_p50_s, rel=0.15)
 
 
 def test_others_come_to_what_they_would_have(run: SimulationResult) -> None:
-    found, truly = what_if(run.observations, [HPA, STATIC], ASKED), recorded("hpa").summary
+    found, truly = what_if(run.observations, [HPA, STATIC], OBJECTIVE), recorded("hpa").summary
     assert list(found) == ["hpa", "static"]
     assert found["hpa"].instance_seconds == pytest.approx(truly.instance_seconds, rel=0.1)
     assert found["static"].instance_seconds == pytest.approx(8 * 2400, rel=0.05)
@@ -66,7 +66,7 @@ def test_a_counter_that_was_started_anew_makes_no_load() -> None:
 
 def test_a_run_that_tells_too_little_is_refused() -> None:
     with pytest.raises(InputError, match="do not tell what arrived"):
-        what_if([], [HPA], ASKED)
+        what_if([], [HPA], OBJECTIVE)
     queue = recorded(model="queue")
     with pytest.raises(InputError, match="0 batches do not tell how long batches take"):
-        what_if(queue.observations, [HPA], ASKED)
+        what_if(queue.observations, [HPA], OBJECTIVE)

@@ -1,4 +1,4 @@
-"""Who watches a measurement, and remembers what it was told."""
+"""Who watches a measurement, and remembers what it was message."""
 
 from __future__ import annotations
 

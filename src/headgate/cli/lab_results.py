@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from headgate.core.types import JSON
-    from headgate.lab.experiments.results import Compared, LabResults
+    from headgate.lab.experiments.results import GroupComparison, LabResults
     from headgate.lab.experiments.summary import RepeatGroup
     from headgate.lab.scenario import ScenarioOutcome
 
@@ -144,7 +144,7 @@ def print_results(found: LabResults) -> None:
     for contest in contests:
         columns = _columns(group for group in found.groups if group.contest == contest)
         rows = [
-            {"policy": group.policy, "kept": f"{group.kept}/{group.runs}"}
+            {"policy": group.policy, "kept": f"{group.met}/{group.runs}"}
             | {name: with_interval(group.figures[figure]) for name, figure in columns.items()}
             | {"": str(verdict)}
             for group, verdict in found.rows
@@ -156,7 +156,7 @@ def print_results(found: LabResults) -> None:
         console.print(Text(f"\n{note}", style="dim"))
 
 
-def _print_compared(pairs: Sequence[Compared]) -> None:
+def _print_compared(pairs: Sequence[GroupComparison]) -> None:
     from rich.text import Text
 
     from headgate.cli.tables import print_table
@@ -183,7 +183,7 @@ def _columns(groups: Iterable[RepeatGroup]) -> dict[str, str]:
     return (_PRICED if is_priced else _HOURS) | _SHOWN
 
 
-def _change(pair: Compared, figure: str) -> str:
+def _change(pair: GroupComparison, figure: str) -> str:
     from headgate.render.tables import number
 
     before, after, is_change = pair.change(figure)

@@ -172,7 +172,7 @@ def tune(  # noqa: PLR0913 - one parameter per option
         training=training,
         held_back=later,
         job=job,
-        asked=ObjectivePart(str(goal), objective_to_data(goal)),
+        objective_part=ObjectivePart(str(goal), objective_to_data(goal)),
         seeds=tuple(range(seeds)),
         interval_s=duration_s("--interval", interval),
         search=search,

@@ -105,7 +105,7 @@ def replay(  # noqa: PLR0913 - one parameter per option
     seen, made = _part(picked, observations, decisions, begin, end)
     with message_when_stopped("nothing is saved"), progress_bar("Replaying") as progress:
         found = replay_journal(
-            seen, made, contenders, judged, asked=goal, operator=chosen, seed=seed, progress=progress
+            seen, made, contenders, judged, recorded_objective=goal, operator=chosen, seed=seed, progress=progress
         )
     about = {
         "run": picked.number,

@@ -1,7 +1,7 @@
-"""How long batches of a job take: a fixed part, a fixed part per task, and a part per record.
+"""Batch processing times: a fixed part, a fixed part per task, and a part per record, fitted to measured batches.
 
-Fitted to batches that were measured. Records are divided among the instances. Where a batch is cut into tasks they run
-in waves, and what counts are the tasks and the records of the slot that has most.
+Records are divided among the instances. Tasks of a batch run in waves, and the slot with the most tasks and records
+determines the time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from scipy.optimize import least_squares
 from headgate.core.types import Batch, Startup
 
 SEEN_WITHIN_S = 1.0
-"""That a first task has ended is seen when it is next looked, which may be so much later where it is not said
-otherwise."""
+"""How much later than its end a first task may be observed to have ended, by default."""
 
 
 def joined_s(startup: Startup) -> float:
-    """When an instance was there."""
+    """Return when an instance registered."""
     return startup.requested_s + startup.registered_after_s
 
 
 def first_batch(startup: Startup, batches: Sequence[Batch], seen_within_s: float = SEEN_WITHIN_S) -> Batch | None:
-    """The batch in which a new instance had its first task: the one that was running as it came, or one after it."""
+    """Return the batch of a new instance's first task: the one running as it registered, or a later one."""
     not_before_s = joined_s(startup)
     if startup.first_task_after_s is not None:
         not_before_s = max(not_before_s, startup.requested_s + startup.first_task_after_s - seen_within_s)
@@ -37,9 +36,9 @@ def first_batch(startup: Startup, batches: Sequence[Batch], seen_within_s: float
 
 
 def first_task_extra_s(startup: Startup, batch: Batch, task_s: float) -> float | None:
-    """How much longer than other tasks of its batch the first task of an instance took; ``None`` where it had none.
+    """Return how much longer than others an instance's first task took; ``None`` where it had none.
 
-    When a task has ended is known when it is next looked, but it ends with its batch at the latest.
+    The end of a task is observed late, but no later than the end of its batch counts.
 
     >>> first_task_extra_s(Startup("3", 0.0, 6.0, first_task_after_s=12.5), Batch(4.0, 12.0, 60), task_s=1.0)
     5.0
@@ -53,9 +52,9 @@ def first_task_extra_s(startup: Startup, batch: Batch, task_s: float) -> float |
 def cold_task_s(
     startups: Sequence[Startup], batches: Sequence[Batch], times: BatchTimeModel, seen_within_s: float = SEEN_WITHIN_S
 ) -> float:
-    """What new instances cost a batch that is cut into tasks, at the median; 0 where batches are not.
+    """Return the median extra time that new instances cost a batch with tasks; 0 for batches without tasks.
 
-    That is what the first task of one takes longer, and what the batches take longer until it is warm.
+    It covers the slower first task of an instance and the slower batches until the instance is warm.
     """
     if times.tasks is None:
         return 0.0
@@ -68,9 +67,11 @@ def cold_task_s(
         task_s = times.task_overhead_s + batch.records / times.tasks / (times.rate_per_s / times.cores)
         extra_s = first_task_extra_s(startup, batch, task_s)
         if extra_s is not None:
-            after = takewhile(lambda one: one.warming, (one for one in others if one.started_s >= batch.ended_s))
-            later_s = sum(one.processing_time_s - times.expected_s(one.records, one.instances or 1) for one in after)
-            # Those that come to one batch hold it up together.
+            after = takewhile(
+                lambda later: later.warming, (later for later in others if later.started_s >= batch.ended_s)
+            )
+            later_s = sum(times.delay_s(later) for later in takewhile(lambda later: later.warming, after))
+            # Instances that join the same batch delay it together.
             found[batch.started_s] = max(found.get(batch.started_s, 0.0), extra_s + max(0.0, later_s))
     return median(found.values()) if found else 0.0
 
@@ -78,50 +79,54 @@ def cold_task_s(
 def without_first_tasks(
     startups: Sequence[Startup], batches: Sequence[Batch], seen_within_s: float = SEEN_WITHIN_S
 ) -> list[Batch]:
-    """The batches in which no instance had its first task."""
-    held_up = [first_batch(startup, batches, seen_within_s) for startup in startups]
-    return [batch for batch in batches if not any(batch is one for one in held_up)]
+    """Return the batches in which no instance had its first task."""
+    delayed = [first_batch(startup, batches, seen_within_s) for startup in startups]
+    return [batch for batch in batches if not any(batch is other for other in delayed)]
 
 
 LEAST_BATCHES = 3
 _USUAL = 0.05
-"""A batch that is off by more than about this share of its time counts for less: it was held up by something else."""
+"""A batch that is off by more than about this share of its time counts for less: something else delayed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTimeModel:
     overhead_s: float
-    """What a batch takes however few its records are."""
+    """Fixed time of a batch."""
     rate_per_s: float
-    """Records that one instance serves per second, the fixed parts aside."""
+    """Records per second of one instance, without the fixed parts."""
     cold_factor: float
-    """By how much batches took longer while instances came and warmed up."""
+    """How many times as long batches took while instances joined and warmed up."""
     noise: float
-    """The standard deviation of the logarithm of what the work of other batches took, about what was expected; of the
-    middle half of them, as if the others were like them."""
+    """Standard deviation of the logarithm of measured over expected work time of the other batches, estimated from
+    their middle half."""
     batches: int
-    """How many it was found from."""
+    """Number of batches it was fitted to."""
     task_overhead_s: float = 0.0
-    """What a task takes however few its records are."""
+    """Fixed time of a task."""
     cores: int = 1
     tasks: int | None = None
 
     def expected_s(self, records: float, instances: int) -> float:
-        """What a batch takes on warm instances."""
+        """Return the time of a batch on warm instances."""
         waves, share = _waves(instances, self.cores, self.tasks), _share(instances, self.cores, self.tasks)
         return self.overhead_s + self.task_overhead_s * waves + records * share / self.rate_per_s
 
+    def delay_s(self, batch: Batch) -> float:
+        """Return how much longer than expected a batch took; below 0 where it was faster."""
+        return batch.processing_time_s - self.expected_s(batch.records, batch.instances or 1)
+
 
 def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | None = None) -> BatchTimeModel | None:
-    """The times of batches that were measured; ``None`` where they tell too little.
+    """Fit the times of measured batches; ``None`` where there are too few or too similar ones.
 
     >>> batches = [Batch(0, 1 + records / 50, records, instances=1) for records in (50, 100, 200)]
     >>> fitted = fit_batch_times(batches)
     >>> round(fitted.overhead_s, 6), round(fitted.rate_per_s, 6)
     (1.0, 50.0)
     """
-    told = [batch for batch in batches if batch.records > 0 and batch.instances and batch.processing_time_s > 0]
-    typical = [batch for batch in told if not batch.warming]
+    measured = [batch for batch in batches if batch.records > 0 and batch.instances and batch.processing_time_s > 0]
+    typical = [batch for batch in measured if not batch.warming]
     if len(typical) < LEAST_BATCHES:
         return None
     parts = _parts(typical, cores, tasks)
@@ -132,9 +137,9 @@ def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | No
     if not slope_s > _HARDLY_S:
         return None
     fixed_s, work_s = parts[:, :2] @ [overhead_s, task_overhead_s], slope_s * parts[:, 2]
-    # What a batch took for its work is known where that is most of its time.
+    # The work time of a batch is only well known where it is most of its time.
     mostly = (work_s >= fixed_s) & (times_s > fixed_s)
-    cold = [batch for batch in told if batch.warming]
+    cold = [batch for batch in measured if batch.warming]
     return BatchTimeModel(
         overhead_s=overhead_s,
         rate_per_s=1 / slope_s,
@@ -148,14 +153,14 @@ def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | No
 
 
 _HARDLY_S = 1e-9
-"""A record that takes less than this takes no time that could be told."""
+"""Processing times per record below this cannot be measured."""
 
 
 def _fit(parts: NDArray[np.float64], times_s: NDArray[np.float64]) -> tuple[float, float, float]:
-    """The fixed part, that per task and that per record, none below 0."""
-    # What the number of waves costs can be told from the fixed part only where it differs.
+    """Fit the fixed part, the part per task and the part per record, none below 0."""
+    # The cost of waves can be separated from the fixed part only where their number varies.
     columns = [0, 1, 2] if np.ptp(parts[:, 1]) > 0 else [0, 2]
-    # By what they are off as a share: long batches must not drown the short ones.
+    # Relative errors, so that long batches do not dominate short ones.
     scaled = parts[:, columns] / times_s[:, None]
     first, *_ = np.linalg.lstsq(scaled, np.ones(len(times_s)), rcond=None)
     found = least_squares(
@@ -175,7 +180,7 @@ def _fit(parts: NDArray[np.float64], times_s: NDArray[np.float64]) -> tuple[floa
 
 
 def _spread(values: NDArray[np.float64]) -> float:
-    """The standard deviation, as the middle half of the values tells it: a few that lie far off do not count."""
+    """Estimate the standard deviation from the middle half of the values, which outliers do not affect."""
     low, high = np.quantile(values, (0.25, 0.75))
     return float(high - low) / _MIDDLE_HALF
 
@@ -185,7 +190,7 @@ _MIDDLE_HALF = 1.349
 
 
 def _parts(batches: Sequence[Batch], cores: int, tasks: int | None) -> NDArray[np.float64]:
-    """Of each batch: one, the waves of its tasks, and the records that an instance has to do on its own."""
+    """Return for each batch a row of 1, its waves of tasks, and the records of the busiest slot."""
     sizes = [batch.instances or 1 for batch in batches]
     waves = [_waves(instances, cores, tasks) for instances in sizes]
     records = [batch.records * _share(instances, cores, tasks) for batch, instances in zip(batches, sizes, strict=True)]
@@ -197,7 +202,7 @@ def _waves(instances: int, cores: int, tasks: int | None) -> int:
 
 
 def _share(instances: int, cores: int, tasks: int | None) -> float:
-    """Of a batch's records, what an instance does, as if it had its share of the slowest slots."""
+    """Return an instance's share of a batch's records, as if all its slots were the busiest."""
     return 1 / instances if tasks is None else _waves(instances, cores, tasks) * cores / tasks
 
 
@@ -207,6 +212,6 @@ def _cold_factor(
     if not cold:
         return 1.0
     parts = _parts(cold, cores, tasks)
-    # All together: of a batch that has hardly anything to do, the work is not known apart from the fixed part.
+    # Summed over all batches: in a nearly empty one, the work cannot be separated from the fixed part.
     work_s = np.array([batch.processing_time_s for batch in cold]) - parts[:, :2] @ fixed_s
     return max(1.0, float(work_s.sum() / (slope_s * parts[:, 2]).sum()))

@@ -1,8 +1,8 @@
-"""The demonstration: a real Spark cluster on this machine, a load that rises and falls, and the autoscaler between.
+"""The demonstration: a real Spark cluster on this machine, a load that rises and falls, and the autoscaler.
 
-The operator of the job sleeps instead of computing, so that several executors on a few cores behave like executors on
-machines of their own (see ``apps/steady_job.py``). Waits are shorter than one would set in production, so that the
-whole story fits into a few minutes.
+The job's operator sleeps instead of computing, so that several executors on a few cores behave like executors on
+separate machines (see ``apps/steady_job.py``). Waits are shorter than in production, so that the demonstration takes a
+few minutes.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ QUICK_SETTINGS: Mapping[str, Mapping[str, object]] = {
     "hpa": {"scale_in_window_s": 15.0},
     "spark-streaming-dra": {"interval_s": 8.0},
 }
-"""What a policy is set to in the demonstration, where nothing else is asked for: waits of seconds, not of minutes."""
+"""Default settings of policies in the demonstration: waits of seconds instead of minutes."""
 
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """What is shown. The load peaks a little before half of the time, and the rest is for scaling in."""
+    """The load peaks a little before half of the time; the rest is for scaling in."""
 
     directory: Path
-    """Gets the journal and, while the job runs, its output."""
+    """Holds the journal and, while the job runs, its output."""
     seconds: float = 240.0
     policy: str = DEFAULT_POLICY
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -94,11 +94,11 @@ class DemoResult:
     plan: DemoPlan
     record: RunRecord
     times: BatchTimeModel | None
-    """How long its batches took."""
+    """Measured batch times."""
     comparison: Mapping[int, Summary]
-    """The same load on fixed sizes, simulated with these times."""
+    """The same load on fixed sizes, simulated with the measured times."""
     output: Mapping[str, int]
-    """Records in the sink: how many, how many distinct, missing, doubled."""
+    """Records in the sink: total, distinct, missing, doubled."""
     journal: Path
 
     def to_json(self) -> dict[str, JSON]:
@@ -123,8 +123,8 @@ def run_demo(
     stage: Callable[[str], None],
     watcher: Watcher,
 ) -> DemoResult:
-    """Run the demonstration; ``stage`` is told what is going on, ``watcher`` what is observed and decided."""
-    # What can be wrong is found out before a cluster is started.
+    """Run the demonstration; ``stage`` receives progress messages, ``watcher`` observations and decisions."""
+    # Refuse wrong settings before a cluster is started.
     preview_policy(plan.policy, plan.goal, plan.chosen_settings)
     from headgate.apps.steady_job import SteadyJob
     from headgate.local.spark.cluster import LocalCluster
@@ -187,7 +187,7 @@ def run_demo(
 
 
 def _ends_within(query: StreamingQuery, seconds: float) -> bool:
-    """Wait for a query, in steps of a second."""
+    """Wait for a query to end, and return whether it did; checked every second."""
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         if query.awaitTermination(1):
@@ -196,7 +196,7 @@ def _ends_within(query: StreamingQuery, seconds: float) -> bool:
 
 
 def _compare(plan: DemoPlan, times: BatchTimeModel | None) -> Mapping[int, Summary]:
-    """The load that was truly offered, on fixed sizes."""
+    """Simulate the offered load on fixed sizes."""
     if times is None:
         return {}
     model = MicroBatch(

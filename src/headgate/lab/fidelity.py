@@ -1,12 +1,12 @@
-"""How close the simulator comes to a live run: the same load, and the same sizes, on a job that behaves as measured.
+"""Fidelity of the simulator: a live run's load and sizes, replayed on a job that behaves as measured.
 
     recording = Recording.of(record, load, trigger_interval_s=2.0, partitions=8, drain_s=3.0)
     calibration = calibrate(recording)
     simulated = replay(recording, calibration, objective)
     compare(record.summary(), simulated)
 
-A replay takes the sizes that were decided live, and the time that instances took to start, so that what differs is the
-simulator: neither the policy, nor what else the machine had to do. To run a policy on the calibrated job instead, give
+A replay uses the sizes decided live and the measured start-up times, so that differences come from the simulator, not
+from the policy or from other work on the machine. To run a policy on the calibrated job instead, pass
 ``calibration.options`` to ``simulate``.
 """
 
@@ -34,46 +34,46 @@ from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads.contract import Workload
 
 COMPARED = ("latency_p50_s", "latency_p95_s", "max_backlog", "instance_seconds")
-"""What a simulation must come to as the live run did."""
+"""The figures in which a simulation is compared with the live run."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A run as it was recorded; times are in seconds from its start."""
+    """A recorded run; times are in seconds from its start."""
 
     load: Workload
-    """What truly arrived."""
+    """The true arrivals."""
     seconds: float
     start: int
     """Instances at the start."""
     sizes: Sequence[tuple[float, int]]
-    """When which size was decided."""
+    """Decided sizes, each with its time."""
     batches: Sequence[Batch]
     startups: Sequence[Startup] = ()
     """How instances started."""
     drain_s: float = 0.0
-    """How long instances took to leave after they had finished what they were doing."""
+    """How long instances took to leave after they had finished their work."""
     trigger_interval_s: float = 0.0
     max_records_per_batch: float | None = None
     cores: int = 1
     partitions: int | None = None
     seen_within_s: float = SEEN_WITHIN_S
-    """How long after the end of an instance's first task that was seen, at most."""
+    """Longest delay until the end of an instance's first task is observed."""
     lead_s: float = 0.0
-    """What lies before the first reading: it is simulated, but no figure is of it."""
+    """The time before the first reading, which is simulated but not part of any figure."""
 
     @classmethod
     def of(cls, record: RunRecord, load: Workload, **about: Any) -> Recording:
-        """What a record of a run tells, with the load that was offered and what is known ``about`` the job."""
+        """Return a record of a run as a recording, with the offered load and facts ``about`` the job."""
         operator, start_s = record.operator, record.start_s - about.get("lead_s", 0.0)
         if not record.observations:
             raise InputError("0 observations are not enough for a recording; at least one is needed.")
         samples = [seen.samples[operator] for seen in record.observations if operator in seen.samples]
         batches = [batch for sample in samples for batch in sample.batches]
         changes = ((decision.at_s, decision.verdicts[operator]) for decision in record.decisions)
-        told = (startup for seen in record.observations for startup in seen.startups.get(operator, ()))
-        # What is told last of an instance is all that is known of it.
-        startups = {startup.instance: startup for startup in told}.values()
+        reported = (startup for seen in record.observations for startup in seen.startups.get(operator, ()))
+        # The last report on an instance is the most complete one.
+        startups = {startup.instance: startup for startup in reported}.values()
         return cls(
             load=load,
             seconds=record.observations[-1].at_s - start_s,
@@ -91,7 +91,7 @@ class Recording:
         )
 
     def shifted(self, by_s: float) -> Recording:
-        """The same batches and start-ups at a later time."""
+        """Return the same batches and start-ups at a later time."""
         return replace(
             self,
             batches=[
@@ -103,7 +103,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A simulated job that behaves as one was measured to."""
+    """A simulated job that behaves like a measured one."""
 
     times: BatchTimeModel
     model: MicroBatch
@@ -114,7 +114,7 @@ class Calibration:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """What ``simulate`` is to be told of the job."""
+        """Arguments for ``simulate``."""
         return {
             "service_rate_per_s": self.times.rate_per_s,
             "model": self.model,
@@ -125,18 +125,18 @@ class Calibration:
 
 
 def calibrate(recording: Recording, *others: Recording) -> Calibration:
-    """A simulated job that takes as long for its batches, its start-ups and its leaving as the recorded one.
+    """Calibrate a simulated job to the batch, start-up and leaving times of a recorded one.
 
-    ``others`` are further runs of the same job: the more start-ups were seen, the better it is known what they cost.
+    ``others`` are more runs of the same job: more start-ups give a better estimate of their cost.
     """
-    # As if one had run after the other; a minute apart, so that a start-up finds no batch of another run.
-    ends_s = accumulate(one.seconds + 60.0 for one in (recording, *others))
-    parts = [recording, *(one.shifted(by_s) for one, by_s in zip(others, ends_s, strict=False))]
+    # As if run one after the other, a minute apart, so that a start-up is not matched with another run's batch.
+    ends_s = accumulate(run.seconds + 60.0 for run in (recording, *others))
+    parts = [recording, *(run.shifted(by_s) for run, by_s in zip(others, ends_s, strict=False))]
     batches, tasks = [batch for part in parts for batch in part.batches], recording.partitions
     startups = [startup for part in parts for startup in part.startups]
     within_s = recording.seen_within_s
-    others_than_first = without_first_tasks(startups, batches, within_s)
-    times = fit_batch_times(others_than_first, cores=recording.cores, tasks=tasks)
+    settled_batches = without_first_tasks(startups, batches, within_s)
+    times = fit_batch_times(settled_batches, cores=recording.cores, tasks=tasks)
     if times is None:
         raise InputError(
             f"{len(batches)} batches do not tell how long batches take; some of different sizes are needed, "
@@ -147,13 +147,13 @@ def calibrate(recording: Recording, *others: Recording) -> Calibration:
     return Calibration(
         times=times,
         model=MicroBatch(
-            # As fast as possible is every few milliseconds: a batch that takes longer is followed at once.
+            # Without a trigger interval, each batch follows the last at once.
             trigger_interval_s=recording.trigger_interval_s or 0.01,
             overhead_s=times.overhead_s,
             max_records_per_batch=recording.max_records_per_batch,
             cores=recording.cores,
             partitions=recording.partitions,
-            # Where tasks are known, all that new instances cost is told by their first ones.
+            # With tasks, the cost of new instances is all in ``cold_task_s``.
             cold_factor=times.cold_factor if tasks is None else 1.0,
             cold_task_s=cold_task_s(startups, batches, times, within_s),
             task_overhead_s=times.task_overhead_s,
@@ -166,7 +166,7 @@ def calibrate(recording: Recording, *others: Recording) -> Calibration:
 
 
 def replay(recording: Recording, calibration: Calibration, objective: Objective, *, seed: int = 0) -> Summary:
-    """What the recorded load and sizes come to on the calibrated job, scored on what truly happened there."""
+    """Simulate the recorded load and sizes on the calibrated job, and return its true figures."""
     course, decisions = replay_course(recording, calibration, objective, seed=seed)
     return summarise(course, decisions, objective)
 
@@ -174,7 +174,7 @@ def replay(recording: Recording, calibration: Calibration, objective: Objective,
 def replay_course(
     recording: Recording, calibration: Calibration, objective: Objective, *, seed: int = 0
 ) -> tuple[Course, Sequence[Decision]]:
-    """What becomes of the recorded load on the calibrated job, and the decisions that gave it the recorded sizes."""
+    """Simulate the recorded load and sizes on the calibrated job, and return its course and decisions."""
     slo = objective.slo
     kernel = MicroBatchJob(
         recording.load,
@@ -197,7 +197,7 @@ def replay_course(
     size = recording.start
     for at_s, target in recording.sizes:
         engine.advance(at_s)
-        verdict = Verdict(OPERATOR, size, target, target, "recorded", "as it was decided live")
+        verdict = Verdict(OPERATOR, size, target, target, "recorded", "decided live")
         decisions.append(Decision(at_s, "recorded", {OPERATOR: verdict}))
         engine.apply(decisions[-1])
         size = target
@@ -207,14 +207,14 @@ def replay_course(
 
 
 def cut(course: Course, from_s: float) -> Course:
-    """A course without what was paid for before a time; its records are all in it."""
+    """Return a course without the cost before a time; its records are unchanged."""
     sizes = course.sizes[course.sizes[:, 1] > from_s]
     begins_s = np.maximum(sizes[:, 0], from_s)
     return replace(course, from_s=max(course.from_s, from_s), sizes=np.column_stack([begins_s, sizes[:, 1:]]))
 
 
 def compare(measured: Summary, simulated: Summary) -> dict[str, float | None]:
-    """By what share of it the simulation is off each figure that was measured; ``None`` where one is not known."""
+    """Return the relative error of the simulation for each figure; ``None`` where a figure is unknown."""
     found: dict[str, float | None] = {}
     for name in COMPARED:
         live, other = getattr(measured, name), getattr(simulated, name)

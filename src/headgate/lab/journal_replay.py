@@ -1,7 +1,7 @@
-"""What another policy would have done with a job whose run is in a journal, and how far that can be believed.
+"""Replay of a journal with other policies, with evidence of how far the results can be trusted.
 
-First comes what was found out about the job, with how sure that is; then how close the simulated job comes to what
-really happened when it is given the sizes that it really had; then what each policy comes to.
+A replay has three parts: the estimated properties of the job with their intervals, the figures of the simulated job
+with the recorded sizes compared with the measured ones, and the figures of each policy.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from headgate.runtime.summary import Summary
 
 FORMAT_VERSION = 1
 CHECKED = ("instance_seconds", "late_records_pct", "latency_p50_s", "latency_p95_s")
-"""What the simulated job must come to as the recorded one did."""
+"""The figures in which the simulated job is compared with the recorded one."""
 DRAWS = 60
 _LOW, _HIGH = 0.05, 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Something that was found out about a job, with the interval in which it lies at nine of ten."""
+class JobEstimate:
+    """An estimated property of a job, with its 90 % interval."""
 
     name: str
     value: float
@@ -36,7 +36,7 @@ class Found:
     high: float | None
     unit: str
     seen: str
-    """What it was found from."""
+    """The observations that it was estimated from."""
 
     def to_json(self) -> dict[str, JSON]:
         return {"value": self.value, "low": self.low, "high": self.high, "unit": self.unit, "seen": self.seen}
@@ -45,24 +45,24 @@ class Found:
 @dataclass(frozen=True)
 class JournalReplay:
     job: RecordedJob
-    found: Sequence[Found]
+    found: Sequence[JobEstimate]
     measured: Summary
-    """What the run came to by what its engine counted."""
+    """The figures of the run, from its engine's counts."""
     again: Summary
-    """What the same load and the same sizes come to on the simulated job, held up as the recorded one was."""
-    foretold: Summary
-    """The same, where what new instances cost is not taken from the run: as policies are simulated."""
+    """The same load and sizes on the simulated job, delayed as the recorded one was."""
+    predicted: Summary
+    """The same with the usual cost of new instances, as policies are simulated."""
     outcomes: Mapping[str, Summary]
-    """What each policy comes to, simulated; the one that acted first, where it was asked for."""
+    """The simulated figures of each policy."""
     runs: Mapping[str, SimulationResult]
 
     def to_json(self) -> dict[str, JSON]:
         return {
             "version": FORMAT_VERSION,
-            "calibration": {one.name: one.to_json() for one in self.found},
+            "calibration": {estimate.name: estimate.to_json() for estimate in self.found},
             "measured": self.measured.to_json(),
             "replayed": self.again.to_json(),
-            "foretold": self.foretold.to_json(),
+            "foretold": self.predicted.to_json(),
             "simulated": {name: summary.to_json() for name, summary in self.outcomes.items()},
         }
 
@@ -73,13 +73,13 @@ def replay_journal(
     contenders: Mapping[str, CandidatePolicy],
     objective: Objective,
     *,
-    asked: Objective,
+    recorded_objective: Objective,
     operator: str = "job",
     seed: int = 0,
     progress: Callable[[float], None] = lambda share: None,
 ) -> JournalReplay:
-    """What each contender comes to by an objective, where another may have been ``asked`` of the run."""
-    job = RecordedJob.of(observations, decisions, asked, operator)
+    """Simulate each contender by an objective, which may differ from the recorded run's."""
+    job = RecordedJob.of(observations, decisions, recorded_objective, operator)
     outcomes, runs = {}, {}
     for place, (name, contender) in enumerate(contenders.items()):
         outcomes[name], runs[name] = job.under(
@@ -90,37 +90,37 @@ def replay_journal(
         )
     return JournalReplay(
         job=job,
-        found=found_out(job, seed=seed),
-        measured=job.measured(objective, asked),
+        found=estimates(job, seed=seed),
+        measured=job.measured(objective, recorded_objective),
         again=job.again(objective),
-        foretold=job.as_foretold(objective),
+        predicted=job.predicted(objective),
         outcomes=outcomes,
         runs=runs,
     )
 
 
-def found_out(job: RecordedJob, *, seed: int = 0) -> list[Found]:
-    """What the simulated job is like; how sure that is comes from batches and start-ups drawn again and again."""
+def estimates(job: RecordedJob, *, seed: int = 0) -> list[JobEstimate]:
+    """Return the properties of the simulated job, with bootstrap intervals over batches and start-ups."""
     times, recording = job.calibration.times, job.recording
     drawn = np.array(_drawn_times(recording, np.random.default_rng(seed)))
     fixed, rates = _interval(drawn[:, 0]), _interval(drawn[:, 1])
     batches = f"{times.batches} batches"
-    startups_s = [one.registered_after_s for one in recording.startups if one.registered_after_s > 0]
-    startup = _interval(np.array(startups_s)) if len(startups_s) > 1 else (None, None)
-    held_up_s = [one.processing_time_s - times.expected_s(one.records, one.instances or 1) for one in recording.batches]
+    startups_s = [startup.registered_after_s for startup in recording.startups if startup.registered_after_s > 0]
+    interval_s = _interval(np.array(startups_s)) if len(startups_s) > 1 else (None, None)
+    delays_s = [max(0.0, times.delay_s(batch)) for batch in recording.batches]
     return [
-        Found("service rate of an instance", times.rate_per_s, *rates, "records/s", batches),
-        Found("fixed time of a batch", times.expected_s(0, max(1, recording.start)), *fixed, "s", batches),
-        Found("start-up", job.calibration.startup_s, *startup, "s", f"{len(startups_s)} start-ups"),
-        Found("first task of a new one, longer by", job.calibration.model.cold_task_s, None, None, "s", batches),
-        Found("held up in all", sum(max(0.0, one) for one in held_up_s), None, None, "s", batches),
+        JobEstimate("service rate of an instance", times.rate_per_s, *rates, "records/s", batches),
+        JobEstimate("fixed time of a batch", times.expected_s(0, max(1, recording.start)), *fixed, "s", batches),
+        JobEstimate("start-up", job.calibration.startup_s, *interval_s, "s", f"{len(startups_s)} start-ups"),
+        JobEstimate("first task of a new one, longer by", job.calibration.model.cold_task_s, None, None, "s", batches),
+        JobEstimate("held up in all", sum(delays_s), None, None, "s", batches),
     ]
 
 
 def _drawn_times(recording: Recording, random: np.random.Generator) -> list[tuple[float, float]]:
-    """The fixed time and the rate that batches tell when they are drawn with replacement."""
+    """Return fixed times and rates fitted to batches drawn with replacement."""
     others = without_first_tasks(recording.startups, recording.batches, recording.seen_within_s)
-    batches = [one for one in others if not one.warming]
+    batches = [batch for batch in others if not batch.warming]
     found = []
     for _ in range(DRAWS):
         drawn = [batches[place] for place in random.integers(len(batches), size=len(batches))]

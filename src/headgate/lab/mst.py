@@ -1,4 +1,4 @@
-"""The maximum sustainable throughput (MST) of a real job: what is measured, and the models that are fitted to it."""
+"""The maximum sustainable throughput (MST) of a real job: measurements and the models fitted to them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from headgate.policies.capacity.mst import LAST, LEAST, TOLERANCE, MstKind, MstM
 from headgate.runtime.model_file import read_model_file
 
 STEADY_JOB = "steady-job"
-"""The job whose every record takes the same time; all others are applications."""
+"""The job whose records all take the same time; all others are applications."""
 CLUSTER_START_S = 12.0
-"""About what a cluster and its driver take to start, once for all sizes."""
+"""Approximate start-up time of a cluster and its driver, once for all sizes."""
 SIZE_START_S = 8.0
-"""About what the executors of a size, and the job on them, take to start."""
+"""Approximate start-up time of the executors of a size and of the job on them."""
 USUAL_BATCHES = LAST + 2
-"""Of a size that settles: the first are slower than those that agree."""
+"""Batches until a size settles: the first ones are slower."""
 PLOT_KEY = "Points: what was sustained. Lines: the models fitted to it; shaded: two deviations about the chosen one."
-"""Of the plot that a result makes."""
 
 
 def measurable() -> list[str]:
-    """The jobs that can be measured."""
+    """Return the names of the jobs that can be measured."""
     from headgate.apps.registry import application_names
 
     return [STEADY_JOB, *application_names()]
@@ -39,20 +38,20 @@ def measurable() -> list[str]:
 
 @dataclass(frozen=True)
 class MstPlan:
-    """What is measured, of which job."""
+    """The job to measure, and the sizes to measure it at."""
 
     executors: tuple[int, ...]
     validation: tuple[int, ...] = ()
-    """Sizes that are measured to choose between the models, not to fit them."""
+    """Sizes measured to choose between the models, not to fit them."""
     app: str = STEADY_JOB
     own: OwnJob | None = None
     """A job of the user's own, called ``app``."""
     cost_s: float = 0.02
-    """How long one record of the steady job keeps one executor busy; what one of an application takes shows."""
+    """Time of a record of the steady job on one executor; that of an application is measured."""
     partitions: int = 12
     """Tasks per batch."""
     batch_s: float = 2.0
-    """A batch is given what so many executors get done in about this long."""
+    """Intended duration of a batch."""
     timeout_s: float = 120.0
     """How long one size may take to settle."""
 
@@ -76,30 +75,30 @@ class MstPlan:
 
     @property
     def expected_s_per_size(self) -> float:
-        """About how long one size takes that settles."""
+        """Approximate time of a size that settles."""
         return SIZE_START_S + min(self.timeout_s, USUAL_BATCHES * self.batch_s)
 
     def to_json(self) -> dict[str, JSON]:
-        """What the model file says of the job and of how it was measured."""
+        """Return the job and the way it was measured, for the model file."""
         plan = asdict(self)
         if plan.pop("own") is not None:
             plan["build"] = str(self.own)
         return {"name": plan.pop("app"), **plan}
 
     def rows_per_batch(self, throughput_per_s: float) -> int:
-        """What a job that gets through so much is given for one batch."""
+        """Return the records of a batch of the intended duration at a throughput."""
         return max(self.partitions, round(throughput_per_s * self.batch_s))
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one number of executors got through."""
+    """The throughput of one number of executors."""
 
     executors: int
     readings: tuple[float, ...]
     """Records per second of each batch, in order."""
     agreeing: tuple[float, ...]
-    """Those by which it had settled; those in the middle if it did not in time; none if there were too few."""
+    """The readings at which it settled; the middle ones if it did not in time; none if there were too few."""
     settled: bool = True
 
     @property
@@ -116,7 +115,7 @@ class MstResult:
     spark_version: str
 
     def to_json(self) -> dict[str, JSON]:
-        """The model file: plain data that says nothing about the machine but how fast the job was on it."""
+        """Return the content of the model file."""
         return {
             "version": FILE_VERSION,
             "headgate": __version__,
@@ -125,14 +124,14 @@ class MstResult:
             "settled_when": {"last": LAST, "least": LEAST, "tolerance": TOLERANCE},
             "measurements": [
                 {
-                    "executors": one.executors,
-                    "throughput_per_s": _rounded(one.throughput_per_s),
-                    "readings_per_s": [_rounded(value) for value in one.readings],
-                    "agreeing_per_s": [_rounded(value) for value in one.agreeing],
-                    "settled": one.settled,
-                    "use": VALIDATION if one.executors in self.plan.validation else TRAINING,
+                    "executors": measurement.executors,
+                    "throughput_per_s": _rounded(measurement.throughput_per_s),
+                    "readings_per_s": [_rounded(value) for value in measurement.readings],
+                    "agreeing_per_s": [_rounded(value) for value in measurement.agreeing],
+                    "settled": measurement.settled,
+                    "use": VALIDATION if measurement.executors in self.plan.validation else TRAINING,
                 }
-                for one in self.measurements
+                for measurement in self.measurements
             ],
             "models": [_model_json(model) for model in self.models],
             "selected": int(self.selected.kind),
@@ -153,33 +152,36 @@ class MstResult:
         return [float(value) for value in model.throughput(np.array(self._sizes(), dtype=float))]
 
     def rows(self) -> list[dict[str, JSON]]:
-        """One line per size: measured, and by each model."""
+        """Return a row per size: its measured throughput, and that of each model."""
         rows: list[dict[str, JSON]] = []
-        for one in self.measurements:
+        for measurement in self.measurements:
             row: dict[str, JSON] = {
-                "executors": one.executors,
-                "measured_per_s": _rounded(one.throughput_per_s),
-                "settled": "yes" if one.settled else "no",
-                "batches": len(one.readings),
+                "executors": measurement.executors,
+                "measured_per_s": _rounded(measurement.throughput_per_s),
+                "settled": "yes" if measurement.settled else "no",
+                "batches": len(measurement.readings),
             }
             for model in self.models:
                 name = f"model_{int(model.kind)}_per_s"
-                row[name] = _rounded(float(model.throughput(np.array([float(one.executors)]))[0]))
+                row[name] = _rounded(float(model.throughput(np.array([float(measurement.executors)]))[0]))
             rows.append(row)
         return rows
 
     def figure(self) -> tuple[list[Mapping[str, JSON]], Mapping[str, JSON]]:
-        """Data and layout of a plot: what was measured, both curves, and two deviations about the chosen one."""
+        """Return data and layout of a plot: measurements, both curves, and two deviations about the chosen one."""
         sizes, chosen = self._sizes(), self._curve(self.selected)
         band = 2 * self.selected.deviation
-        measured = [one for one in self.measurements if one.throughput_per_s is not None]
+        measured = [measurement for measurement in self.measurements if measurement.throughput_per_s is not None]
         data: list[Mapping[str, JSON]] = [
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": f"model {int(self.selected.kind)} ± 2 σ",
                 "x": [*sizes, *reversed(sizes)],
-                "y": [*(_rounded(one + band) for one in chosen), *(_rounded(one - band) for one in reversed(chosen))],
+                "y": [
+                    *(_rounded(mean + band) for mean in chosen),
+                    *(_rounded(mean - band) for mean in reversed(chosen)),
+                ],
                 "fill": "toself",
                 "line": {"color": "planned", "width": 0},
                 "hoverinfo": "skip",
@@ -199,8 +201,8 @@ class MstResult:
                 "type": "scatter",
                 "mode": "markers",
                 "name": "measured",
-                "x": [one.executors for one in measured for _ in one.agreeing],
-                "y": [_rounded(value) for one in measured for value in one.agreeing],
+                "x": [measurement.executors for measurement in measured for _ in measurement.agreeing],
+                "y": [_rounded(value) for measurement in measured for value in measurement.agreeing],
                 "marker": {"color": "ready", "size": 8},
             },
         ]
@@ -212,12 +214,12 @@ class MstResult:
 
 
 def fitted(plan: MstPlan, measurements: Sequence[Measurement], spark_version: str) -> MstResult:
-    """Both models of what was measured, and the one that is nearer to the validation samples."""
+    """Fit both models, and select the one that is nearer to the validation samples."""
     training, validation = MstSamples(), MstSamples()
-    for one in measurements:
-        samples = validation if one.executors in plan.validation else training
-        for value in one.agreeing:
-            samples.add(one.executors, value)
+    for measurement in measurements:
+        samples = validation if measurement.executors in plan.validation else training
+        for value in measurement.agreeing:
+            samples.add(measurement.executors, value)
     if len(training.sizes) < 2:
         raise EngineError(
             f"the throughput of {_listed(training.sizes)} of {_listed(plan.executors)} executors is known; "
@@ -246,9 +248,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def cached_result(plan: MstPlan, file: Path) -> MstResult | None:
-    """What a model file has measured by this very plan; ``None`` if there is no file, or it was another plan.
+    """Return the result in a model file; ``None`` if there is no file, or it is of another plan.
 
-    A file that cannot be understood is refused and not replaced: it may be something else.
+    A file that cannot be read is refused and not replaced: it may be something else.
     """
     if not file.exists():
         return None
@@ -259,16 +261,16 @@ def cached_result(plan: MstPlan, file: Path) -> MstResult | None:
             return None
         measurements = [
             Measurement(
-                int(one["executors"]),
-                _numbers(one["readings_per_s"]),
-                _numbers(one["agreeing_per_s"]),
-                settled=bool(one["settled"]),
+                int(row["executors"]),
+                _numbers(row["readings_per_s"]),
+                _numbers(row["agreeing_per_s"]),
+                settled=bool(row["settled"]),
             )
-            for one in found["measurements"]
+            for row in found["measurements"]
         ]
         return fitted(plan, measurements, str(found["spark"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"model file {str(file)!r} is damaged: {error!r}; delete it to measure anew.") from error
+        raise InputError(f"model file {str(file)!r} is damaged: {error!r}; delete it to measure again.") from error
 
 
 def _numbers(values: list[float]) -> tuple[float, ...]:

@@ -1,8 +1,8 @@
-"""Measuring the maximum sustainable throughput (MST) of real jobs: give them more than they can do, and count.
+"""Measure the maximum sustainable throughput (MST) of real jobs by giving them more records than they can process.
 
-The source is filled before a job starts, so that it never waits for records. For each number of executors in turn, on
-one cluster on this machine, throughput is read batch by batch until it has settled. How long a record of an application
-takes is not known before: its batches are made larger or smaller until they last about as long as was asked for.
+The source is filled before a job starts, so that the job never waits for records. For each number of executors, on one
+local cluster, throughput is read batch by batch until it settles. The time per record of an application is unknown at
+first, so its batches are enlarged or reduced until they last about as long as requested.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 _START_TIMEOUT_S = 90.0
 _ENDLESS = 1_000_000_000
-"""Records that no measurement gets through."""
+"""More records than any measurement processes."""
 FIRST_GUESS_PER_S = 2000.0
-"""Of what one executor gets through of an application, before anything is known."""
+"""Assumed throughput of an executor on an application, before any measurement."""
 TRIED_BATCHES = 2
 MOST_TRIALS = 5
-AS_LONG_AS_ASKED = (0.5, 2.0)
-"""Batches that last so many times what was asked for are neither made larger nor smaller."""
+ACCEPTED_LENGTH = (0.5, 2.0)
+"""Batches are not resized if they last between these multiples of the requested time."""
 
 
 class Watcher(Protocol):
-    """Is told how far the measurement is."""
+    """Receives the progress of a measurement."""
 
     def stage(self, text: str) -> None: ...
 
@@ -47,7 +47,7 @@ class Watcher(Protocol):
 
 
 def measure_mst(plan: MstPlan, watcher: Watcher) -> MstResult:
-    """Measure every size of one job on a cluster of its own, which is gone afterwards, and fit the models."""
+    """Measure every size of one job on a temporary cluster, and fit the models."""
     (found,) = measure_all([plan], lambda _: watcher)
     if isinstance(found, HeadgateError):
         raise found
@@ -55,7 +55,7 @@ def measure_mst(plan: MstPlan, watcher: Watcher) -> MstResult:
 
 
 def measure_all(plans: Sequence[MstPlan], watch: Callable[[MstPlan], Watcher]) -> Iterator[MstResult | HeadgateError]:
-    """Measure several jobs, one after the other on one cluster; what kept one from being measured is told instead."""
+    """Measure several jobs in turn on one cluster; yield the error of a job that could not be measured."""
     from headgate.engines.spark import SparkEngine
     from headgate.local.spark.cluster import LocalCluster
     from headgate.local.spark.interruption import Interruption
@@ -77,7 +77,7 @@ def measure_all(plans: Sequence[MstPlan], watch: Callable[[MstPlan], Watcher]) -
 
 
 def _session_settings(plans: Sequence[MstPlan]) -> dict[str, str]:
-    """Spark comes without the connector that a job on Kafka needs."""
+    """Return the Kafka connector, which Spark comes without, where a job needs it."""
     from headgate.local.connector import find_connector
 
     needs_connector = any(plan.own is not None and plan.own.names_kafka for plan in plans)
@@ -94,7 +94,7 @@ def _measured(bench: _Bench) -> MstResult | HeadgateError:
 
 @dataclass
 class _Bench:
-    """What measures one job."""
+    """Measures one job."""
 
     plan: MstPlan
     cluster: LocalCluster
@@ -102,7 +102,7 @@ class _Bench:
     engine: SparkEngine
     watcher: Watcher
     _per_executor: float = field(init=False)
-    """Records per second, as far as is known."""
+    """Records per second of an executor, as estimated so far."""
     _started: int = 0
 
     def __post_init__(self) -> None:
@@ -110,7 +110,7 @@ class _Bench:
 
     @property
     def _is_steady(self) -> bool:
-        """Whether it is known before how long a record takes."""
+        """Whether the time of a record is known in advance."""
         return self.plan.own is None and self.plan.app == STEADY_JOB
 
     def measure(self, size: int) -> Measurement:
@@ -124,14 +124,14 @@ class _Bench:
                 measurement = self._watch(size, query, may_adjust=may_adjust)
             if measurement is not None:
                 break
-        assert measurement is not None, "the last trial is taken as it is"
+        assert measurement is not None, "the last trial always counts"
         self.watcher.settled(measurement)
         if measurement.throughput_per_s is not None:
             self._per_executor = measurement.throughput_per_s / size
         return measurement
 
     def _watch(self, size: int, query: StreamingQuery, *, may_adjust: bool) -> Measurement | None:
-        """What it settles at; ``None`` when its batches are to be made larger or smaller first."""
+        """Return the measurement of a size; ``None`` if its batches have to be resized first."""
         readings: list[float] = []
         for batches in self._batches(size, query):
             if batches is None:
@@ -140,23 +140,22 @@ class _Bench:
             for batch in batches:
                 readings.append(batch.records / batch.processing_time_s)
                 self.watcher.reading(size, readings)
-                if may_adjust and self._is_of_another_length(batch, len(readings)):
+                if may_adjust and self._has_wrong_length(batch, len(readings)):
                     self._per_executor = readings[-1] / size
                     return None
                 if agreeing := converged(readings):
                     return Measurement(size, tuple(readings), tuple(agreeing))
         return Measurement(size, tuple(readings), tuple(middling(readings)), settled=False)
 
-    def _is_of_another_length(self, batch: Batch, count: int) -> bool:
-        """Whether the first batches show that they do not last as long as was asked for."""
-        shortest, longest = AS_LONG_AS_ASKED
+    def _has_wrong_length(self, batch: Batch, count: int) -> bool:
+        """Return whether the first batches show that batches are too long or too short."""
+        shortest, longest = ACCEPTED_LENGTH
         share = batch.processing_time_s / self.plan.batch_s
-        # The first may be slow for other reasons, and only if it lasts too long is there time to be lost.
+        # The first batch may be slow for other reasons, so it counts only where waiting for another would take long.
         return (share > longest and count <= TRIED_BATCHES) or (share < shortest and count == TRIED_BATCHES)
 
     def _batches(self, size: int, query: StreamingQuery) -> Iterator[list[Batch] | None]:
-        """The batches that ended, look by look, until time is up; ``None`` when an executor was lost: what it left
-        unfinished is nobody's throughput."""
+        """Yield newly ended batches until the timeout; ``None`` while an executor is missing, which spoils readings."""
         until_s = time.monotonic() + self.plan.timeout_s
         while time.monotonic() < until_s:
             time.sleep(_POLL_S)
@@ -168,11 +167,11 @@ class _Bench:
                 yield None
                 continue
             ended = () if sample is None else sample.batches
-            yield [one for one in ended if not one.warming and one.records and one.processing_time_s > 0]
+            yield [batch for batch in ended if not batch.warming and batch.records and batch.processing_time_s > 0]
 
     @contextmanager
     def _running(self, size: int) -> Iterator[StreamingQuery]:
-        """The job, from its beginning, with batches for so many executors."""
+        """Run the job from its beginning, with batches sized for a number of executors."""
         from headgate.apps.saturated import start_saturated
         from headgate.apps.steady_job import SteadyJob
 
@@ -212,7 +211,7 @@ class _Bench:
 
 
 def _first_line(error: object) -> str:
-    """What happened, without the plans and traces that Spark tells with it."""
+    """Return the first line of an error, without Spark's plans and traces."""
     return next(iter(str(error).splitlines()), "no reason is known")
 
 

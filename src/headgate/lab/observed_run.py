@@ -1,8 +1,7 @@
-"""A live run on a local cluster that is watched from outside: the ground on which the simulator is compared with it.
+"""A live run on a local cluster, observed from outside, as the ground truth for the simulator.
 
-What became of the records comes from the files of the sink and the load's own arithmetic, what was paid for from the
-processes of this machine. Only batches, start-ups and decisions, from which a simulator is calibrated, come from
-Headgate.
+Latencies come from the sink's files and the load's formula, instance time from the processes of this machine. Only
+batches, start-ups and decisions, which calibrate the simulator, come from Headgate.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from headgate.workloads.composed import Placed
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 LEAD_S = 6.0
-"""The load begins so long after the job: by then its first, empty triggers have gone by."""
+"""The load starts this long after the job, so that the first, empty triggers are over."""
 INTERVAL_S = 1.0
 _GRID_S = 0.01
 
 
 @dataclass(frozen=True)
 class ObservedRunPlan:
-    """What to run: a steady job whose executors follow its load."""
+    """A steady job whose executors follow its load."""
 
     workload: str
     seconds: float
-    """How long records arrive; the run goes on until all are done."""
+    """How long records arrive; the run ends when all are processed."""
     objective: Objective
     policy: str = "reactive"
     settings: Mapping[str, object] = field(default_factory=lambda: {"idle_for_s": 10.0, "drain_within_s": 20.0})
@@ -54,19 +53,19 @@ class ObservedRunPlan:
 class ObservedRun:
     recording: Recording
     course: Course
-    """What truly became of its records and executors."""
+    """The true course of its records and executors."""
     measured: Summary
-    """What that comes to."""
+    """The figures of that course."""
     missing: int
     doubled: int
 
 
 class Executors:
-    """A watcher that counts the executors' processes beside what was requested."""
+    """A watcher that counts the executors' processes as well as the requested executors."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[float, int, int, int]] = []
-        """When, how many processes there were, how many could work, and how many were to be paid for."""
+        """Time, running processes, ready executors, and executors to be paid for."""
 
     def __call__(self, observation: Observation | None, decision: Decision | None) -> None:
         if observation is not None:
@@ -74,14 +73,14 @@ class Executors:
             self.seen.append((observation.at_s, running, size.ready, max(running, size.requested)))
 
     def gone_after_s(self, decided_s: float, target: int) -> float | None:
-        """How long after a decision there were no more than it wanted."""
+        """Return how long after a decision no more executors than its target were running."""
         return next(
             (at_s - decided_s for at_s, running, *_ in self.seen if at_s > decided_s and running <= target), None
         )
 
 
 def observe_run(spark: SparkSession, plan: ObservedRunPlan, directory: Path) -> ObservedRun:
-    """Run a plan in a session that has one executor."""
+    """Run a plan in a session with one executor."""
     record, executors = RunRecord(plan.objective), Executors()
     about: dict[str, Any] = {"trigger_interval_s": plan.trigger_interval_s, "partitions": plan.partitions}
     job = SteadyJob(directory, plan.workload, plan.seconds, plan.cost_s, **about)
@@ -109,7 +108,7 @@ def observe_run(spark: SparkSession, plan: ObservedRunPlan, directory: Path) -> 
     ]
     course = course_of_files(Path(job.output), load, start_s, record.observations[-1].at_s - start_s, executors)
     return ObservedRun(
-        # The soonest was idle: the others had something to finish first, which a simulation has them do too.
+        # The fastest was idle; the others finished work first, which is simulated as well.
         recording=Recording.of(record, load, drain_s=min(left_s, default=0.0), **about),
         course=course,
         measured=summarise(course, record.decisions, plan.objective),
@@ -119,7 +118,7 @@ def observe_run(spark: SparkSession, plan: ObservedRunPlan, directory: Path) -> 
 
 
 def course_of_files(output: Path, load: Placed, start_s: float, to_s: float, executors: Executors) -> Course:
-    """What truly became of the records and the executors; times from the start of the run."""
+    """Return the true course of records and executors; times are from the start of the run."""
     grid_s = np.arange(load.begins_s, load.ends_s + 2 * _GRID_S, _GRID_S)
     arrivals = np.array([load.arrivals(0.0, at_s) for at_s in grid_s])
     records = int(arrivals[-1])
@@ -127,7 +126,7 @@ def course_of_files(output: Path, load: Placed, start_s: float, to_s: float, exe
     sink = delivered(output, records)
     committed_s, written_s = sink.committed_s - start_s, np.sort(sink.written_s) - start_s
     latency_s = committed_s - arrived_s
-    # Just before a task's records are written, all of them are still there.
+    # Backlog is counted just before and just after each write.
     turns_s = np.unique(np.concatenate([[0.0, load.begins_s], written_s, [to_s]]))
     arrived = np.searchsorted(arrived_s, turns_s, side="right")
     before = arrived - np.searchsorted(written_s, turns_s)
@@ -139,7 +138,7 @@ def course_of_files(output: Path, load: Placed, start_s: float, to_s: float, exe
     return Course(
         0.0,
         to_s,
-        waits=rows(((came_s, end_s, 0.0, end_s - came_s) for came_s, end_s in oldest), 4),
+        waits=rows(((arrival_s, end_s, 0.0, end_s - arrival_s) for arrival_s, end_s in oldest), 4),
         results=np.column_stack([np.ones(records), latency_s, latency_s]),
         sizes=rows(sizes, 4),
         loads=lambda: np.column_stack([turns_s[:-1], turns_s[1:], after[:-1], before[1:], np.diff(arrived)]),
@@ -148,7 +147,7 @@ def course_of_files(output: Path, load: Placed, start_s: float, to_s: float, exe
 
 
 def _executors_running() -> set[str]:
-    """The ids of the executors below this process. One that starts a worker is there twice for a moment."""
+    """Return the ids of executors below this process; as a set, because a starting worker shows twice."""
     found = set()
     for process in psutil.Process().children(recursive=True):
         try:

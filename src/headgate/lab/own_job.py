@@ -1,4 +1,4 @@
-"""A job of the user's own: a Python file with a function that builds its query, as ``headgate.run`` takes it.
+"""A user's job: a Python file with a function that builds its query, as for ``headgate.run``.
 
 def build(spark, plan):
     events = spark.readStream.format("kafka").options(**plan.source_options, …).load()
@@ -27,7 +27,7 @@ DEFAULT_FUNCTION = "build"
 
 @dataclass(frozen=True)
 class OwnJob:
-    """Where the function is."""
+    """The location of the function."""
 
     file: Path
     function: str = DEFAULT_FUNCTION
@@ -38,11 +38,11 @@ class OwnJob:
 
     @property
     def names_kafka(self) -> bool:
-        """Whether its file says that it reads or writes topics, which Spark needs a connector for."""
+        """Whether its file mentions Kafka, for which Spark needs a connector."""
         return "kafka" in self.file.read_text(encoding="utf-8", errors="replace").lower()
 
     def start(self, spark: SparkSession, plan: Plan, checkpoint: Path) -> StreamingQuery:
-        """Start the query; ``EngineError`` tells what the function raised."""
+        """Start the query; exceptions of the function become an ``EngineError``."""
         from headgate.engines.spark.managed_query import ManagedQuery
 
         managed = ManagedQuery(spark, self._build(spark), checkpoint)
@@ -50,13 +50,13 @@ class OwnJob:
             managed.start(plan)
         except InputError:
             raise
-        except Exception as error:  # A function of others: what it raises is told, with its name.
+        except Exception as error:  # Code of the user may raise anything.
             raise EngineError(f"{self} could not be started: {type(error).__name__}: {error}.") from error
         assert managed.query is not None
         return managed.query
 
     def _build(self, spark: SparkSession) -> Build:
-        # What executors call of this file they must find, too.
+        # Executors have to find the file's functions as well.
         spark.sparkContext.addPyFile(str(self.file.resolve()))
         folder = str(self.file.resolve().parent)
         if folder not in sys.path:
@@ -72,7 +72,7 @@ class OwnJob:
 
 
 def find_own_job(text: str) -> OwnJob | None:
-    """The job that ``FILE.py`` or ``FILE.py:FUNCTION`` means; ``None`` for a text that names no Python file.
+    """Return the job named by ``FILE.py`` or ``FILE.py:FUNCTION``; ``None`` for any other text.
 
     >>> find_own_job("steady-job") is None
     True
@@ -92,7 +92,7 @@ def find_own_job(text: str) -> OwnJob | None:
 
 
 def functions_of(file: Path) -> set[str]:
-    """The functions that a file defines, without running it."""
+    """Return the functions that a file defines, without running it."""
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError) as error:

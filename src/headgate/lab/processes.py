@@ -1,4 +1,4 @@
-"""Work on several processes, which end with whoever asked for it."""
+"""Work on several processes, which end with their caller."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Result = TypeVar("Result")
 def in_processes(
     work: Callable[[Task], Result], tasks: Sequence[Task], most: int | None = None
 ) -> Iterator[tuple[int, Result]]:
-    """The number of each task with what came of it, as they end; on as many processes as there are cores, if not told.
+    """Yield the number and the result of each task as it ends; by default on as many processes as there are cores.
 
-    After Ctrl-C, or when nobody wants to know the rest, what is not done is given up and the processes are ended.
+    After Ctrl-C, or when the caller stops iterating, remaining tasks are cancelled and the processes terminated.
     """
     others = set(active_children())
     # Spawned, because a fork of a process with threads may hang.
@@ -27,8 +27,8 @@ def in_processes(
     try:
         with _interrupts_waiting():
             waiting = {pool.submit(work, task): number for number, task in enumerate(tasks)}
-        for one in as_completed(waiting):
-            yield waiting[one], one.result()
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()
     except BaseException:
         for child in set(active_children()) - others:
             child.terminate()
@@ -39,7 +39,7 @@ def in_processes(
 
 @contextmanager
 def _interrupts_waiting() -> Iterator[None]:
-    """Processes that are started meanwhile are deaf to Ctrl-C, which a terminal sends to them too; this one gets it."""
+    """Block Ctrl-C in processes started meanwhile: a terminal sends it to them too, but only this one handles it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""A replay as tables of text, and as one HTML file in which what was measured and what is simulated are kept apart."""
+"""A replay as tables of text, and as an HTML file that separates measured from simulated figures."""
 
 from __future__ import annotations
 
@@ -26,33 +26,39 @@ _WORDS = {
 
 
 def found_rows(replay: JournalReplay) -> list[dict[str, str]]:
-    """What was found out about the job, with nine in ten of what drawing anew gives."""
+    """Return the estimated properties of the job, with their 90 % bootstrap intervals."""
     return [
         {
-            "": one.name,
-            "value": f"{plain(one.value)} {one.unit}",
-            "9 in 10": UNKNOWN if one.low is None or one.high is None else f"{plain(one.low)} to {plain(one.high)}",
-            "from": one.seen,
+            "": found.name,
+            "value": f"{plain(found.value)} {found.unit}",
+            "9 in 10": UNKNOWN
+            if found.low is None or found.high is None
+            else f"{plain(found.low)} to {plain(found.high)}",
+            "from": found.seen,
         }
-        for one in replay.found
+        for found in replay.found
     ]
 
 
 def check_rows(replay: JournalReplay) -> list[dict[str, str]]:
-    """What was measured, and what the simulated job comes to with the recorded sizes: held up just as the recorded one
-    was, and as other policies are simulated; each with by how much it is off."""
+    """Return measured figures next to those of the simulated job with the recorded sizes, with the errors.
+
+    The job is simulated with the recorded delays, and as other policies are simulated.
+    """
     rows = []
     for name in CHECKED:
         words, unit = _WORDS[name]
-        live, again, foretold = (getattr(one, name) for one in (replay.measured, replay.again, replay.foretold))
+        live, again, predicted = (
+            getattr(summary, name) for summary in (replay.measured, replay.again, replay.predicted)
+        )
         rows.append(
             {
                 "": words,
-                "measured": _told(live, unit),
-                "held up as recorded": _told(again, unit),
+                "measured": _figure(live, unit),
+                "held up as recorded": _figure(again, unit),
                 "off": _off(name, live, again),
-                "as policies are": _told(foretold, unit),
-                "off by": _off(name, live, foretold),
+                "as policies are": _figure(predicted, unit),
+                "off by": _off(name, live, predicted),
             }
         )
     return rows
@@ -62,23 +68,23 @@ def _off(name: str, live: float | None, again: float | None) -> str:
     if live is None or again is None:
         return UNKNOWN
     if name == "late_records_pct" and live < 1:
-        # A share of next to nothing says nothing.
+        # A relative error of a share near 0 means nothing.
         return f"{again - live:+.1f} points"
     return f"{100 * (again / live - 1):+.1f} %" if live else UNKNOWN
 
 
 def outcome_rows(replay: JournalReplay) -> list[dict[str, str]]:
-    """What was measured, and below it what each policy comes to, simulated."""
-    named = {"measured": replay.measured} | {f"{name}, simulated": one for name, one in replay.outcomes.items()}
-    return [_outcome_row(name, one) for name, one in named.items()]
+    """Return the measured figures, and below them the simulated ones of each policy."""
+    named = {"measured": replay.measured} | {f"{name}, simulated": summary for name, summary in replay.outcomes.items()}
+    return [_outcome_row(name, summary) for name, summary in named.items()]
 
 
 def _outcome_row(name: str, summary: Summary) -> dict[str, str]:
     return {
         "": name,
-        "late records": _told(summary.late_records_pct, " %"),
-        "latency p50": _told(summary.latency_p50_s, " s"),
-        "latency p95": _told(summary.latency_p95_s, " s"),
+        "late records": _figure(summary.late_records_pct, " %"),
+        "latency p50": _figure(summary.latency_p50_s, " s"),
+        "latency p95": _figure(summary.latency_p95_s, " s"),
         "mean instances": f"{summary.mean_instances:.2f}",
         "instance hours": f"{summary.instance_seconds / 3600:.3f}",
         "changes": str(summary.rescales),
@@ -87,7 +93,7 @@ def _outcome_row(name: str, summary: Summary) -> dict[str, str]:
 
 
 def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, JSON], objective: Objective) -> Path:
-    """Write the report and give its path; a file that exists is replaced."""
+    """Write the report and return its path; an existing file is replaced."""
     job = replay.job
     figures = [figure(job.observations, story_of(job.decisions, job.observations), objective, job.operator)]
     headings = ["Measured: what happened"]
@@ -114,10 +120,10 @@ def write_replay_report(path: Path, replay: JournalReplay, about: Mapping[str, J
 
 def _head(about: Mapping[str, JSON]) -> str:
     return (
-        f"Objective: {about['objective']}. {about['policy']} acted on {about['operator']}; what it came to was "
-        "measured, all else is simulated on a job that was calibrated to that run."
+        f"Objective: {about['objective']}. {about['policy']} acted on {about['operator']}; its figures were "
+        "measured, all others are simulated on a job calibrated to that run."
     )
 
 
-def _told(value: float | None, unit: str = "") -> str:
+def _figure(value: float | None, unit: str = "") -> str:
     return UNKNOWN if value is None else f"{plain(value)}{unit}"

@@ -1,7 +1,7 @@
-"""What other policies would have come to in a run that was recorded: on the simulator, calibrated to that very run.
+"""Simulate other policies under a recorded run's load, on a simulator calibrated to that run.
 
-The load is what the engine counted, the job takes as long for its batches and start-ups as it was seen to. The policy
-that acted is simulated, too: what differs between the rows is then the policy, and not the simulator.
+The load is what the engine counted; batches and start-ups take as long as observed. The policy that acted is simulated
+too, so that rows differ by policy and not by the error of the simulator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headgate.core.slo import LatencySlo
 from headgate.core.types import Batch, Decision, Observation
 from headgate.lab.batch_times import without_first_tasks
 from headgate.lab.fidelity import Calibration, Recording, calibrate, cut, replay, replay_course
-from headgate.lab.recorded import from_first_reading, looked_every_s, recording_of
+from headgate.lab.recorded import from_first_reading, reading_interval_s, recording_of
 from headgate.runtime.counted import course_of
 from headgate.runtime.simulate import SimulationResult, simulate
 from headgate.runtime.summary import Summary, summarise
@@ -26,9 +26,9 @@ _CLOSE_S = 0.001
 
 
 def as_it_happened(recording: Recording, calibration: Calibration, objective: Objective) -> Calibration:
-    """The same job, held up whenever the recorded one was, also by instances that were new; nothing is left to chance.
+    """Return the calibrated job with all recorded delays, also those of new instances, and without noise.
 
-    With the recorded sizes it must come to what was recorded.
+    With the recorded sizes it reproduces the recorded run.
     """
     plain = replace(calibration, model=replace(calibration.model, cold_factor=1.0, cold_task_s=0.0, noise=0.0))
     off_s = tuple((start_s, by_s) for _, start_s, by_s in _offsets(recording, plain, objective))
@@ -36,10 +36,12 @@ def as_it_happened(recording: Recording, calibration: Calibration, objective: Ob
 
 
 def as_held_up(recording: Recording, calibration: Calibration, objective: Objective) -> Calibration:
-    """The same job, held up when the recorded one was, but not by instances that were new: those of another policy are
-    new at other times, and cost what they usually do."""
+    """Return the calibrated job with the recorded delays, except those of new instances.
+
+    Another policy adds instances at other times, so these get their usual cost.
+    """
     others = without_first_tasks(recording.startups, recording.batches, recording.seen_within_s)
-    typical = {id(one) for one in others if not one.warming}
+    typical = {id(batch) for batch in others if not batch.warming}
     off_s = tuple(
         (start_s, by_s) for batch, start_s, by_s in _offsets(recording, calibration, objective) if id(batch) in typical
     )
@@ -49,18 +51,16 @@ def as_held_up(recording: Recording, calibration: Calibration, objective: Object
 def _offsets(
     recording: Recording, calibration: Calibration, objective: Objective
 ) -> Iterator[tuple[Batch, float, float]]:
-    """Each batch, from when on one that starts is taken for it, and by how many seconds it was off.
+    """Yield each batch, the time from which its delay applies, and its delay in seconds.
 
-    That is half a trigger interval before it started: a batch of the simulated job that starts a little earlier than
-    the recorded one is the same.
-
-    What comes of instances that joined or left during a batch is no part of what it was off by.
+    A delay applies from half a trigger interval before the batch, because a simulated batch may start a little earlier
+    than the recorded one. The effect of instances that joined or left during a batch is not part of its delay.
     """
     course, _ = replay_course(recording, calibration, objective)
     model, cores = calibration.model, calibration.model.cores
     warm = replace(model, cold_task_s=0.0)
     turns = [(float(row[0]), int(row[2])) for row in course.sizes]
-    for batch in sorted((one for one in recording.batches if one.records > 0), key=lambda one: one.started_s):
+    for batch in sorted((b for b in recording.batches if b.records > 0), key=lambda b: b.started_s):
         start_s = max(0.0, batch.started_s)
         work_s = batch.records * cores / calibration.times.rate_per_s + (model.partitions or 0) * model.task_overhead_s
         slots = [(at_s, ready * cores) for at_s, ready in turns if start_s < at_s < batch.ended_s]
@@ -73,7 +73,7 @@ def _offsets(
                     work.resize(at_s, there, 0.0)
             left_s = batch.ended_s - work.end_s
             by_s += left_s if math.isfinite(left_s) else 0.0
-            # What holds up a batch may last until more instances are there for it: then it is held up for longer.
+            # A delay that lasts until more instances have joined needs to be longer, so iterate.
             if by_s <= 0 or not slots or abs(left_s) < _CLOSE_S:
                 break
         if math.isfinite(left_s):
@@ -86,7 +86,7 @@ def _ready(turns: list[tuple[float, int]], at_s: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CandidatePolicy:
-    """A policy that acted, or was a shadow, or might have acted."""
+    """A policy with its settings, to be simulated under a recorded load."""
 
     policy: str
     settings: Mapping[str, object]
@@ -94,16 +94,16 @@ class CandidatePolicy:
 
 @dataclass(frozen=True)
 class RecordedJob:
-    """A run of one operator, and the simulated job that was calibrated to it."""
+    """A run of one operator, and the simulated job calibrated to it."""
 
     operator: str
     recording: Recording
     calibration: Calibration
     observations: Sequence[Observation]
-    """From the first reading on."""
+    """From the first reading."""
     decisions: Sequence[Decision]
     interval_s: float
-    """How often was looked."""
+    """Time between readings."""
 
     @classmethod
     def of(
@@ -113,25 +113,25 @@ class RecordedJob:
         objective: Objective,
         operator: str = "job",
     ) -> RecordedJob:
-        """A run that tells too little of its load or its batches is an ``InputError``."""
+        """Calibrate a job to a run; too little data on its load or batches raises an ``InputError``."""
         recording = recording_of(observations, decisions, objective, operator)
-        told = from_first_reading(observations, operator)
-        return cls(operator, recording, calibrate(recording), told, decisions, looked_every_s(told))
+        known = from_first_reading(observations, operator)
+        return cls(operator, recording, calibrate(recording), known, decisions, reading_interval_s(known))
 
-    def measured(self, objective: Objective, asked: Objective) -> Summary:
-        """What the run came to by what its engine counted, as another objective would judge it than was ``asked``."""
+    def measured(self, objective: Objective, recorded_objective: Objective) -> Summary:
+        """Return the run's figures from its engine's counts, judged by an objective that may differ from the run's."""
         course = course_of(self.observations, self.operator)
-        if _bound_s(objective, self.operator) != _bound_s(asked, self.operator):
-            # What was counted as late was so by another bound.
+        if _bound_s(objective, self.operator) != _bound_s(recorded_objective, self.operator):
+            # Late records were counted by another bound.
             course = replace(course, counted_late=None)
         return summarise(course, self.decisions, objective, self.operator)
 
     def again(self, objective: Objective) -> Summary:
-        """What the recorded load and sizes come to on the simulated job, held up as the recorded one was."""
+        """Simulate the recorded load and sizes with all recorded delays."""
         return replay(self.recording, as_it_happened(self.recording, self.calibration, objective), objective)
 
-    def as_foretold(self, objective: Objective) -> Summary:
-        """What they come to on the job that policies are simulated on: new instances cost what they usually do."""
+    def predicted(self, objective: Objective) -> Summary:
+        """Simulate the recorded load and sizes with the usual cost of new instances, as policies are simulated."""
         return replay(self.recording, as_held_up(self.recording, self.calibration, objective), objective)
 
     def under(
@@ -142,15 +142,15 @@ class RecordedJob:
         seed: int = 0,
         progress: Callable[[float], None] | None = None,
     ) -> tuple[Summary, SimulationResult]:
-        """What a policy comes to under the recorded load."""
+        """Simulate a policy under the recorded load."""
         recording = self.recording
-        asked = objective.fitting(max(1, recording.start))
+        fitting = objective.fitting(max(1, recording.start))
         result = simulate(
             contender.policy,
             recording.load,
-            objective=asked,
+            objective=fitting,
             settings=contender.settings,
-            start=asked.clamp(recording.start),
+            start=fitting.clamp(recording.start),
             interval_s=self.interval_s,
             seconds=recording.seconds,
             seed=seed,
@@ -158,7 +158,7 @@ class RecordedJob:
             **as_held_up(recording, self.calibration, objective).options,
         )
         assert result.record.truth is not None
-        return summarise(cut(result.record.truth, recording.lead_s), result.decisions, asked), result
+        return summarise(cut(result.record.truth, recording.lead_s), result.decisions, fitting), result
 
 
 def what_if(
@@ -170,12 +170,12 @@ def what_if(
     decisions: Sequence[Decision] = (),
     seed: int = 0,
 ) -> dict[str, Summary]:
-    """The figures that each contender comes to under the recorded load, by its name.
+    """Return the simulated figures of each contender under the recorded load, by its name.
 
-    A run that tells too little of its load or its batches is an ``InputError``.
+    Too little data on the load or the batches raises an ``InputError``.
     """
     job = RecordedJob.of(observations, decisions, objective, operator)
-    return {one.policy: job.under(one, objective, seed=seed)[0] for one in contenders}
+    return {policy.policy: job.under(policy, objective, seed=seed)[0] for policy in contenders}
 
 
 def _bound_s(objective: Objective, operator: str) -> float | None:

@@ -8,13 +8,13 @@ from headgate.lab.experiments.model import ExperimentMatrix, JobPart, LoadPart, 
 from headgate.lab.experiments.parts import LabFolder, write_part
 from headgate.lab.experiments.run_case import FIGURES, Case, Row
 
-ASKED = {"slo": "latency p95 < 10s", "per": "1d", "by": "records", "price": 0.5, "instances": [1, 8]}
+OBJECTIVE = {"slo": "latency p95 < 10s", "per": "1d", "by": "records", "price": 0.5, "instances": [1, 8]}
 SMALL = ExperimentMatrix(
     "small",
     (LoadPart("steady", "constant:15", 120.0), LoadPart("noisy", "constant:15 | noise 20%", 120.0)),
     (JobPart("queue", 10.0, startup_s=5.0, startup_spread=0.5),),
     (PolicyPart("hpa", "hpa"), PolicyPart("fixed", "static", start=2)),
-    (ObjectivePart("p95 < 10s", ASKED),),
+    (ObjectivePart("p95 < 10s", OBJECTIVE),),
     seeds=(0, 1, 2),
 )
 

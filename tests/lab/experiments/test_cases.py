@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from headgate.core.errors import EngineError, InputError
 from headgate.lab.experiments.parts import (
-    carry_out_all,
     count_rows,
     packed,
     read_parts,
+    run_cases,
     schema,
     work_in,
     write_part,
 )
 from headgate.lab.experiments.run_case import FIGURES, Case, own_code, run_case
 from headgate.runtime.summary import Summary
-from tests.lab.experiments.matrices import ASKED, SMALL, first_case, row
+from tests.lab.experiments.matrices import OBJECTIVE, SMALL, first_case, row
 
 HERE = Path()
 TEXT = st.text(max_size=12)
@@ -42,7 +42,7 @@ CASES = st.builds(
     startup_spread=NUMBER,
     drain_s=NUMBER,
     objective=TEXT,
-    asked=st.dictionaries(TEXT, TEXT | NUMBER, max_size=3),
+    objective_data=st.dictionaries(TEXT, TEXT | NUMBER, max_size=3),
     label=TEXT,
     policy=TEXT,
     settings=SETTINGS,
@@ -86,7 +86,7 @@ def test_a_row_has_every_figure_of_a_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"load": "csv:gone.csv"}, "workload file 'gone.csv' cannot be read"),
         ({"policy": "hpaa"}, "unknown policy 'hpaa'"),
@@ -94,9 +94,9 @@ def test_a_row_has_every_figure_of_a_run() -> None:
         ({"batches": {"noice": 1.0}}, "TypeError: "),
     ],
 )
-def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], told: str) -> None:
+def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], message: str) -> None:
     found = run_case(replace(first_case(), **changes), HERE)  # type: ignore[arg-type] # whatever a case may have
-    assert str(found["error"]).startswith(told)
+    assert str(found["error"]).startswith(message)
     assert [found[name] for name in ("kept", *FIGURES)] == [None] * (1 + len(FIGURES))
 
 
@@ -105,8 +105,8 @@ def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], to
     [
         ({}, True),
         ({"policy": "static", "start": 1}, False),
-        ({"asked": ASKED | {"cost": 0.01}}, False),
-        ({"asked": ASKED | {"slo": "throughput >= 95%"}, "policy": "static", "start": 2}, True),
+        ({"objective_data": OBJECTIVE | {"cost": 0.01}}, False),
+        ({"objective_data": OBJECTIVE | {"slo": "throughput >= 95%"}, "policy": "static", "start": 2}, True),
     ],
 )
 def test_an_objective_is_kept_or_not(changes: dict[str, object], kept: bool) -> None:
@@ -129,8 +129,8 @@ def test_files_are_looked_for_beside_the_experiment(tmp_path: Path) -> None:
 
 def test_rows_are_read_back_once_each_in_the_order_of_their_cases(tmp_path: Path) -> None:
     texts = [packed(place, case) for place, case in enumerate(SMALL.cases())][:4]
-    assert carry_out_all(reversed(texts), str(tmp_path), str(tmp_path)) == 4
-    assert carry_out_all(texts[1:2], str(tmp_path), str(tmp_path)) == 1
+    assert run_cases(reversed(texts), str(tmp_path), str(tmp_path)) == 4
+    assert run_cases(texts[1:2], str(tmp_path), str(tmp_path)) == 1
     assert count_rows(tmp_path) == 5
     assert read_parts(tmp_path).column("place").to_pylist() == [0, 1, 2, 3]
 
@@ -148,7 +148,7 @@ def test_a_broken_file_is_told_or_thrown_away(tmp_path: Path) -> None:
 def test_a_worker_with_other_code_makes_no_rows(tmp_path: Path) -> None:
     texts = [packed(0, first_case())]
     with pytest.raises(EngineError, match=f"another than the command's .{own_code()} instead of 0123.; have the same"):
-        carry_out_all(texts, str(tmp_path), str(tmp_path), code="0123")
+        run_cases(texts, str(tmp_path), str(tmp_path), code="0123")
     assert not list(tmp_path.iterdir())
     assert work_in(tmp_path, tmp_path)(texts) == 1
     assert count_rows(tmp_path) == 1

@@ -101,7 +101,7 @@ def test_a_service_model_bends_up_to_the_bound_of_each_objective(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "message"),
     [
         ("", 1, "the file is empty; headgate lab new writes one"),
         ("version: 1\njobs: [", 2, "this is not YAML"),
@@ -148,11 +148,11 @@ def test_a_service_model_bends_up_to_the_bound_of_each_objective(tmp_path: Path)
         (changed("scale: 3", "jobs: [batch]"), 5, "jobs: unknown job 'batch', did you mean 'batches'?"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: str, line: int, told: str) -> None:
+def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
     with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     (problem,) = caught.value.problems
-    assert told in problem.message
+    assert message in problem.message
     assert str(problem).startswith(f"{tmp_path / 'my.yaml'}:{line}:"), str(problem)
 
 

@@ -95,8 +95,8 @@ def test_results_are_shown_within_80_columns(tmp_path: Path) -> None:
 
 def test_results_can_be_filtered_and_written(tmp_path: Path) -> None:
     folder, table = lab_folder(tmp_path / "lab", ROWS).path, tmp_path / "rows.csv"
-    told = headgate("lab", "results", str(folder), "--where", "policy=[dg]*", "--csv", str(table), "--json")
-    rows = json.loads(told.stdout)["rows"]
+    message = headgate("lab", "results", str(folder), "--where", "policy=[dg]*", "--csv", str(table), "--json")
+    rows = json.loads(message.stdout)["rows"]
     assert [one["policy"] for one in rows] == ["good", "dear"]
     assert rows[0]["instance_hours_ci95"] == pytest.approx(0.02484, rel=1e-3)
     assert table.read_text().splitlines()[1].startswith("steady,queue,p95 < 10s,good,3,0,3")
@@ -125,7 +125,7 @@ def test_two_lab_runs_side_by_side_have_their_differences_marked(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--where", "polcy=hpa"], "unknown label 'polcy', did you mean 'policy'?"),
         (["--where", "policy=hpa"], "no policy is 'hpa'; there are 'cheap', 'good', 'near', 'dear', 'broken'."),
@@ -133,9 +133,9 @@ def test_two_lab_runs_side_by_side_have_their_differences_marked(tmp_path: Path)
         (["--against", "nowhere"], "nowhere is no folder of a lab run"),
     ],
 )
-def test_what_cannot_be_shown_is_told(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_what_cannot_be_shown_is_told(tmp_path: Path, arguments: list[str], message: str) -> None:
     folder = lab_folder(tmp_path / "lab", ROWS).path
-    assert told in refused("lab", "results", str(folder), *arguments)
+    assert message in refused("lab", "results", str(folder), *arguments)
 
 
 def test_a_lab_run_that_has_just_begun_has_nothing_to_show(tmp_path: Path) -> None:

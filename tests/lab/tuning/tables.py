@@ -11,7 +11,7 @@ from headgate.lab.tuning.plan import Stretch, TunePlan
 from headgate.lab.tuning.space import search_space
 from headgate.lab.tuning.trial import Minimise
 
-ASKED = ObjectivePart("p95 < 10s", objective_to_data(objective_from("latency p95 < 10s").within(1, 8)))
+OBJECTIVE = ObjectivePart("p95 < 10s", objective_to_data(objective_from("latency p95 < 10s").within(1, 8)))
 TRAINING = [Stretch(LoadPart(f"part {place}", "constant:20", 3600.0), 2) for place in range(3)]
 HELD_BACK = [Stretch(LoadPart(f"held back {place}", "constant:30", 3600.0), 3) for place in range(3)]
 
@@ -28,7 +28,7 @@ def plan_for(
         "training": TRAINING,
         "held_back": HELD_BACK,
         "job": JobPart("queue", 10.0),
-        "asked": ASKED,
+        "objective_part": OBJECTIVE,
         "seeds": (0, 1),
         "search": "recursive-random",
         "minimise": Minimise.COST,
@@ -38,14 +38,14 @@ def plan_for(
 
 
 class Table:
-    """Evaluates by a function, and counts what it was asked for."""
+    """Evaluates by a function, and counts the requested cases."""
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     def __call__(self, cases: Sequence[Case]) -> list[Row]:
-        self.asked += [case.key for case in cases]
+        self.requested += [case.key for case in cases]
         return [self._row(case) for case in cases]
 
     def _row(self, case: Case) -> Row:

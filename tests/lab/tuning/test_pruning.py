@@ -35,8 +35,8 @@ def test_what_is_surely_lost_is_never_what_would_be_chosen(table: list[TrialRuns
 def test_a_trial_stops_when_it_cannot_win_any_more() -> None:
     best = TrialRuns((2.0,) * RUNS, (1.0,) * RUNS)
     assert lost(TrialRuns((9.0,), (1.0,)), [best], terms(Minimise.COST)) == "at least 12 instance-hours, beaten by 8"
-    told = lost(TrialRuns((1.0,), (60.0,)), [best], terms(Minimise.COST))
-    assert told == "at least 15 % missed, where 5 % are allowed"
+    message = lost(TrialRuns((1.0,), (60.0,)), [best], terms(Minimise.COST))
+    assert message == "at least 15 % missed, where 5 % are allowed"
     # Weighed against each other, one that misses somewhat more may still be of interest as it is cheap.
     assert lost(TrialRuns((1.0,), (60.0,)), [best], terms(Minimise.BOTH)) is None
     assert lost(TrialRuns((1.0,), (90.0,)), [best], terms(Minimise.BOTH)) is not None

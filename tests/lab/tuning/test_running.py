@@ -62,7 +62,7 @@ def test_stopping_saves_runs_and_each_that_is_stopped_says_why(prune: Prune) -> 
     assert all(trial.why for trial in tuned.trials if trial.status is TrialStatus.STOPPED)
     assert (tuned.saved_pct > 0) is (prune is not Prune.NO)
     held_back = 2 * len(tuned.plan.held_back) * len(tuned.plan.seeds)
-    assert len(table.asked) == tuned.runs + held_back
+    assert len(table.requested) == tuned.runs + held_back
 
 
 def test_a_trial_that_fails_is_told_and_the_search_goes_on() -> None:
@@ -142,7 +142,7 @@ TUNE = ("lab", "tune", "--policy", "hpa", "--service-rate", "10", "--search", "r
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--workload", "constant:10"), "has no end; say with --seconds"),
         (("--workload", "constant:10", "--seconds", "2m"), "84s of load in 4 parts makes 21s each"),
@@ -153,5 +153,5 @@ TUNE = ("lab", "tune", "--policy", "hpa", "--service-rate", "10", "--search", "r
         (("--workload", "constant:10", "--seconds", "1h", "--search", "grid"), "unknown search 'grid'"),
     ],
 )
-def test_what_cannot_be_tuned_is_told_in_one_sentence(arguments: tuple[str, ...], told: str) -> None:
-    assert told in refused(*TUNE, *arguments)
+def test_what_cannot_be_tuned_is_told_in_one_sentence(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused(*TUNE, *arguments)

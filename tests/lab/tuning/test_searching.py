@@ -1,4 +1,4 @@
-"""Searches that are asked and told in batches."""
+"""Searches that are asked and message in batches."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def searched(search: Search, trials: int, scores: int = 1) -> list[tuple[Values,
     found: list[tuple[Values, Scores]] = []
     while len(found) < trials and (asked := search.ask(trials - len(found))):
         assert len(asked) <= BATCH
-        told: list[Scores] = [(off(values), float(values["target"]))[:scores] for values in asked]
-        search.tell(told)
-        found += zip(asked, told, strict=True)
+        message: list[Scores] = [(off(values), float(values["target"]))[:scores] for values in asked]
+        search.tell(message)
+        found += zip(asked, message, strict=True)
     return found
 
 

@@ -61,7 +61,7 @@ def test_what_is_named_alone_is_searched_and_what_is_fixed_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "told"),
+    ("given_", "message"),
     [
         ({"only": ["targt"]}, "did you mean 'target'"),
         ({"only": ["metric"]}, "metric of hpa cannot be searched: it is a text."),
@@ -72,10 +72,10 @@ def test_what_is_named_alone_is_searched_and_what_is_fixed_is_kept() -> None:
         ({"ranges": {"metric": "0..2"}}, "is of a setting that is no number"),
     ],
 )
-def test_what_cannot_be_searched_is_refused(given_: dict[str, object], told: str) -> None:
+def test_what_cannot_be_searched_is_refused(given_: dict[str, object], message: str) -> None:
     with pytest.raises((InputError, UnknownNameError)) as raised:
         search_space("hpa", **given_)  # type: ignore[arg-type]
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_policy_without_settings_is_refused() -> None:

@@ -15,7 +15,7 @@ def seen(hours: float, missed_pct: float, spread: float = 1.0) -> TrialRuns:
 
 
 @pytest.mark.parametrize(
-    ("found", "default", "takes", "told"),
+    ("found", "default", "takes", "message"),
     [
         (seen(4, 1, 2), seen(5, 1), True, "cheaper and keeps the objective"),
         (seen(4, 9), seen(5, 1), False, "cheaper, but misses 9.02 % of load held back"),
@@ -26,10 +26,10 @@ def seen(hours: float, missed_pct: float, spread: float = 1.0) -> TrialRuns:
         (seen(5, 1, 9), seen(5.2, 1, 1), False, "no difference is seen"),
     ],
 )
-def test_the_verdict_says_what_to_take_and_why(found: TrialRuns, default: TrialRuns, takes: bool, told: str) -> None:
+def test_the_verdict_says_what_to_take_and_why(found: TrialRuns, default: TrialRuns, takes: bool, message: str) -> None:
     verdict = judged(found, default, 2, 5.0)
     assert verdict.takes_found is takes
-    assert told in verdict.sentence
+    assert message in verdict.sentence
     assert verdict.sentence.startswith("Take what was found" if takes else "The default stays")
     assert len(verdict.lines()) == 2
 

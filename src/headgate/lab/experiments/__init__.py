@@ -1,1 +1,1 @@
-"""Experiments that a user writes: a matrix of simulated runs, spread over Spark, kept as Parquet, compared."""
+"""Experiments: a matrix of simulated runs, spread over Spark, stored as Parquet, compared."""

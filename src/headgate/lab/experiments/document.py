@@ -1,4 +1,4 @@
-"""The form of an experiment file, its schema, and the reading of it."""
+"""Read experiment files: their forms and their JSON schema."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ LeaveOut: TypeAlias = Callable[[str], bool]
 
 @dataclass
 class ExperimentContext:
-    """What is known while a file is read."""
+    """State while a file is read."""
 
     path: Path
     leave_out: LeaveOut
     seconds: float | None = None
-    """How long a run is unless its workload says otherwise."""
+    """The default length of a run."""
     objectives: list[ObjectivePart] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
-    """The files that were read, each with a hash of its content."""
+    """Files read, each with a hash of its content."""
     positions: dict[tuple[str, str], Position] = field(default_factory=dict)
 
     @property
@@ -95,7 +95,7 @@ class ExperimentContext:
         self.files[name] = content_hash(self.folder / name)
 
     def refuse_second(self, part: str, name: str, node: nodes.Mapping) -> None:
-        """The names of parts differ, for tables name them."""
+        """Refuse a name that is in use, because tables identify parts by name."""
         first = self.positions.setdefault((part, name), node.position)
         if first != node.position:
             where = f"the first is in line {first.line}"
@@ -103,7 +103,7 @@ class ExperimentContext:
 
 
 def content_hash(path: Path) -> str:
-    """A hash of a file, or of a folder of Parquet parts, which is one load."""
+    """Return a hash of a file, or of a folder of Parquet parts."""
     found = hashlib.sha256()
     for part in sorted(path.rglob("*.parquet")) if path.is_dir() else [path]:
         found.update(part.read_bytes())
@@ -145,7 +145,7 @@ def _parse_seeds(node: object) -> tuple[int, ...]:
 
 
 def _parse_load(text: str, reading: ExperimentContext) -> tuple[str, Workload | None]:
-    """The text of a workload with the workload; without, where it is passed over."""
+    """Return a workload's text with the workload, or with ``None`` where it is left out."""
     if reading.leave_out(text):
         return text, None
     load = parse_workload(text, reading.folder)
@@ -252,7 +252,7 @@ class _BatchesForm(Form[dict[str, JSON]]):
     noun = "batches"
 
     def build(self, context: ExperimentContext) -> dict[str, JSON]:
-        """The fields that are set, as plain data: durations in seconds, pairs as lists."""
+        """Return the fields that are set as plain data: durations in seconds, pairs as lists."""
         found: dict[str, JSON] = {name: getattr(self, name) for name in self.node}
         try:
             micro_batch(found)
@@ -262,7 +262,7 @@ class _BatchesForm(Form[dict[str, JSON]]):
 
 
 def _batch_keys() -> Iterator[tuple[str, Any]]:
-    """A key for each field of the micro-batch model."""
+    """Yield a key for each field of the micro-batch model."""
     for of_model in fields(MicroBatch):
         name, default = of_model.name, of_model.default
         if default is MISSING:
@@ -308,7 +308,7 @@ class ExperimentJobForm(Form[JobPart]):
     )
     service: Annotated[Any, Value(parse_service, _STRING)] = key(
         "A service model, by which several instances may add up to less, such as saturating:rate=50,contention=0.05, "
-        "or an application as it was measured, such as nexmark-5."
+        "or a measured application, such as nexmark-5."
     )
     model: Annotated[str, Value(one_of("model", MODELS), {"enum": list(MODELS)})] | None = key(
         "How the job works: queue or micro-batch."
@@ -385,7 +385,7 @@ class PolicyForm(Form[PolicyPart]):
         return part
 
     def _require_fit(self, part: ObjectivePart, context: ExperimentContext) -> None:
-        """Refuse a policy that cannot be made for an objective with its settings, its guards and its first size."""
+        """Refuse settings, guards or a first size that do not fit an objective."""
         objective = objective_from(part.objective)
         if self.start is not None and not objective.min_instances <= self.start <= objective.max_instances:
             bounds = f"{objective.min_instances} to {objective.max_instances}"
@@ -483,7 +483,7 @@ class ExperimentForm(Form[ExperimentMatrix]):
 
 
 def read_experiment(path: Path, leave_out: LeaveOut = lambda _: False) -> ExperimentMatrix:
-    """The experiment in a file; raises an ``InputError`` with everything that is wrong."""
+    """Return the experiment in a file; raise an ``InputError`` with all mistakes."""
     return documents.read(documents.read_text(path), ExperimentForm, str(path), ExperimentContext(path, leave_out))
 
 

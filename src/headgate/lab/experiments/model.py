@@ -1,4 +1,4 @@
-"""An experiment: workloads × jobs × objectives × policies × seeds, each combination one case."""
+"""An experiment: workloads × jobs × objectives × policies × seeds; each combination is a case."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LoadPart:
     kind: str | None = None
     """``smooth``, ``noisy`` or ``bursty``, where that is known."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What was done to recordings to make this load of them, and where it ends before a run does: a sentence each."""
+    """A sentence for each change made to recordings for this load, and one if it ends before a run does."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class JobPart:
     startup_spread: float = 0.0
     drain_s: float = 0.0
     service: str | None = None
-    """A service model, by which several instances may add up to less; its curve reaches to an objective's bound."""
+    """A service model, by which scaling may be less than linear up to an objective's bound."""
 
     def batches_up_to(self, max_instances: int) -> Mapping[str, JSON] | None:
-        """The fields of ``MicroBatch`` for so many instances at most."""
+        """Return the fields of ``MicroBatch`` for at most this many instances."""
         if self.service is None:
             return self.batches
         model = parse_service_model(self.service).micro_batch(max_instances)
@@ -91,7 +91,7 @@ class ExperimentMatrix:
     seeds: tuple[int, ...] = (0,)
     interval_s: float = DEFAULT_INTERVAL_S
     files: Mapping[str, str] = field(default_factory=dict)
-    """The files that it names, each with a hash of what is in it."""
+    """The files that it names, each with a hash of its content."""
 
     def __len__(self) -> int:
         pairs = sum(len(self._jobs_of(load)) for load in self.workloads)
@@ -101,7 +101,7 @@ class ExperimentMatrix:
         return [job for job in self.jobs if load.jobs is None or job.name in load.jobs]
 
     def cases(self) -> Iterator[Case]:
-        """Every combination, always in the same order."""
+        """Yield every combination, always in the same order."""
         pairs = [(load, job) for load in self.workloads for job in self._jobs_of(load)]
         for (load, job), objective, policy, seed in product(pairs, self.objectives, self.policies, self.seeds):
             yield Case(
@@ -117,7 +117,7 @@ class ExperimentMatrix:
                 startup_spread=job.startup_spread,
                 drain_s=job.drain_s,
                 objective=objective.name,
-                asked=objective.objective,
+                objective_data=objective.objective,
                 label=policy.name,
                 policy=policy.policy,
                 settings=policy.settings,
@@ -130,6 +130,6 @@ class ExperimentMatrix:
     def to_json(self) -> dict[str, JSON]:
         plain: dict[str, JSON] = asdict(self)
         for load in plain["workloads"]:
-            # A folder belongs to an experiment with equal data; notes on a load make no other experiment.
+            # A folder belongs to the experiment with equal data, whatever the notes.
             del load["notes"]
         return plain

@@ -1,6 +1,6 @@
-"""The rows of cases as Parquet files, each written by the task that made them, whole or not at all.
+"""Rows of cases as Parquet files, each written atomically by the task that computed them.
 
-A file's name says how many rows it has, so that whoever watches counts them without opening any.
+A file's name contains its number of rows, so that rows are counted without opening files.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from headgate.core.errors import EngineError, InputError
 from headgate.lab.experiments.run_case import FIGURES, Case, Row, own_code, run_case
@@ -24,81 +25,77 @@ if TYPE_CHECKING:
     from headgate.lab.experiments.model import ExperimentMatrix
 
 
-from contextlib import suppress
-from uuid import uuid4
-
-TOLD_EVERY_S = 0.5
+REPORTED_EVERY_S = 0.5
 _NAMES = ".underway-*"
-"""Names that begin with a dot are not read, by Spark either."""
+"""Spark and Headgate ignore names that begin with a dot when they read parts."""
 
 
-class Underway:
-    """What one task says; nothing that goes wrong here is worth a run."""
+class TaskProgress:
+    """Reports a task's progress in a file; errors are ignored, because they must not cost a run."""
 
     def __init__(self, runs: Path) -> None:
         self._path = runs / _NAMES.replace("*", f"{os.getpid()}-{uuid4().hex[:8]}")
-        self._told_s = float("-inf")
+        self._reported_s = float("-inf")
 
-    def tell(self, whole: int, share: float) -> None:
-        """So many runs are done and not written, and this share of the next."""
-        if (now_s := time.monotonic()) - self._told_s >= TOLD_EVERY_S:
-            self._told_s = now_s
+    def report(self, whole: int, share: float) -> None:
+        """Report the runs that are done but not written, and the share of the next."""
+        if (now_s := time.monotonic()) - self._reported_s >= REPORTED_EVERY_S:
+            self._reported_s = now_s
             with suppress(OSError):
                 self._path.write_text(f"{whole + share:.4f}", encoding="ascii")
 
     def close(self) -> None:
-        """All is written."""
         with suppress(OSError):
             self._path.unlink(missing_ok=True)
 
 
 def runs_underway(runs: Path) -> float:
-    """How many runs the work is worth that all tasks have done and not written."""
+    """Return the work that all tasks have done but not written, in runs."""
     found = 0.0
     for path in runs.glob(_NAMES):
-        with suppress(OSError, ValueError):  # It is gone, or half written, or of a machine that fails.
+        with suppress(OSError, ValueError):  # The file is gone or half written.
             found += float(path.read_text(encoding="ascii"))
     return found
 
 
 def forget_underway(runs: Path) -> None:
-    """What tasks have left behind that were killed."""
+    """Delete the progress files of killed tasks."""
     for path in runs.glob(_NAMES):
         with suppress(OSError):
             path.unlink(missing_ok=True)
 
 
 WRITTEN_EVERY_S = 2.0
-"""What a kill loses of a task, beside the case that is running."""
+"""How much finished work a killed task loses at most."""
 
 
 class LabFolder(ResultFolder):
-    """The folder of ``headgate lab run FILE``; ``summary.parquet`` has the groups of a run that is complete."""
+    """The folder of ``headgate lab run FILE``; a complete run has its groups in ``summary.parquet``."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.summary = path / "summary.parquet"
 
     def begin(self, experiment: ExperimentMatrix, versions: Mapping[str, str]) -> None:
-        """Create the folder, or check that it is of the same experiment by the same code."""
+        """Create the folder, or check that it belongs to the same experiment and code."""
         details = {"cases": len(experiment), "seeds": list(experiment.seeds)}
         self.resume_or_create(own_code(), experiment.to_json(), details, versions)
 
 
 def packed(place: int, case: Case) -> str:
-    """A case as it travels, with its place among all."""
+    """Return a case with its place among all, as text for a task."""
     return json.dumps([place, case.to_json()])
 
 
 def work_in(home: Path, runs: Path) -> Callable[[Iterable[str]], int]:
-    """What tasks do, wherever they run; ``home`` is where the files that cases name are."""
-    return partial(carry_out_all, folder=str(home.resolve()), runs=str(runs.resolve()), code=own_code())
+    """Return the function that tasks run; ``home`` is the folder of the files that cases name."""
+    return partial(run_cases, folder=str(home.resolve()), runs=str(runs.resolve()), code=own_code())
 
 
-def carry_out_all(texts: Iterable[str], folder: str, runs: str, code: str | None = None) -> int:
-    """What a task does: carries out its cases and writes their rows, every few seconds those it has.
+def run_cases(texts: Iterable[str], folder: str, runs: str, code: str | None = None) -> int:
+    """Run the cases of a task, write their rows every few seconds, and return their number.
 
-    Rows of other code are not those that were asked for, so with another ``code`` there are none.
+    A worker with another ``code`` than the command raises an ``EngineError``.
     """
     if code not in (None, own_code()):
         raise EngineError(
@@ -107,10 +104,10 @@ def carry_out_all(texts: Iterable[str], folder: str, runs: str, code: str | None
         )
     rows: list[Row] = []
     done, since_s = 0, time.monotonic()
-    with closing(Underway(Path(runs))) as underway:
+    with closing(TaskProgress(Path(runs))) as underway:
         for text in texts:
             place, case = json.loads(text)
-            rows.append(run_case(Case.from_json(case), Path(folder), place, partial(underway.tell, len(rows))))
+            rows.append(run_case(Case.from_json(case), Path(folder), place, partial(underway.report, len(rows))))
             if time.monotonic() - since_s >= WRITTEN_EVERY_S:
                 done += write_part(Path(runs), rows)
                 rows, since_s = [], time.monotonic()
@@ -119,7 +116,6 @@ def carry_out_all(texts: Iterable[str], folder: str, runs: str, code: str | None
 
 
 def schema() -> pa.Schema:
-    """The columns of a row."""
     import pyarrow as pa
 
     kinds = {"place": pa.int64(), "seed": pa.int64(), "kept": pa.bool_()}
@@ -129,12 +125,11 @@ def schema() -> pa.Schema:
 
 
 def write_part(runs: Path, rows: Sequence[Row]) -> int:
-    """Write rows as a file of their own, and give their number."""
+    """Write rows to a new file, and return their number."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = runs / f"part-{rows[0]['key']}-{len(rows)}.parquet"
-    # Names that begin with a dot are not read, by Spark either.
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema()), unfinished)
     unfinished.replace(path)
@@ -142,15 +137,14 @@ def write_part(runs: Path, rows: Sequence[Row]) -> int:
 
 
 def count_rows(runs: Path) -> int:
-    """How many rows there are, by the names of the files."""
+    """Return the number of rows, from the files' names."""
     return sum(int(path.stem.rpartition("-")[2]) for path in runs.glob("part-*.parquet"))
 
 
 def read_parts(runs: Path, *, repair: bool = False) -> pa.Table:
-    """All rows in the order of their cases, each case once.
+    """Return all rows in the order of their cases, each case once.
 
-    A file that a crash of the machine has left broken is an error, or goes away with ``repair``: its cases are then as
-    good as never run.
+    A file broken by a crash is an error, or is deleted with ``repair``, so that its cases run again.
     """
     import pyarrow as pa
 
@@ -164,7 +158,7 @@ def read_parts(runs: Path, *, repair: bool = False) -> pa.Table:
 
 
 def read_part(path: Path, *, repair: bool) -> pa.Table | None:
-    """The rows of one file; ``None`` of one that was broken and is gone now."""
+    """Return the rows of a file; ``None`` if it was broken and has been deleted."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

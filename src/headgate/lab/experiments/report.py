@@ -1,4 +1,4 @@
-"""A lab run as a page: its table, and for each contest what policies cost against what they made late."""
+"""A lab run as an HTML page: its table, and a plot of cost against lateness for each contest."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from headgate.render.tables import number
 
 MOST_PLOTS = 24
 SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star", "hexagon", "bowtie")
-"""Policies are told apart without colour too."""
+"""Symbols distinguish policies without colour as well."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31")
-"""Those of Okabe and Ito, which the colour-blind can tell apart, on light and on dark."""
+"""The palette of Okabe and Ito, distinguishable by colour-blind readers on light and dark backgrounds."""
 _SHOWN = ("instance_hours", "cost", "late_records_pct", "slo_violation_pct", "latency_p95_s", "rescales_per_day")
 
 
@@ -45,13 +45,13 @@ def _row(group: RepeatGroup, verdict: str) -> dict[str, JSON]:
         "objective": group.objective,
         "policy": group.policy,
         "verdict": str(verdict),
-        "kept": f"{group.kept} of {group.runs}",
+        "kept": f"{group.met} of {group.runs}",
     }
     return row | {FIGURES[name]: with_interval(group.figures[name]) for name in _SHOWN}
 
 
 def with_interval(found: Estimate | None) -> str:
-    """A mean with how sure it is, to two digits of that.
+    """Return a mean with its interval, rounded to two digits of the interval.
 
     >>> with_interval(Estimate(0.63412, 0.019, 4)), with_interval(Estimate(12.0, None, 1))
     ('0.634 ± 0.030', '12')
@@ -63,7 +63,7 @@ def with_interval(found: Estimate | None) -> str:
     if not found.half_width:
         return number(found.mean)
     places = max(0, 1 - math.floor(math.log10(found.half_width)))
-    # Beyond three digits of the mean itself nobody reads on.
+    # At most three digits of the mean.
     places = min(places, max(0, 2 - math.floor(math.log10(max(abs(found.mean), 1e-3)))))
     return f"{found.mean:,.{places}f} ± {found.half_width:,.{places}f}"
 
@@ -89,7 +89,7 @@ def _plots(results: LabResults) -> list[Plot]:
 
 
 def _lateness(groups: Sequence[RepeatGroup]) -> str:
-    """Late records where the objective is about latency, and time in violation otherwise."""
+    """Return late records for latency objectives, and time in violation otherwise."""
     return "late_records_pct" if any(group.figures["late_records_pct"] for group in groups) else "slo_violation_pct"
 
 
@@ -98,7 +98,7 @@ def _bars(found: Estimate | None, most: float | None = None) -> dict[str, JSON]:
 
 
 def _points(group: RepeatGroup, index: int) -> Mapping[str, JSON]:
-    """A policy looks the same in every plot."""
+    """Return a policy's point, which looks the same in every plot."""
     cost, late = group.figures[COST], group.figures[_lateness([group])]
     return {
         "type": "scatter",

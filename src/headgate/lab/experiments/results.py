@@ -1,4 +1,4 @@
-"""What is in the folder of a lab run, as far as it has come: read, filtered, sorted, set beside another."""
+"""Results in the folder of a lab run, complete or not: read, filtered, sorted, compared with another run's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class LabResults:
-    """The groups of a lab run with their verdicts, in the order of their cases."""
+    """Groups of a lab run with their verdicts, in the order of their cases."""
 
     name: str
     path: Path
@@ -40,7 +40,7 @@ class LabResults:
     headgate: str = ""
     """The version that made them."""
     experiment: Mapping[str, JSON] = field(default_factory=dict)
-    """What was run, as the manifest has it."""
+    """The experiment, from the manifest."""
 
     @property
     def rows(self) -> list[tuple[RepeatGroup, GroupVerdict]]:
@@ -48,17 +48,17 @@ class LabResults:
 
     @property
     def unfinished(self) -> list[str]:
-        """That runs are missing, where some are."""
+        """A sentence on missing runs, where some are missing."""
         missing = self.total - self.done
-        told = f"{missing:,} of {self.total:,} runs are still to be done; the same headgate lab run goes on."
-        return [told] if missing else []
+        sentence = f"{missing:,} of {self.total:,} runs are still to be done; the same headgate lab run goes on."
+        return [sentence] if missing else []
 
     @property
     def notes(self) -> list[str]:
         return [*self.unfinished, *notes_on(self.groups)]
 
     def where(self, wanted: Mapping[str, str]) -> LabResults:
-        """Only those whose labels are as wanted; ``*`` stands for anything."""
+        """Return only groups whose labels match the patterns."""
         rows = self.rows
         for label, pattern in wanted.items():
             if label not in LABELS:
@@ -70,7 +70,7 @@ class LabResults:
         return replace(self, groups=[group for group, _ in rows], judged=[verdict for _, verdict in rows])
 
     def sorted_by(self, figure: str | None) -> LabResults:
-        """Within each contest by a figure, the least first; where none is named, those that kept it first, by cost."""
+        """Sort each contest by a figure; without one, by cost, with groups that met the objective first."""
         if figure is not None and figure not in FIGURES:
             raise UnknownNameError("figure", figure, FIGURES)
         contests = list(dict.fromkeys(group.contest for group in self.groups))
@@ -97,7 +97,7 @@ class LabResults:
 
 
 def read_results(path: Path) -> LabResults:
-    """Of a run that is done, or of one that is still under way or was stopped."""
+    """Read the results of a run that is complete, running or stopped."""
     folder = LabFolder(path)
     manifest = folder.manifest()
     total, experiment = manifest["cases"], manifest["experiment"]
@@ -121,18 +121,18 @@ def read_results(path: Path) -> LabResults:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The same case in two lab runs; ``None`` where one does not have it."""
+class GroupComparison:
+    """The same group in two lab runs; ``None`` where it is missing."""
 
     labels: tuple[str, str, str, str]
     before: RepeatGroup | None
     after: RepeatGroup | None
 
     def change(self, figure: str) -> tuple[float | None, float | None, bool]:
-        """A figure before and after, and whether that is more than noise."""
-        one, other = _figure(self.before, figure), _figure(self.after, figure)
-        is_change = one is not None and other is not None and differs(one, other)
-        return None if one is None else one.mean, None if other is None else other.mean, is_change
+        """Return a figure before and after, and whether the difference is more than noise."""
+        before, after = _figure(self.before, figure), _figure(self.after, figure)
+        is_change = before is not None and after is not None and differs(before, after)
+        return None if before is None else before.mean, None if after is None else after.mean, is_change
 
     def to_json(self) -> dict[str, JSON]:
         row: dict[str, JSON] = dict(zip(LABELS, self.labels, strict=True))
@@ -142,15 +142,15 @@ class Compared:
         return row
 
 
-def compared_to_json(pairs: Sequence[Compared]) -> dict[str, JSON]:
+def compared_to_json(pairs: Sequence[GroupComparison]) -> dict[str, JSON]:
     return {"version": FORMAT_VERSION, "rows": [pair.to_json() for pair in pairs]}
 
 
-def compare(before: LabResults, after: LabResults) -> list[Compared]:
-    """Both side by side, in the order of the second, then what only the first has."""
+def compare(before: LabResults, after: LabResults) -> list[GroupComparison]:
+    """Compare two runs group by group, in the order of the second, then groups that only the first has."""
     old = {group.labels: group for group in before.groups}
     new = {group.labels: group for group in after.groups}
-    return [Compared(labels, old.get(labels), new.get(labels)) for labels in dict.fromkeys([*new, *old])]
+    return [GroupComparison(labels, old.get(labels), new.get(labels)) for labels in dict.fromkeys([*new, *old])]
 
 
 def _figure(group: RepeatGroup | None, name: str) -> Estimate | None:

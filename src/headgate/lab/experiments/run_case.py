@@ -1,6 +1,6 @@
-"""Carrying out a case: a simulated run in, a flat row out; one that fails is a row with its error.
+"""Run a case: a simulated run returns a flat row; one that fails returns a row with its error.
 
-Runs where Spark has its Python workers, so it keeps to itself: nothing is shared but the files that a case names.
+Cases run in Spark's Python workers and share nothing but the files that they name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEY_LENGTH = 20
 
 @dataclass(frozen=True)
 class Case:
-    """What is run; labels (``workload``, ``job``, ``objective``, ``label``) say what it is called in tables."""
+    """A simulated run; ``workload``, ``job``, ``objective`` and ``label`` are its labels in tables."""
 
     workload: str
     load: str
@@ -48,7 +48,7 @@ class Case:
     startup_spread: float
     drain_s: float
     objective: str
-    asked: Mapping[str, JSON]
+    objective_data: Mapping[str, JSON]
     label: str
     policy: str
     settings: Mapping[str, str]
@@ -58,7 +58,7 @@ class Case:
     seed: int
 
     def to_json(self) -> str:
-        """The same text for the same case, whatever order its parts were written in."""
+        """Return a text that does not depend on the order of keys."""
         return json.dumps({"version": FORMAT_VERSION, **vars(self)}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -67,14 +67,14 @@ class Case:
         version = given.pop("version", None)
         if version != FORMAT_VERSION:
             raise InputError(f"a case of version {version!r} cannot be read; {FORMAT_VERSION} is known.")
-        names = {one.name for one in fields(cls)}
+        names = {field.name for field in fields(cls)}
         if given.keys() != names:
             raise InputError(f"a case has the keys {', '.join(sorted(given))}; {', '.join(sorted(names))} are needed.")
         return cls(**given)
 
     @property
     def key(self) -> str:
-        """Tells it from every other case."""
+        """A hash that identifies the case."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:_KEY_LENGTH]
 
 
@@ -101,18 +101,17 @@ FIGURES = {
     "over_time_pct": "time with too many, τ_O, %",
     "instability_pct": "instability, υ, % of time",
 }
-"""What is known of a run, each with the words and the unit that tables and plots give it; ``docs/guides/measures.md``
-tells what they mean."""
+"""Figures of a run, with their names and units in tables and plots; ``docs/guides/measures.md`` defines them."""
 Row = dict[str, JSON]
 
 
 def own_code() -> str:
-    """The state of the code by which this process runs cases."""
+    """Return the fingerprint of the code that runs cases in this process."""
     return fingerprint(__name__)
 
 
 def figures_of(result: SimulationResult, case: Case, objective: Objective, load: Workload) -> dict[str, float | None]:
-    """Every figure of a run; what more is to be measured of runs is added to ``FIGURES``."""
+    """Return the figures of a run named in ``FIGURES``."""
     measures = measures_of(
         result,
         load,
@@ -122,12 +121,12 @@ def figures_of(result: SimulationResult, case: Case, objective: Objective, load:
         startup_s=case.startup_s,
     )
     summary = result.summary
-    told = {name: getattr(summary if hasattr(summary, name) else measures, name) for name in FIGURES}
-    return {name: None if value is None else float(value) for name, value in told.items()}
+    found = {name: getattr(summary if hasattr(summary, name) else measures, name) for name in FIGURES}
+    return {name: None if value is None else float(value) for name, value in found.items()}
 
 
 def run_case(case: Case, folder: Path, place: int = 0, progress: Progress | None = None) -> Row:
-    """The row of a case; ``folder`` is where the files that it names are, ``place`` its place among all cases."""
+    """Run a case and return its row; ``folder`` has the files that it names, ``place`` is its place among all cases."""
     row: Row = {
         "place": place,
         "key": case.key,
@@ -141,21 +140,21 @@ def run_case(case: Case, folder: Path, place: int = 0, progress: Progress | None
         **dict.fromkeys(FIGURES),
     }
     try:
-        objective = objective_from(case.asked)
+        objective = objective_from(case.objective_data)
         load = _workload(case.load, case.scale, case.seed, folder)
         result = _run(case, objective, load, folder, progress)
         row |= figures_of(result, case, objective, load)
         row["kept"] = is_met(result.summary, objective, case.seconds)
     except HeadgateError as error:
         row["error"] = str(error)
-    except Exception as error:  # noqa: BLE001 - whatever a run dies of belongs in its row, beside those that went well
+    except Exception as error:  # noqa: BLE001 - any failure becomes the row of this run and must not stop others
         raise_if_interrupted(error)
         row["error"] = f"{type(error).__name__}: {error}"
     return row
 
 
 def is_met(summary: Summary, objective: Objective, seconds: float) -> bool | None:
-    """Whether a whole run kept what was asked; ``None`` where nothing is known of it.
+    """Return whether a run met its objective; ``None`` where this is unknown.
 
     Late records count where the objective counts records, and time in violation otherwise.
     """
@@ -195,13 +194,13 @@ def _model(case: Case) -> Model:
 
 @lru_cache(maxsize=8)
 def _workload(spec: str, scale: float, seed: int, folder: Path) -> Workload:
-    """A repeat has noise of its own; cases that follow each other mostly have the same load."""
+    """Return a load with its seed's noise; cached, because consecutive cases mostly share it."""
     load = reseeded(parse_workload(spec, folder), seed)
     return load if scale == 1 else Scaled(load, scale)
 
 
 def micro_batch(fields: Mapping[str, JSON]) -> MicroBatch:
-    """From plain data, in which pairs are lists."""
+    """Build the model from plain data, in which pairs are lists."""
     given: dict[str, Any] = {
         name: tuple(tuple(pair) for pair in value) if isinstance(value, list | tuple) else value
         for name, value in fields.items()

@@ -22,43 +22,42 @@ from headgate.lab.scenario import Progress, mark_begin
 from headgate.local.machine import java, spark_home
 
 SPARK_START_S = 8.0
-"""About what a session takes to start."""
+"""Approximate start-up time of a session."""
 STEP_S = 0.0006
-"""About what a step of a simulated run takes on one core: all policies of the league, one with another. Some take ten
-times as long as others."""
+"""Approximate time of a simulated step on one core, over the policies of the league; some take ten times as long."""
 
 
 @dataclass(frozen=True)
 class ExperimentPlan:
-    """What to run, where."""
+    """An experiment with where and how it runs."""
 
     experiment: ExperimentMatrix
     home: Path
-    """The folder of the experiment file, in which the files that it names are."""
+    """The folder of the experiment file and of the files that it names."""
     out: LabFolder
     master: str = "local[*]"
     tasks: int | None = None
-    """Into how many tasks it is cut; as many as suit where not given. No result depends on it."""
+    """Number of Spark tasks; chosen automatically where not given. No result depends on it."""
 
 
 def require_spark() -> None:
-    """One sentence about what is missing, before any work is done."""
+    """Raise an error if Spark or Java is missing, before any work is done."""
     spark_home()
     java(needed_by="a lab run on Spark")
 
 
 def expected_s(experiment: ExperimentMatrix, cores: int) -> float:
-    """About how long an experiment takes, before anything is known of how it goes."""
+    """Return the approximate time of an experiment, before it starts."""
     steps = sum(case.seconds / case.interval_s for case in experiment.cases())
     return SPARK_START_S + STEP_S * steps / min(cores, len(experiment))
 
 
 def run_experiment(
-    plan: ExperimentPlan, progress: Progress, told: Callable[[str], None] = lambda _: None
+    plan: ExperimentPlan, progress: Progress, report: Callable[[str], None] = lambda _: None
 ) -> list[RepeatGroup]:
-    """Carry out the cases that are not in the folder yet, keep and give what all come to.
+    """Run the cases that are not in the folder yet; write and return the groups of all.
 
-    The folder is made, or gone on with; ``told`` is given a sentence where it is gone on with.
+    An existing folder is resumed; ``report`` then receives a sentence.
     """
     require_spark()
     from headgate.engines.spark.spread import batch_session, spread, versions
@@ -69,7 +68,7 @@ def run_experiment(
     waiting = [packed(place, case) for place, case in enumerate(plan.experiment.cases()) if case.key not in done]
     before = total - len(waiting)
     if before:
-        told(f"{before:,} of {total:,} runs are there already; {len(waiting):,} are to be done.")
+        report(f"{before:,} of {total:,} runs are there already; {len(waiting):,} are to be done.")
     if not waiting and out.summary.is_file():
         return read_summary(out.summary)
     mark_begin(progress, before / total)
@@ -79,10 +78,10 @@ def run_experiment(
 
     def watch() -> None:
         nonlocal furthest
-        # Between two looks a run may count as under way and as written.
+        # A run that is being written may count twice or not at all.
         seen = min(float(total), max(furthest, count_rows(out.runs) + runs_underway(out.runs)))
         if seen > furthest == before:
-            mark_begin(progress, seen / total)  # The workers took their time to start.
+            mark_begin(progress, seen / total)  # The workers have only now started.
         elif seen > furthest:
             progress(seen / total)
         furthest = seen

@@ -1,4 +1,4 @@
-"""Groups of repeats judged: how sure a mean is, who keeps the objective at least cost, and what is only noise."""
+"""Groups of repeats: their means with intervals, computed by Spark SQL or Arrow, and verdicts that consider noise."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COST = "instance_hours"
-"""What is paid by, whatever the price: a price only multiplies it."""
+"""The figure that stands for cost: a price only multiplies it."""
 
 
 @dataclass(frozen=True)
 class RepeatGroup:
-    """The repeats of one case."""
+    """The repeats of a case."""
 
     workload: str
     job: str
@@ -38,9 +38,9 @@ class RepeatGroup:
     runs: int
     failed: int
     error: str | None
-    """One of the errors, where runs failed."""
-    kept: int
-    """Repeats that kept the objective."""
+    """The error of a failed run, if any."""
+    met: int
+    """Repeats that met the objective."""
     figures: Mapping[str, Estimate | None]
 
     @property
@@ -49,18 +49,18 @@ class RepeatGroup:
 
     @property
     def contest(self) -> tuple[str, str, str]:
-        """Where policies are compared."""
+        """The labels within which policies are compared."""
         return self.workload, self.job, self.objective
 
     @property
     def is_met(self) -> bool:
-        """Whether every repeat kept the objective."""
-        return self.kept == self.runs
+        """Whether every repeat met the objective."""
+        return self.met == self.runs
 
     def to_json(self) -> dict[str, JSON]:
-        """Flat, as a row of a table: each figure with the half-width of its interval."""
+        """Return a flat row: each figure with the half-width of its interval."""
         row: dict[str, JSON] = dict(zip(LABELS, self.labels, strict=True))
-        row |= {"runs": self.runs, "failed": self.failed, "kept": self.kept, "error": self.error}
+        row |= {"runs": self.runs, "failed": self.failed, "kept": self.met, "error": self.error}
         for name in FIGURES:
             found = self.figures[name]
             row[name] = None if found is None else found.mean
@@ -71,30 +71,30 @@ class RepeatGroup:
 class GroupVerdict(StrEnum):
     BEST = "best"
     NOISE = "as good"
-    """Dearer than the best, or cheaper, by no more than chance makes."""
+    """The difference in cost to the best is within the noise."""
     DEARER = "dearer"
     MISSED = "not kept"
     FAILED = "failed"
 
 
 def group_from(row: Mapping[str, Any]) -> RepeatGroup:
-    """From a row with the count, the mean and the deviation of every figure."""
+    """Build a group from a row with count, mean and deviation of every figure."""
     figures = {}
     for name in FIGURES:
-        # A figure that came later is unknown in files from before it.
+        # Files may be older than a figure.
         count, mean, stddev = row[f"{name}_count"] or 0, row[f"{name}_mean"], row[f"{name}_stddev"]
         known = stddev if count > 1 and stddev is not None and math.isfinite(stddev) else None
         figures[name] = Estimate(mean, known, count) if count else None
-    told = {name: row[name] for name in (*LABELS, "place", "runs", "failed", "error")}
-    return RepeatGroup(**told, kept=row["kept"] or 0, figures=figures)
+    labels = {name: row[name] for name in (*LABELS, "place", "runs", "failed", "error")}
+    return RepeatGroup(**labels, met=row["kept"] or 0, figures=figures)
 
 
 def verdicts(groups: Sequence[RepeatGroup]) -> list[GroupVerdict]:
-    """How each does among those that it competes with."""
+    """Return the verdict on each group within its contest."""
     best: dict[tuple[str, str, str], RepeatGroup] = {}
     for group in groups:
         if group.is_met and (first := best.setdefault(group.contest, group)) is not group:
-            best[group.contest] = min(first, group, key=lambda one: (_hours(one), one.place))
+            best[group.contest] = min(first, group, key=lambda rival: (_hours(rival), rival.place))
     return [_verdict(group, best.get(group.contest)) for group in groups]
 
 
@@ -108,27 +108,24 @@ def _verdict(group: RepeatGroup, best: RepeatGroup | None) -> GroupVerdict:
     return GroupVerdict.DEARER if differs(group.figures[COST], best.figures[COST]) else GroupVerdict.NOISE
 
 
-def differs(one: Estimate | None, other: Estimate | None) -> bool:
-    """Whether two means differ by more than chance makes (Welch's test, 95 %).
-
-    Of single runs nothing is known but their difference, which then counts as one.
-    """
-    if one is None or other is None:
-        return one is not other
-    gap = abs(one.mean - other.mean)
-    if one.stddev is None or other.stddev is None:
+def differs(first: Estimate | None, other: Estimate | None) -> bool:
+    """Return whether two means differ by more than noise (Welch's test, 95 %); single runs differ if unequal."""
+    if first is None or other is None:
+        return first is not other
+    gap = abs(first.mean - other.mean)
+    if first.stddev is None or other.stddev is None:
         return gap > 0
-    shares = [found.stddev**2 / found.count for found in (one, other) if found.stddev is not None]
+    shares = [found.stddev**2 / found.count for found in (first, other) if found.stddev is not None]
     noise = sum(shares)
     if noise == 0:
         return gap > 0
-    freedom = noise**2 / sum(share**2 / (found.count - 1) for share, found in zip(shares, (one, other), strict=True))
+    freedom = noise**2 / sum(share**2 / (found.count - 1) for share, found in zip(shares, (first, other), strict=True))
     return gap > t_quantile(freedom) * math.sqrt(noise)
 
 
 def notes_on(groups: Sequence[RepeatGroup]) -> list[str]:
-    """What a reader must know beside the table."""
-    notes = ["kept: repeats in which the objective was kept. best: least instance-hours of those that always kept it."]
+    """Return notes that explain the table."""
+    notes = ["kept: repeats in which the objective was met. best: least instance-hours of those that always met it."]
     if any(group.runs > 1 for group in groups):
         notes.append(
             "±: half of the 95 % confidence interval of the mean (Student's t). "
@@ -140,7 +137,7 @@ def notes_on(groups: Sequence[RepeatGroup]) -> list[str]:
 
 
 def failures_of(groups: Sequence[RepeatGroup]) -> list[str]:
-    """What went wrong, where it did."""
+    """Return a sentence for each group with failed runs."""
     return [
         f"{group.failed} of {group.runs} runs of {', '.join(group.labels)} failed: {group.error}"
         for group in groups
@@ -173,7 +170,7 @@ def read_summary(path: Path) -> list[RepeatGroup]:
 
 def _row(group: RepeatGroup) -> dict[str, object]:
     row: dict[str, object] = dict(zip(LABELS, group.labels, strict=True))
-    row |= {name: getattr(group, name) for name in (*_COUNTS, "error")}
+    row |= {name: getattr(group, "met" if name == "kept" else name) for name in (*_COUNTS, "error")}
     for name in FIGURES:
         found = group.figures[name]
         row[f"{name}_count"] = 0 if found is None else found.count
@@ -199,31 +196,28 @@ def _schema() -> pa.Schema:
     )
 
 
-_KEPT = "CAST(kept AS INT)"
-
-
 def query() -> str:
-    """The SQL that makes one row per group of the table ``runs``, in the order of their first cases."""
+    """Return the SQL for a row per group of the table ``runs``, in the order of their first cases."""
     figures = ",\n  ".join(
         f"count({name}) AS {name}_count, avg({name}) AS {name}_mean, stddev_samp({name}) AS {name}_stddev"
         for name in FIGURES
     )
     labels = ", ".join(LABELS)
     return f"""SELECT {labels}, min(place) AS place, count(*) AS runs, count(error) AS failed,
-  min(error) AS error, coalesce(sum({_KEPT}), 0) AS kept, count(kept) AS judged,
+  min(error) AS error, coalesce(sum(CAST(kept AS INT)), 0) AS kept, count(kept) AS judged,
   {figures}
 FROM runs GROUP BY {labels} ORDER BY place"""
 
 
 def groups_by_sql(session: Any, runs: Path) -> list[RepeatGroup]:
-    """By Spark, whose session it is."""
+    """Aggregate rows with Spark."""
     from headgate.engines.spark.spread import sql_rows
 
     return [group_from(row) for row in sql_rows(session, runs, "runs", query(), order="place")]
 
 
 def groups_by_arrow(table: pa.Table) -> list[RepeatGroup]:
-    """By Arrow, from rows that are at hand."""
+    """Aggregate rows with Arrow, without Spark."""
     import pyarrow.compute as pc
 
     ready = table.set_column(table.schema.get_field_index("kept"), "kept", pc.cast(table["kept"], "int64"))

@@ -74,9 +74,9 @@ def write_settings(path: Path, tuned: TuningResult, home: Path) -> None:
         else:
             settings[name] = _unquoted(value)
     if MODEL_FILE in settings:
-        # Files are looked for beside the settings file.
+        # Paths are relative to the settings file.
         settings[MODEL_FILE] = os.path.relpath(home / settings[MODEL_FILE], path.parent)
-    seconds = sum(one.load.seconds for one in plan.training)
+    seconds = sum(stretch.load.seconds for stretch in plan.training)
     plain: dict[str, JSON] = {
         "version": SETTINGS_VERSION,
         "policy": plan.space.policy,
@@ -85,7 +85,7 @@ def write_settings(path: Path, tuned: TuningResult, home: Path) -> None:
         "tuned": {
             "workload": plan.workload,
             "job": plan.job.name,
-            "objective": plan.asked.name,
+            "objective": plan.objective_part.name,
             "load": f"{format_duration(seconds)}, seeds {', '.join(map(str, plan.seeds))}",
             "search": f"{plan.search}, {len(tuned.trials) - 1} trials, seed {plan.seed}",
             "verdict": tuned.verdict.sentence,

@@ -1,6 +1,6 @@
-"""Runs of a tuning spread over Spark, kept as Parquet: those that are there already are not run again.
+"""Runs of a tuning, spread over Spark and cached as Parquet.
 
-A search takes the same course each time, so that one that was stopped goes on by asking for the same runs.
+A search is deterministic, so a stopped one resumes by requesting the same runs.
 """
 
 from __future__ import annotations
@@ -23,25 +23,27 @@ from headgate.render.files import write_file
 
 Work: TypeAlias = Callable[[Iterable[str]], int]
 Spread: TypeAlias = Callable[[Sequence[str], Work], None]
-"""Has texts worked on, somewhere."""
+"""Runs the work on texts, on Spark or elsewhere."""
 
 
 class CachedRuns:
-    """Carries out cases of which no row is kept yet, and gives the rows of all that are asked for."""
+    """Runs cases that have no cached row yet, and returns the rows of all requested cases."""
 
     def __init__(self, runs: Path, home: Path, spread: Spread) -> None:
         self._runs, self._home, self._spread = runs, home, spread
         self._rows: dict[str, Row] = {}
         self._read: set[str] = set()
-        self._asked = 0
+        self._requested = 0
         self._look(repair=True)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __call__(self, cases: Sequence[Case]) -> list[Row]:
-        waiting = [packed(self._asked + place, case) for place, case in enumerate(cases) if case.key not in self._rows]
-        self._asked += len(cases)
+        waiting = [
+            packed(self._requested + place, case) for place, case in enumerate(cases) if case.key not in self._rows
+        ]
+        self._requested += len(cases)
         if waiting:
             self._spread(waiting, work_in(self._home, self._runs))
             self._look(repair=False)
@@ -65,19 +67,19 @@ class CachedRuns:
 
 
 def expected_s(plan: TunePlan, cores: int) -> float:
-    """About how long a tuning takes of which no trial is stopped early, before anything is known of how it goes."""
-    searched_s = (plan.trials + 1) * sum(one.load.seconds for one in plan.training)
-    judged_s = 2 * sum(one.load.seconds for one in plan.held_back)
+    """Return the approximate time of a tuning whose trials all run to the end."""
+    searched_s = (plan.trials + 1) * sum(stretch.load.seconds for stretch in plan.training)
+    judged_s = 2 * sum(stretch.load.seconds for stretch in plan.held_back)
     steps = len(plan.seeds) * (searched_s + judged_s) / plan.interval_s
     return SPARK_START_S + STEP_S * steps / cores
 
 
 def run_tuning(
-    plan: TunePlan, folder: TuneFolder, home: Path, master: str, progress: Progress, told: Callable[[str], None]
+    plan: TunePlan, folder: TuneFolder, home: Path, master: str, progress: Progress, report: Callable[[str], None]
 ) -> TuningResult:
-    """Carry out a plan on Spark, or go on with it, and write what it came to into its folder.
+    """Run or resume a plan on Spark, and write its result into its folder.
 
-    ``home`` is where the files that it names are; ``told`` is given a sentence where it is gone on with.
+    ``home`` has the files that it names; ``report`` receives a sentence when a plan is resumed.
     """
     from headgate.engines.spark.spread import batch_session, spread, versions
 
@@ -91,16 +93,16 @@ def run_tuning(
         def on_spark(texts: Sequence[str], work: Work) -> None:
             spread(session, texts, work, watch=lambda: None)
 
-        kept = CachedRuns(folder.runs, home, on_spark)
-        if len(kept):
-            told(f"{len(kept)} runs are there already, and are not run again.")
-        tuned = tune(plan, kept, progress)
+        cached = CachedRuns(folder.runs, home, on_spark)
+        if len(cached):
+            report(f"{len(cached)} runs are there already, and are not run again.")
+        tuned = tune(plan, cached, progress)
     write_tuned(folder, tuned, home)
     return tuned
 
 
 def write_tuned(folder: TuneFolder, tuned: TuningResult, home: Path) -> None:
-    """Everything beside the rows of the runs."""
+    """Write all files except the rows of the runs."""
     write_trials(folder.trials, tuned.trials)
     write_file(folder.result, to_json(tuned_to_json(tuned), indent=2) + "\n")
     write_settings(folder.settings, tuned, home)

@@ -107,7 +107,7 @@ class TunePlan:
     training: Sequence[Stretch]
     held_back: Sequence[Stretch]
     job: JobPart
-    asked: ObjectivePart
+    objective_part: ObjectivePart
     seeds: tuple[int, ...] = (0, 1, 2)
     interval_s: float = DEFAULT_INTERVAL_S
     search: str = "optuna"
@@ -120,7 +120,7 @@ class TunePlan:
 
     @property
     def objective(self) -> Objective:
-        return objective_from(self.asked.objective)
+        return objective_from(self.objective_part.objective)
 
     @property
     def allowed_pct(self) -> float:
@@ -134,7 +134,7 @@ class TunePlan:
             settings, guards = self.space.split(values)
             policies.append(PolicyPart(name, self.space.policy, settings, guards, stretch.start))
         experiment = ExperimentMatrix(
-            "tuning", (stretch.load,), (self.job,), tuple(policies), (self.asked,), self.seeds, self.interval_s
+            "tuning", (stretch.load,), (self.job,), tuple(policies), (self.objective_part,), self.seeds, self.interval_s
         )
         return experiment.cases()
 
@@ -163,10 +163,10 @@ class TunePlan:
         return {
             "space": self.space.to_json(),
             "workload": self.workload,
-            "training": [asdict(one) for one in self.training],
-            "held_back": [asdict(one) for one in self.held_back],
+            "training": [asdict(stretch) for stretch in self.training],
+            "held_back": [asdict(stretch) for stretch in self.held_back],
             "job": asdict(self.job),
-            "objective": dict(self.asked.objective),
+            "objective": dict(self.objective_part.objective),
             "seeds": list(self.seeds),
             "interval_s": self.interval_s,
             "search": self.search,
@@ -199,7 +199,7 @@ def job_of(rate: str, startup: str | None, model: str | None, readings: str, hom
     """How fast the job is: by a number, by a service model, or as ``headgate mst`` has measured it."""
     if model not in (None, *MODELS):
         raise UnknownNameError("model", model, MODELS)
-    if readings not in (known := [str(one) for one in ReadingMode]):
+    if readings not in (known := [str(mode) for mode in ReadingMode]):
         raise UnknownNameError("readings", readings, known)
     speed = parse_service_rate(rate, model, startup, home)
     try:
@@ -207,8 +207,8 @@ def job_of(rate: str, startup: str | None, model: str | None, readings: str, hom
     except InputError as error:
         raise InputError(f"--startup: {error}") from error
     if isinstance(speed, ServiceModel):
-        told = speed.describe()
-        return JobPart(told, speed.rate_per_s, {}, readings, speed.startup_s or starts_s, service=told)
+        described = speed.describe()
+        return JobPart(described, speed.rate_per_s, {}, readings, speed.startup_s or starts_s, service=described)
     if isinstance(speed, tuple):
         single, measured = speed
         curve = [list(pair) for pair in asdict(measured)["speed_up"]]

@@ -37,10 +37,10 @@ def lost(seen: TrialRuns, finished: Sequence[TrialRuns], terms: PruningTerms) ->
     Whatever comes, its cost only grows, by the fewest instances at least, and what it has missed stays missed.
 
     >>> terms = Terms(runs=4, least_hours=1.0, allowed_pct=5.0, minimise=Minimise.BOTH)
-    >>> best = Seen((2.0,) * 4, (1.0,) * 4)
-    >>> lost(Seen((4.0, 4.0), (9.0, 0.0)), [best], terms)
+    >>> best = TrialRuns((2.0,) * 4, (1.0,) * 4)
+    >>> lost(TrialRuns((4.0, 4.0), (9.0, 0.0)), [best], terms)
     'at least 10 instance-hours and 2.25 % missed, beaten by 8 and 1 %'
-    >>> lost(Seen((2.0, 2.0), (9.0, 0.0)), [best], terms) is None
+    >>> lost(TrialRuns((2.0, 2.0), (9.0, 0.0)), [best], terms) is None
     True
     """
     hours = seen.total_hours + terms.least_hours * (terms.runs - seen.runs)
@@ -63,8 +63,8 @@ def lost(seen: TrialRuns, finished: Sequence[TrialRuns], terms: PruningTerms) ->
 
 
 def worse_half(batch: Sequence[TrialRuns], default: TrialRuns, terms: PruningTerms) -> set[int]:
-    """The places in a batch of those that stop: the worse half, by how many beat them in everything, then by cost at a
-    kept objective."""
+    """Return the places of the worse half of a batch, by how many trials dominate each, then by cost among those that
+    meet the objective."""
     scores = [scores_of(seen, default, terms.allowed_pct, Minimise.BOTH) for seen in batch]
 
     def order(place: int) -> tuple[float, float, int]:

@@ -18,9 +18,8 @@ HOURS, MISSED = "instance-hours", "missed, %"
 
 def write_tuning_report(path: Path, tuned: TuningResult) -> Path:
     plan = tuned.plan
-    summary = (
-        f"{plan.space.policy} on {plan.workload}, {plan.asked.name}; all figures simulated. {tuned.verdict.sentence}"
-    )
+    load = f"{plan.space.policy} on {plan.workload}, {plan.objective_part.name}"
+    summary = f"{load}; all figures simulated. {tuned.verdict.sentence}"
     return write_scenario_report(path, f"Tuning of {plan.space.policy}", summary, outcome_of(tuned))
 
 
@@ -33,7 +32,7 @@ def front_rows(tuned: TuningResult) -> list[dict[str, JSON]]:
     shown = {trial.number: trial for trial in (tuned.trials[0], *tuned.front, tuned.found)}
     default = tuned.plan.space.defaults()
     rows: list[dict[str, JSON]] = []
-    for trial in sorted(shown.values(), key=lambda one: (one.number != 0, one.seen.total_hours, one.number)):
+    for trial in sorted(shown.values(), key=lambda trial: (trial.number != 0, trial.seen.total_hours, trial.number)):
         changed = {name: value for name, value in trial.values.items() if value != default.get(name)}
         rows.append(
             {
@@ -48,7 +47,7 @@ def front_rows(tuned: TuningResult) -> list[dict[str, JSON]]:
 
 
 def notes_on(tuned: TuningResult) -> list[str]:
-    """What a reader must know beside the table."""
+    """Return notes that explain the table."""
     plan = tuned.plan
     stopped = sum(trial.status is TrialStatus.STOPPED for trial in tuned.trials)
     failed = [trial for trial in tuned.trials if trial.status is TrialStatus.FAILED]
@@ -67,8 +66,8 @@ def notes_on(tuned: TuningResult) -> list[str]:
     if failed:
         notes.append(f"{len(failed)} trials failed: {failed[0].why}")
     if plan.space.left_out:
-        told = "; ".join(f"{name}: {why}" for name, why in plan.space.left_out.items())
-        notes.append(f"Not searched: {told}.")
+        reasons = "; ".join(f"{name}: {why}" for name, why in plan.space.left_out.items())
+        notes.append(f"Not searched: {reasons}.")
     return notes
 
 
@@ -83,7 +82,7 @@ def _plots(tuned: TuningResult) -> list[Plot]:
                 "orientation": "h",
                 "name": name,
                 "y": names,
-                "x": [100 * found[one][which] for one in names],
+                "x": [100 * found[setting][which] for setting in names],
             }
             for which, name in enumerate(("of cost", "of what was missed"))
         ]

@@ -1,6 +1,6 @@
-"""Searches that ask for trials in batches and are told what came of them, so that somebody else may carry them out.
+"""Searches that propose trials in batches and receive their scores; the caller runs the trials.
 
-A batch has the same size wherever it is carried out, so that a search takes the same course on one core and on many.
+The batch size does not depend on the machine, so a search takes the same course on any number of cores.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class RecursiveRandomSearch:
     def __init__(self, space: Space, seed: int, is_allowed: IsAllowed, trials: int) -> None:
         self.refused = 0
         self._space, self._is_allowed = space, is_allowed
-        self._asked = recursive_random_points(
+        self._requested = recursive_random_points(
             len(space.dimensions), np.random.default_rng(seed), evaluations=trials, together=BATCH
         )
-        self._waiting: list[Point] = list(next(self._asked, ()))
+        self._waiting: list[Point] = list(next(self._requested, ()))
         self._costs: list[float] = []
-        """Of the points of this turn that came before those that are waiting."""
+        """Costs of this turn's points that have been run."""
         self._batch: list[bool] = []
-        """Which of the points asked for last were allowed."""
+        """Which of the last proposed points were allowed."""
 
     def ask(self, most: int) -> list[Values]:
         found: list[Values] = []
@@ -54,43 +54,43 @@ class RecursiveRandomSearch:
         return found
 
     def tell(self, scores: Sequence[Scores | None]) -> None:
-        told = iter(scores)
+        results = iter(scores)
         for was_allowed in self._batch:
-            found = next(told) if was_allowed else None
+            found = next(results) if was_allowed else None
             self._costs.append(math.inf if found is None else found[0])
         if self._waiting:
             return
         costs, self._costs = self._costs, []
         try:
-            self._waiting = list(self._asked.send(costs))
+            self._waiting = list(self._requested.send(costs))
         except StopIteration:
             self._waiting = []
 
 
 BATCH = 8
-"""Trials that are carried out side by side."""
+"""Trials that run in parallel."""
 SEARCHES = ("optuna", "recursive-random")
 _TRIES = 50
-"""Settings that do not go together are drawn anew, at most so often in a row."""
+"""Most draws in a row of settings that do not go together."""
 
 Values: TypeAlias = Mapping[str, Value]
 Scores: TypeAlias = tuple[float, ...]
-"""What is to be small: one number, or several that are weighed against each other."""
+"""Values to minimise: one, or several weighed against each other."""
 IsAllowed: TypeAlias = Callable[[Values], bool]
 
 
 class Search(Protocol):
-    """Asked, then told, in turns."""
+    """Proposes trials and receives their scores, in turns."""
 
     refused: int
     """Settings that were drawn and do not go together."""
 
     def ask(self, most: int) -> list[Values]:
-        """The next trials, at most so many; none when the search has come to its end."""
+        """Return at most ``most`` further trials; none when the search has ended."""
         ...
 
     def tell(self, scores: Sequence[Scores | None]) -> None:
-        """What came of the trials asked for last, in their order; ``None`` for one that failed."""
+        """Record the scores of the last proposed trials, in order; ``None`` for a failed trial."""
         ...
 
 
@@ -104,10 +104,10 @@ class OptunaSearch:
         optuna = require_optuna()
         self.refused = 0
         self._space, self._is_allowed = space, is_allowed
-        self._ranges = {one.name: _distribution(optuna, one) for one in space.dimensions}
+        self._ranges = {dimension.name: _distribution(optuna, dimension) for dimension in space.dimensions}
         sampler = _sampler(optuna, seed, scores)
         self._study = optuna.create_study(directions=["minimize"] * scores, sampler=sampler)
-        self._asked: list[int] = []
+        self._requested: list[int] = []
         if default is not None and space.holds_defaults():
             known = optuna.trial.create_trial(
                 params=dict(space.defaults()), distributions=self._ranges, values=list(default)
@@ -116,14 +116,16 @@ class OptunaSearch:
 
     def ask(self, most: int) -> list[Values]:
         found: list[Values] = []
-        self._asked = []
+        self._requested = []
         tries = 0
         while len(found) < min(BATCH, most) and tries < _TRIES:
             trial = self._study.ask(self._ranges)
-            values = {one.name: _value(one, trial.params[one.name]) for one in self._space.dimensions}
+            values = {
+                dimension.name: _value(dimension, trial.params[dimension.name]) for dimension in self._space.dimensions
+            }
             if self._is_allowed(values):
                 found.append(values)
-                self._asked.append(trial.number)
+                self._requested.append(trial.number)
                 tries = 0
             else:
                 self._fail(trial.number)
@@ -132,7 +134,7 @@ class OptunaSearch:
         return found
 
     def tell(self, scores: Sequence[Scores | None]) -> None:
-        for number, found in zip(self._asked, scores, strict=True):
+        for number, found in zip(self._requested, scores, strict=True):
             if found is None:
                 self._fail(number)
             else:
@@ -176,14 +178,14 @@ def _sampler(optuna: Any, seed: int, scores: int) -> Any:
         )
 
 
-def _distribution(optuna: Any, one: SearchDimension) -> Any:
+def _distribution(optuna: Any, dimension: SearchDimension) -> Any:
     kinds = optuna.distributions
-    if one.choices:
-        return kinds.CategoricalDistribution(one.choices)
-    if one.is_whole:
-        return kinds.IntDistribution(math.ceil(one.low), math.floor(one.high), log=one.is_log)
-    return kinds.FloatDistribution(one.low, one.high, log=one.is_log)
+    if dimension.choices:
+        return kinds.CategoricalDistribution(dimension.choices)
+    if dimension.is_whole:
+        return kinds.IntDistribution(math.ceil(dimension.low), math.floor(dimension.high), log=dimension.is_log)
+    return kinds.FloatDistribution(dimension.low, dimension.high, log=dimension.is_log)
 
 
-def _value(one: SearchDimension, found: Value) -> Value:
-    return found if one.choices or isinstance(found, str) else one.near(float(found))
+def _value(dimension: SearchDimension, found: Value) -> Value:
+    return found if dimension.choices or isinstance(found, str) else dimension.near(float(found))

@@ -105,18 +105,22 @@ class Space:
 
     def defaults(self) -> dict[str, Value]:
         """Of what is searched; without settings that are off by default."""
-        return {one.name: one.default for one in self.dimensions if one.default is not None}
+        return {dimension.name: dimension.default for dimension in self.dimensions if dimension.default is not None}
 
     def holds_defaults(self) -> bool:
-        return all(one.holds(one.default) for one in self.dimensions)
+        return all(dimension.holds(dimension.default) for dimension in self.dimensions)
 
     def at(self, places: Sequence[float]) -> dict[str, Value]:
         """The settings at a point of the unit cube."""
-        return {one.name: one.at(place) for one, place in zip(self.dimensions, places, strict=True)}
+        return {dimension.name: dimension.at(place) for dimension, place in zip(self.dimensions, places, strict=True)}
 
     def split(self, values: Mapping[str, Value]) -> tuple[dict[str, str], dict[str, str]]:
         """Settings of the policy and of the guards as text, with those that are fixed."""
-        searched = {one.name: one.text(values[one.name]) for one in self.dimensions if one.name in values}
+        searched = {
+            dimension.name: dimension.text(values[dimension.name])
+            for dimension in self.dimensions
+            if dimension.name in values
+        }
         texts = {**self.fixed, **searched}
         guards = {name.removeprefix(GUARDS): text for name, text in texts.items() if name.startswith(GUARDS)}
         return {name: text for name, text in texts.items() if not name.startswith(GUARDS)}, guards
@@ -124,7 +128,7 @@ class Space:
     def to_json(self) -> dict[str, JSON]:
         return {
             "policy": self.policy,
-            "dimensions": [one.to_json() for one in self.dimensions],
+            "dimensions": [dimension.to_json() for dimension in self.dimensions],
             "fixed": dict(self.fixed),
             "left_out": dict(self.left_out),
         }
@@ -141,7 +145,7 @@ def search_space(
     """The space of a policy, with its guards if wanted; names of those begin with ``guards.``.
 
     - ``only``: search these alone, all others keep their defaults
-    - ``fix``: values that are kept; ``ranges``: ``LOW..HIGH`` instead of what would be searched
+    - ``fix``: fixed values; ``ranges``: ``LOW..HIGH`` instead of what would be searched
     """
     fix, ranges = fix or {}, ranges or {}
     named = {*only, *ranges}
@@ -158,8 +162,8 @@ def search_space(
         else:
             left_out[name] = made
     if not found:
-        told = ", ".join(left_out) or "it has none"
-        raise InputError(f"{policy} has no setting that can be searched ({told}); try --guards, or --range.")
+        reasons = ", ".join(left_out) or "it has none"
+        raise InputError(f"{policy} has no setting that can be searched ({reasons}); try --guards, or --range.")
     return Space(policy, tuple(found), dict(fix), left_out)
 
 
@@ -183,7 +187,7 @@ def _parts(kind: type[Settings], defaults: Mapping[str, JSON]) -> dict[str, dict
     found: dict[str, dict[str, Any]] = {}
     for name, part in schema["properties"].items():
         whole = dict(part)
-        options = [one for one in part.get("anyOf", []) if one.get("type") != "null"]
+        options = [option for option in part.get("anyOf", []) if option.get("type") != "null"]
         if len(options) == 1:
             whole |= options[0]
         if "$ref" in whole:

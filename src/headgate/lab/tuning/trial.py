@@ -1,4 +1,4 @@
-"""What came of some settings: figures of the parts of a load that they were run on, and what a search makes of them."""
+"""Trials: settings with the figures of their runs, the scores for a search, the choice, and importances."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ class TuningTrial:
 
 
 def scores_of(seen: TrialRuns, default: TrialRuns, allowed_pct: float, minimise: Minimise) -> Scores:
-    """What a search is told: the cost as a share of what the default costs on the same runs, so that a trial that was
-    stopped can be set beside one that was not, and what is missed."""
+    """Return a trial's scores: its cost as a share of the default's on the same runs, so that stopped trials are
+    comparable, and what is missed."""
     cost = seen.total_hours / max(default.first(seen.runs).total_hours, 1e-9)
     missed_pct = seen.mean_missed_pct
     if minimise is Minimise.BOTH:
@@ -114,17 +114,17 @@ def chosen(trials: Sequence[TuningTrial], allowed_pct: float) -> TuningTrial:
     done = [trial for trial in trials if trial.is_done]
     keeping = [trial for trial in done if trial.seen.mean_missed_pct <= allowed_pct]
     if keeping:
-        return min(keeping, key=lambda one: (one.seen.total_hours, one.number))
-    return min(done, key=lambda one: (one.seen.mean_missed_pct, one.seen.total_hours, one.number))
+        return min(keeping, key=lambda trial: (trial.seen.total_hours, trial.number))
+    return min(done, key=lambda trial: (trial.seen.mean_missed_pct, trial.seen.total_hours, trial.number))
 
 
 def pareto_front(trials: Sequence[TuningTrial], allowed_pct: float) -> list[TuningTrial]:
     """Those that no other beats in both cost and what is missed, the cheapest first; without those that are far from
-    what is asked, unless all are."""
+    the objective, unless all are."""
     front: list[TuningTrial] = []
     done = [trial for trial in trials if trial.is_done]
     done = [trial for trial in done if trial.seen.mean_missed_pct <= FAR * allowed_pct] or done
-    for trial in sorted(done, key=lambda one: (one.seen.total_hours, one.seen.mean_missed_pct, one.number)):
+    for trial in sorted(done, key=lambda trial: (trial.seen.total_hours, trial.seen.mean_missed_pct, trial.number)):
         if not front or trial.seen.mean_missed_pct < front[-1].seen.mean_missed_pct:
             front.append(trial)
     return front
@@ -146,9 +146,9 @@ def importances(space: Space, trials: Sequence[TuningTrial]) -> dict[str, tuple[
     hours = [trial.seen.total_hours for trial in known]
     missed_pct = [trial.seen.mean_missed_pct for trial in known]
     found = {}
-    for one in space.dimensions:
-        values = [trial.values[one.name] for trial in known]
-        found[one.name] = importance(values, hours), importance(values, missed_pct)
+    for dimension in space.dimensions:
+        values = [trial.values[dimension.name] for trial in known]
+        found[dimension.name] = importance(values, hours), importance(values, missed_pct)
     return dict(sorted(found.items(), key=lambda pair: -max(pair[1])))
 
 
@@ -168,7 +168,7 @@ def importance(values: Sequence[Value], scores: Sequence[float], groups: int = G
     grouped: dict[Hashable, list[float]] = {}
     for label, score in zip(_labels(values, groups), scores, strict=True):
         grouped.setdefault(label, []).append(score)
-    explained = sum(len(one) * (fmean(one) - mean) ** 2 for one in grouped.values())
+    explained = sum(len(group) * (fmean(group) - mean) ** 2 for group in grouped.values())
     return min(1.0, explained / total)
 
 

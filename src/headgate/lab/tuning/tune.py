@@ -66,17 +66,17 @@ def _decided(
     is_cheaper = hours.mean < 0 and not is_noise(hours)
     is_dearer = hours.mean > 0 and not is_noise(hours)
     is_better = missed.mean < 0 and not is_noise(missed)
-    keeps, kept_before = found_pct <= allowed_pct, default_pct <= allowed_pct
+    keeps, met_before = found_pct <= allowed_pct, default_pct <= allowed_pct
     if is_cheaper:
         if keeps:
             return True, "on load held back it is cheaper and keeps the objective"
-        if not kept_before and missed.mean <= 0:
+        if not met_before and missed.mean <= 0:
             return True, "on load held back it is cheaper; neither keeps the objective there, and it misses no more"
         return False, f"what was found is cheaper, but misses {found_pct:.3g} % of load held back"
-    if is_better and not kept_before:
-        told = "keeps the objective" if keeps else "misses less of the objective"
+    if is_better and not met_before:
+        effect = "keeps the objective" if keeps else "misses less of the objective"
         dearer = ", though it costs more" if is_dearer else ""
-        return True, f"on load held back it {told}, which the default does not keep{dearer}"
+        return True, f"on load held back it {effect}, which the default does not keep{dearer}"
     if is_dearer:
         return False, "on load held back what was found costs more"
     return False, "on load held back no difference is seen that would be worth it"
@@ -90,9 +90,9 @@ def _pairs(found: TrialRuns, default: TrialRuns, seeds: int) -> tuple[dict[int, 
     for place in range(found.runs):
         our = (found.hours[place], found.missed_pct[place])
         their = (default.hours[place], default.missed_pct[place])
-        told = (place // seeds, our, their)
-        if told not in known:
-            known.add(told)
+        pair = (place // seeds, our, their)
+        if pair not in known:
+            known.add(pair)
             ours[place], theirs[place] = our, their
     return ours, theirs
 
@@ -146,7 +146,7 @@ class TuningResult:
 
 
 def tune(plan: TunePlan, evaluate: Evaluate, progress: Progress = lambda _: None) -> TuningResult:
-    """Search, choose and judge; the same for the same plan, whoever evaluates."""
+    """Search, choose and judge; the same for the same plan, whatever evaluates it."""
     plan.check({})
     default = _default_on(plan, plan.training, evaluate)
     search = make_search(
@@ -177,16 +177,16 @@ def _searched(
 ) -> None:
     """Add batch after batch to the trials."""
     while (left := plan.trials + 1 - len(trials)) > 0:
-        asked = search.ask(left)
-        if not asked:
+        drawn = search.ask(left)
+        if not drawn:
             return
         first = len(trials)
 
-        def on_part(share: float, begun: int = first - 1, count: int = len(asked)) -> None:
+        def on_part(share: float, begun: int = first - 1, count: int = len(drawn)) -> None:
             progress(_SEARCHED * (begun + count * share) / plan.trials)
 
         batch = [
-            TuningTrial(first + place, values, TrialRuns(), TrialStatus.RUNNING) for place, values in enumerate(asked)
+            TuningTrial(first + place, values, TrialRuns(), TrialStatus.RUNNING) for place, values in enumerate(drawn)
         ]
         done = _batch(plan, evaluate, batch, trials, on_part)
         trials += done
@@ -216,7 +216,7 @@ def _batch(
 def _gone_on(plan: TunePlan, trial: TuningTrial, rows: Sequence[Row]) -> TuningTrial:
     errors = [str(row["error"]) for row in rows if row["error"] is not None]
     missed = [plan.missed_pct(row) for row in rows]
-    known = [one for one in missed if one is not None]
+    known = [pct for pct in missed if pct is not None]
     if errors or len(known) < len(rows):
         why = errors[0] if errors else "nothing is known of what it missed"
         return replace(trial, status=TrialStatus.FAILED, why=why)
@@ -239,7 +239,7 @@ def _stop_some(plan: TunePlan, now: dict[int, TuningTrial], finished: Sequence[T
 
 
 def terms_of(plan: TunePlan) -> PruningTerms:
-    shortest_s = min(one.load.seconds for one in plan.training)
+    shortest_s = min(stretch.load.seconds for stretch in plan.training)
     return PruningTerms(
         runs=len(plan.training) * len(plan.seeds),
         least_hours=plan.objective.min_instances * shortest_s / HOUR_S,
