@@ -30,7 +30,7 @@ PARTS = frozenset(
 """Words that say too little as a part of a name."""
 NAMES = frozenset({"one", "said", "goes_on"})
 """Words that say too little as a whole name."""
-PERSISTED = frozenset({"asked", "heard_s", "kept", "kept %", "kept_pct", "told"})
+PERSISTED = frozenset({"asked", "foretold", "heard_s", "kept", "kept %", "kept_pct", "not kept", "told"})
 """Keys of journals, recorded results and the service's interface: renaming them would break their readers."""
 SUFFIXES = frozenset(
     {".py", ".md", ".html", ".js", ".css", ".yaml", ".yml", ".toml", ".java", ".sql", ".json", ".ipynb", ".sh"}
@@ -103,7 +103,7 @@ def is_poor_name(name: str) -> bool:
 
 def is_persisted(literal: str) -> bool:
     """Return whether a literal is nothing but a key that recorded data has."""
-    return literal.strip("rbfu\"'") in PERSISTED
+    return literal.lstrip("rbfu").strip("\"'") in PERSISTED
 
 
 def repeated_classes() -> dict[str, list[str]]:

@@ -84,19 +84,19 @@ def test_replays_come_within_15_percent_of_what_truly_happened(
     load, result, calibration = run
     recording = recording_of(result.record, load)
     replays = [replay(recording, calibration, OBJECTIVE, seed=seed) for seed in range(5)]
-    off = {name: fmean(compare(result.summary, one)[name] or 0.0 for one in replays) for name in COMPARED}
+    off = {name: fmean(compare(result.summary, replayed)[name] or 0.0 for replayed in replays) for name in COMPARED}
     assert all(abs(share) < 0.15 for share in off.values()), off
-    assert {one.rescales for one in replays} == {result.summary.rescales}
+    assert {replayed.rescales for replayed in replays} == {result.summary.rescales}
 
 
-def test_further_runs_add_what_they_tell() -> None:
+def test_more_runs_add_information() -> None:
     """Each of these has batches of one size only, which is not enough."""
     load = parse_workload("constant:1")
     few = Recording(load, 60.0, 1, [], [Batch(10 * n, 10 * n + 2.0, 10, instances=1) for n in range(5)], partitions=1)
     many = Recording(load, 60.0, 1, [], [Batch(10 * n, 10 * n + 3.0, 20, instances=1) for n in range(5)], partitions=1)
-    for one in (few, many):
+    for replayed in (few, many):
         with pytest.raises(InputError):
-            calibrate(one)
+            calibrate(replayed)
     times = calibrate(few, many).times
     assert [times.expected_s(records, 1) for records in (10, 20, 40)] == pytest.approx([2.0, 3.0, 5.0], rel=1e-3)
 

@@ -1,4 +1,4 @@
-"""Measuring MST: what is asked for, what is fitted, and the file that is left. The measuring itself is tested live."""
+"""Measuring MST: what is requested, what is fitted, and the file that is left. The measuring itself is tested live."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_the_model_file_is_plain_json_with_samples_models_and_their_uncertainty(
     assert file["version"] == 1
     assert file["app"]["name"] == "steady-job"
     assert file["settled_when"] == {"last": 5, "least": 4, "tolerance": 0.05}
-    assert [one["use"] for one in file["measurements"]] == ["training"] * 4 + ["validation"]
-    assert [len(one["agreeing_per_s"]) for one in file["measurements"]] == [4] * 5
-    assert [one["model"] for one in file["models"]] == [1, 2]
-    assert all(one["deviation_per_s"] > 0 for one in file["models"])
+    assert [row["use"] for row in file["measurements"]] == ["training"] * 4 + ["validation"]
+    assert [len(row["agreeing_per_s"]) for row in file["measurements"]] == [4] * 5
+    assert [row["model"] for row in file["models"]] == [1, 2]
+    assert all(row["deviation_per_s"] > 0 for row in file["models"])
     assert file["selected"] in (1, 2)
-    assert [one["executors"] for one in file["curve"]] == [1, 2, 3, 4, 5]
+    assert [row["executors"] for row in file["curve"]] == [1, 2, 3, 4, 5]
 
 
 def test_the_plot_has_what_was_measured_both_curves_and_a_band() -> None:

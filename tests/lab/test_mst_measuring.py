@@ -1,4 +1,4 @@
-"""How a job is measured, with a job in place of Spark that takes as long as it is message to."""
+"""How a job is measured, with a job in place of Spark that takes a given time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def bench(app: str = "grep", **changes: float) -> tuple[Bench, Watched]:
 
 
 @pytest.mark.parametrize("per_s", [20.0, 900.0, 2000.0, 1_000_000.0])
-def test_batches_are_made_to_last_as_long_as_was_asked_for(per_s: float) -> None:
+def test_batches_are_made_to_last_as_long_as_requested(per_s: float) -> None:
     """The overhead is 0.1 s of batches of 1 to 4 s, so at most a tenth is missing from what executors get through."""
     made, watched = bench(per_s=per_s)
     for size in (1, 2):
@@ -56,22 +56,22 @@ def test_batches_are_made_to_last_as_long_as_was_asked_for(per_s: float) -> None
         assert found.throughput_per_s is not None
         assert 0.9 * size * per_s <= found.throughput_per_s <= size * per_s
         assert len(found.readings) == 5, "the batches of the trial that was right count"
-    assert [one.executors for one in watched.measured] == [1, 2]
+    assert [measurement.executors for measurement in watched.measured] == [1, 2]
 
 
-def test_a_job_whose_batches_never_last_as_long_as_asked_for_is_measured_as_it_is() -> None:
+def test_a_job_whose_batches_never_last_as_long_as_requested_is_measured_as_it_is() -> None:
     made, _ = bench(overhead_s=60.0)
     found = made.measure(1)
     assert (found.throughput_per_s is not None, made._started) == (True, MOST_TRIALS)
 
 
-def test_a_job_that_does_not_settle_is_told_of() -> None:
+def test_a_job_that_does_not_settle_is_reported() -> None:
     made, watched = bench(most_batches=3)
     assert made.measure(1).throughput_per_s is None
     assert watched.measured[0].agreeing == ()
 
 
-def test_what_sways_for_ever_is_told_by_its_middle() -> None:
+def test_readings_that_never_settle_are_summarised_by_their_middle() -> None:
     made, watched = bench(sways=0.2)
     steady = bench()[0].measure(1).throughput_per_s
     found = made.measure(1)
@@ -80,7 +80,7 @@ def test_what_sways_for_ever_is_told_by_its_middle() -> None:
     assert watched.measured == [found]
 
 
-def test_what_spark_says_of_a_failure_is_told_in_its_first_line() -> None:
+def test_what_spark_says_of_a_failure_is_reported_in_its_first_line() -> None:
     text = "Python worker failed to connect back.\n=== Streaming Query ===\nIdentifier: [id = 1]"
     assert [_first_line(error) for error in (text, "")] == [
         "Python worker failed to connect back.",

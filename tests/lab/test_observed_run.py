@@ -23,7 +23,7 @@ def test_latency_and_backlog_come_from_files_and_what_is_paid_from_processes(tmp
     commit(tmp_path, "0", [write(tmp_path, "a", range(5), START_S + 6.5)], START_S + 7.0)
     commit(tmp_path, "1", [write(tmp_path, "b", range(5, 10), START_S + 7.5)], START_S + 8.0)
     executors = Executors()
-    # When, processes, ready, paid: the second is asked for at 2 s, works from 4 s on, and is gone at 9 s.
+    # When, processes, ready, paid: the second is requested at 2 s, works from 4 s on, and is gone at 9 s.
     executors.seen = [(START_S + at_s, *sizes) for at_s, sizes in ((0, (1, 1, 1)), (2, (1, 1, 1)), (4, (2, 1, 2)))]
     executors.seen += [(START_S + 8, 2, 2, 2), (START_S + 9, 1, 1, 1)]
     course = course_of_files(tmp_path, load, START_S, 9.0, executors)

@@ -1,4 +1,4 @@
-"""A job of the user's own: its function is imported beside its file, and what it raises is told with its name."""
+"""A job of the user's own: its function is imported from its file, and what it raises is reported with its name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def broken(spark, plan):
 
 
 class Session:
-    """What is asked of a session, without one."""
+    """Stands for a session and records what it receives."""
 
     def __init__(self) -> None:
         self.sparkContext = self
@@ -33,7 +33,7 @@ class Session:
 
 
 class Query:
-    """Stands for what starts a query: calls the function, and keeps what came of it."""
+    """Stands for what starts a query: calls the function, and stores the result."""
 
     def __init__(self, spark: Session, build: Any, checkpoint: Path) -> None:
         self.query: Any = None
@@ -63,7 +63,7 @@ def test_the_function_builds_the_query_with_a_limit_for_batches(file: Path, tmp_
     assert spark.sent == [str(file)]
 
 
-def test_what_the_function_raises_is_told_with_its_name(file: Path, tmp_path: Path) -> None:
+def test_what_the_function_raises_is_reported_with_its_name(file: Path, tmp_path: Path) -> None:
     job = find_own_job(f"{file}:broken")
     assert job is not None
     spark: Any = Session()
@@ -72,15 +72,17 @@ def test_what_the_function_raises_is_told_with_its_name(file: Path, tmp_path: Pa
     assert str(caught.value) == f"{file}:broken could not be started: KeyError: 'topic'."
 
 
-def test_a_file_that_cannot_be_imported_is_told(file: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_imported_is_reported(file: Path, tmp_path: Path) -> None:
     file.write_text("import no_such_module\n" + JOBS)
     spark: Any = Session()
     with pytest.raises(InputError, match=r"cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"):
         OwnJob(file).start(spark, Plan(), tmp_path)
 
 
-@pytest.mark.parametrize(("source", "message"), [('spark.readStream.format("kafka")', True), ("spark.range(3)", False)])
-def test_a_job_on_kafka_is_told_from_others(tmp_path: Path, source: str, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("source", "expected"), [('spark.readStream.format("kafka")', True), ("spark.range(3)", False)]
+)
+def test_a_job_on_kafka_is_recognised(tmp_path: Path, source: str, expected: bool) -> None:
     file = tmp_path / "job.py"
     file.write_text(f"def build(spark, plan):\n    return {source}\n")
-    assert OwnJob(file).names_kafka is told
+    assert OwnJob(file).names_kafka is expected

@@ -1,4 +1,4 @@
-"""Work on several processes ends with whoever asked for it."""
+"""Work on several processes ends with its caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from headgate.lab.processes import in_processes
 
-ASKING = """
+CALLER = """
 import sys, time
 from headgate.lab.processes import in_processes
 
@@ -35,16 +35,16 @@ def test_nothing_to_do_is_done() -> None:
     assert list(in_processes(abs, [])) == []
 
 
-def test_what_fails_is_told_and_no_process_is_left() -> None:
+def test_what_fails_is_raised_and_no_process_is_left() -> None:
     before = set(active_children())
     with pytest.raises(ValueError, match="invalid literal"):
         list(in_processes(int, ["1", "one"], 2))
     assert set(active_children()) <= before
 
 
-def test_an_interrupt_ends_what_is_not_done_and_is_told_by_one_process_only() -> None:
+def test_an_interrupt_ends_what_is_not_done_and_is_reported_by_one_process_only() -> None:
     asking = subprocess.Popen(
-        [sys.executable, "-c", ASKING],
+        [sys.executable, "-c", CALLER],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -72,13 +72,13 @@ def test_a_job_that_is_not_held_up_knows_nothing_of_what_held_it_up(run: Simulat
     assert as_it_happened(job.recording, job.calibration, OBJECTIVE).model.cold_task_s == 0
 
 
-def test_the_policy_that_acted_comes_close_to_what_it_came_to(run: SimulationResult) -> None:
+def test_the_policy_that_acted_is_reproduced_closely(run: SimulationResult) -> None:
     found, _ = job_of(run).under(CandidatePolicy("reactive", {"idle_for_s": 60.0}), OBJECTIVE)
     assert found.instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.15)
 
 
 def test_what_was_estimates_lies_within_its_interval(run: SimulationResult) -> None:
-    found = {one.name: one for one in estimates(job_of(run))}
+    found = {estimate.name: estimate for estimate in estimates(job_of(run))}
     rate = found["service rate of an instance"]
     assert rate.low is not None
     assert rate.high is not None
@@ -101,7 +101,7 @@ def test_what_waited_at_first_is_part_of_the_load() -> None:
     assert recorded_load(samples, 2.0).arrivals(2.0, 12.0) == pytest.approx(100)
 
 
-def test_what_came_while_nobody_knew_is_not_lost() -> None:
+def test_arrivals_between_unknown_counts_are_not_lost() -> None:
     counts = ((0.0, 0.0), (5.0, None), (10.0, None), (15.0, 450.0), (20.0, 500.0))
     load = recorded_load([Sample("job", at_s, arrived=count) for at_s, count in counts])
     assert [load.rate_per_s(at_s) for at_s in (2.0, 12.0, 17.0)] == [30.0, 30.0, 10.0]

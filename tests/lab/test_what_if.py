@@ -36,7 +36,7 @@ def run() -> SimulationResult:
     return recorded()
 
 
-def test_the_policy_that_acted_comes_to_much_what_it_came_to(run: SimulationResult) -> None:
+def test_the_policy_that_acted_is_reproduced(run: SimulationResult) -> None:
     found = what_if(run.observations, [CandidatePolicy("reactive", {})], OBJECTIVE)["reactive"]
     assert found.instance_seconds == pytest.approx(run.summary.instance_seconds, rel=0.1)
     assert found.latency_p50_s == pytest.approx(run.summary.latency_p50_s, rel=0.15)
@@ -59,7 +59,7 @@ def test_the_load_is_what_was_counted(run: SimulationResult) -> None:
     assert load.arrivals(0.0, 2400.0) == pytest.approx(truly.arrivals(0.0, 2400.0), rel=0.02)
 
 
-def test_a_counter_that_was_started_anew_makes_no_load() -> None:
+def test_a_counter_that_was_reset_makes_no_load() -> None:
     samples = [Sample("job", at_s, arrived=count) for at_s, count in ((0, 0), (10, 100), (20, 5), (30, 55))]
     assert [recorded_load(samples).rate_per_s(at_s) for at_s in (5, 15, 25)] == [10, 0, 5]
 

@@ -1,4 +1,4 @@
-"""Who watches a measurement, and remembers what it was message."""
+"""A watcher that records what a measurement reports."""
 
 from __future__ import annotations
 

@@ -50,7 +50,10 @@ def first_task_extra_s(startup: Startup, batch: Batch, task_s: float) -> float |
 
 
 def cold_task_s(
-    startups: Sequence[Startup], batches: Sequence[Batch], times: BatchTimeModel, seen_within_s: float = SEEN_WITHIN_S
+    startups: Sequence[Startup],
+    batches: Sequence[Batch],
+    times: MeasuredBatchTimes,
+    seen_within_s: float = SEEN_WITHIN_S,
 ) -> float:
     """Return the median extra time that new instances cost a batch with tasks; 0 for batches without tasks.
 
@@ -90,7 +93,7 @@ _USUAL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class BatchTimeModel:
+class MeasuredBatchTimes:
     overhead_s: float
     """Fixed time of a batch."""
     rate_per_s: float
@@ -117,7 +120,7 @@ class BatchTimeModel:
         return batch.processing_time_s - self.expected_s(batch.records, batch.instances or 1)
 
 
-def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | None = None) -> BatchTimeModel | None:
+def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | None = None) -> MeasuredBatchTimes | None:
     """Fit the times of measured batches; ``None`` where there are too few or too similar ones.
 
     >>> batches = [Batch(0, 1 + records / 50, records, instances=1) for records in (50, 100, 200)]
@@ -140,7 +143,7 @@ def fit_batch_times(batches: Sequence[Batch], *, cores: int = 1, tasks: int | No
     # The work time of a batch is only well known where it is most of its time.
     mostly = (work_s >= fixed_s) & (times_s > fixed_s)
     cold = [batch for batch in measured if batch.warming]
-    return BatchTimeModel(
+    return MeasuredBatchTimes(
         overhead_s=overhead_s,
         rate_per_s=1 / slope_s,
         cold_factor=_cold_factor(cold, np.array([overhead_s, task_overhead_s]), slope_s, cores, tasks),

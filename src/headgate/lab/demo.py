@@ -18,7 +18,7 @@ from headgate.core.errors import EngineError, InputError
 from headgate.core.objective import Objective, parse_objective
 from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.types import JSON
-from headgate.lab.batch_times import BatchTimeModel, fit_batch_times
+from headgate.lab.batch_times import MeasuredBatchTimes, fit_batch_times
 from headgate.runtime.assembly import preview_policy
 from headgate.runtime.autoscaler import autoscale
 from headgate.runtime.loop import Watcher
@@ -93,7 +93,7 @@ class DemoPlan:
 class DemoResult:
     plan: DemoPlan
     record: RunRecord
-    times: BatchTimeModel | None
+    times: MeasuredBatchTimes | None
     """Measured batch times."""
     comparison: Mapping[int, Summary]
     """The same load on fixed sizes, simulated with the measured times."""
@@ -195,7 +195,7 @@ def _ends_within(query: StreamingQuery, seconds: float) -> bool:
     return False
 
 
-def _compare(plan: DemoPlan, times: BatchTimeModel | None) -> Mapping[int, Summary]:
+def _compare(plan: DemoPlan, times: MeasuredBatchTimes | None) -> Mapping[int, Summary]:
     """Simulate the offered load on fixed sizes."""
     if times is None:
         return {}

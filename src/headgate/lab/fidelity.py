@@ -25,7 +25,13 @@ from headgate.core.errors import InputError
 from headgate.core.objective import Objective
 from headgate.core.slo import LatencySlo
 from headgate.core.types import Batch, Decision, Startup, Verdict
-from headgate.lab.batch_times import SEEN_WITHIN_S, BatchTimeModel, cold_task_s, fit_batch_times, without_first_tasks
+from headgate.lab.batch_times import (
+    SEEN_WITHIN_S,
+    MeasuredBatchTimes,
+    cold_task_s,
+    fit_batch_times,
+    without_first_tasks,
+)
 from headgate.runtime.summary import RunRecord, Summary, summarise
 from headgate.simulation.batch_job import OPERATOR, MicroBatchJob
 from headgate.simulation.batch_readings import ReadingMode
@@ -105,7 +111,7 @@ class Recording:
 class Calibration:
     """A simulated job that behaves like a measured one."""
 
-    times: BatchTimeModel
+    times: MeasuredBatchTimes
     model: MicroBatch
     startup_s: float
     """The median."""

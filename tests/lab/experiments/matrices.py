@@ -23,11 +23,11 @@ def first_case() -> Case:
     return next(SMALL.cases())
 
 
-def row(place: int, policy: str, hours: float | None, *, kept: bool = True, error: str | None = None) -> Row:
+def row(place: int, policy: str, hours: float | None, *, met: bool = True, error: str | None = None) -> Row:
     """The row of a case of which little is known."""
     labels: Row = {"workload": "steady", "job": "queue", "objective": "p95 < 10s", "policy": policy}
     figures = dict.fromkeys(FIGURES) | {"instance_hours": hours, "late_records_pct": None if hours is None else 1.0}
-    judged = kept if error is None else None
+    judged = met if error is None else None
     return {"place": place, "key": f"{place:020}", **labels, "seed": place, "kept": judged, "error": error, **figures}
 
 

@@ -80,7 +80,7 @@ def test_a_row_has_every_figure_of_a_run() -> None:
     assert found["error"] is None
     assert (found["place"], found["policy"], found["seed"], found["kept"]) == (7, "hpa", 0, True)
     assert found["cost"] == pytest.approx(0.5 * found["instance_hours"])
-    known = {one.name for one in fields(Summary)} - {"instance_seconds"}
+    known = {field.name for field in fields(Summary)} - {"instance_seconds"}
     assert known <= FIGURES.keys()
     assert list(found) == schema().names
 
@@ -101,7 +101,7 @@ def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], me
 
 
 @pytest.mark.parametrize(
-    ("changes", "kept"),
+    ("changes", "met"),
     [
         ({}, True),
         ({"policy": "static", "start": 1}, False),
@@ -109,10 +109,10 @@ def test_a_run_that_fails_is_a_row_with_its_error(changes: dict[str, object], me
         ({"objective_data": OBJECTIVE | {"slo": "throughput >= 95%"}, "policy": "static", "start": 2}, True),
     ],
 )
-def test_an_objective_is_kept_or_not(changes: dict[str, object], kept: bool) -> None:
+def test_an_objective_is_met_or_not(changes: dict[str, object], met: bool) -> None:
     found = run_case(replace(first_case(), **changes), HERE)  # type: ignore[arg-type] # whatever a case may have
     assert found["error"] is None
-    assert found["kept"] is kept
+    assert found["kept"] is met
 
 
 def test_each_repeat_has_noise_of_its_own() -> None:
@@ -121,7 +121,7 @@ def test_each_repeat_has_noise_of_its_own() -> None:
     assert run_case(first_case(), HERE) == run_case(first_case(), HERE)
 
 
-def test_files_are_looked_for_beside_the_experiment(tmp_path: Path) -> None:
+def test_files_are_found_next_to_the_experiment(tmp_path: Path) -> None:
     (tmp_path / "load.csv").write_text("timestamp,count\n0,600\n60,600\n")
     found = run_case(replace(first_case(), load="csv:load.csv"), tmp_path)
     assert found["error"] is None
@@ -135,7 +135,7 @@ def test_rows_are_read_back_once_each_in_the_order_of_their_cases(tmp_path: Path
     assert read_parts(tmp_path).column("place").to_pylist() == [0, 1, 2, 3]
 
 
-def test_a_broken_file_is_told_or_thrown_away(tmp_path: Path) -> None:
+def test_a_broken_file_is_reported_or_deleted(tmp_path: Path) -> None:
     write_part(tmp_path, [row(0, "hpa", 1.0)])
     (tmp_path / "part-x-3.parquet").write_bytes(b"half")
     (tmp_path / ".part-y-3.parquet.17").write_bytes(b"unfinished")

@@ -148,7 +148,9 @@ def test_a_service_model_bends_up_to_the_bound_of_each_objective(tmp_path: Path)
         (changed("scale: 3", "jobs: [batch]"), 5, "jobs: unknown job 'batch', did you mean 'batches'?"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+def test_a_mistake_is_reported_in_one_sentence_with_its_line(
+    tmp_path: Path, text: str, line: int, message: str
+) -> None:
     with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     (problem,) = caught.value.problems
@@ -156,14 +158,14 @@ def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: s
     assert str(problem).startswith(f"{tmp_path / 'my.yaml'}:{line}:"), str(problem)
 
 
-def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     text = changed("version: 1", "version: one").replace("- hpa", "- hpaa").replace("max: 8", "max: x")
     with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     assert [problem.position.line for problem in caught.value.problems] == [1, 17, 26]
 
 
-def test_two_of_the_same_in_one_line_are_told(tmp_path: Path) -> None:
+def test_two_of_the_same_in_one_line_are_reported(tmp_path: Path) -> None:
     twice = changed("  - {policy: static, start: 3}\n", "  - {policy: static}\n").replace("  - hpa", "  - static")
     one_line = twice.replace("objectives:\n", "interval: 5s\nobjectives: [throughput >= 90%, throughput >= 90%]\nx:\n")
     with pytest.raises(DocumentError, match=r"objectives: 'throughput >= 90%' is there twice; .* the first is in line"):
@@ -193,7 +195,7 @@ def test_what_was_done_to_a_recorded_load_is_said_and_makes_no_other_experiment(
     ] * 2
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: no such file"):
         read_experiment(tmp_path / "gone.yaml")
 

@@ -18,7 +18,7 @@ from tests.cli.commands import headgate, refused
 from tests.lab.experiments.matrices import SMALL, lab_folder, row
 
 ROWS = [
-    *(row(place, "cheap", 1.0 + place / 100, kept=place > 0) for place in range(3)),
+    *(row(place, "cheap", 1.0 + place / 100, met=place > 0) for place in range(3)),
     *(row(place, "good", 2.0 + place / 100) for place in range(3, 6)),
     *(row(place, "near", 1.98 + place / 100) for place in range(6, 9)),
     *(row(place, "dear", 4.0 + place / 100) for place in range(9, 12)),
@@ -33,7 +33,7 @@ def test_the_interval_is_that_of_student() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("first", "other", "expected"),
     [
         (Estimate(10.0, 1.0, 5), Estimate(10.5, 1.0, 5), False),
         (Estimate(10.0, 0.1, 5), Estimate(10.5, 0.1, 5), True),
@@ -44,8 +44,8 @@ def test_the_interval_is_that_of_student() -> None:
         (None, None, False),
     ],
 )
-def test_a_difference_inside_the_noise_is_none(one: Estimate | None, other: Estimate | None, expected: bool) -> None:
-    assert differs(one, other) is expected
+def test_a_difference_inside_the_noise_is_none(first: Estimate | None, other: Estimate | None, expected: bool) -> None:
+    assert differs(first, other) is expected
 
 
 def test_the_cheapest_that_always_keeps_the_objective_is_best(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_cheapest_that_always_keeps_the_objective_is_best(tmp_path: Path) ->
     assert [good.mean, good.stddev, good.count] == pytest.approx([2.04, 0.01, 3])
 
 
-def test_a_kept_summary_reads_back_as_it_was(tmp_path: Path) -> None:
+def test_a_summary_reads_back_unchanged(tmp_path: Path) -> None:
     groups = groups_by_arrow(read_parts(lab_folder(tmp_path / "lab", ROWS).runs))
     write_summary(tmp_path / "summary.parquet", groups)
     assert read_summary(tmp_path / "summary.parquet") == groups
@@ -97,7 +97,7 @@ def test_results_can_be_filtered_and_written(tmp_path: Path) -> None:
     folder, table = lab_folder(tmp_path / "lab", ROWS).path, tmp_path / "rows.csv"
     message = headgate("lab", "results", str(folder), "--where", "policy=[dg]*", "--csv", str(table), "--json")
     rows = json.loads(message.stdout)["rows"]
-    assert [one["policy"] for one in rows] == ["good", "dear"]
+    assert [listed["policy"] for listed in rows] == ["good", "dear"]
     assert rows[0]["instance_hours_ci95"] == pytest.approx(0.02484, rel=1e-3)
     assert table.read_text().splitlines()[1].startswith("steady,queue,p95 < 10s,good,3,0,3")
 
@@ -133,7 +133,7 @@ def test_two_lab_runs_side_by_side_have_their_differences_marked(tmp_path: Path)
         (["--against", "nowhere"], "nowhere is no folder of a lab run"),
     ],
 )
-def test_what_cannot_be_shown_is_told(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_what_cannot_be_shown_is_reported(tmp_path: Path, arguments: list[str], message: str) -> None:
     folder = lab_folder(tmp_path / "lab", ROWS).path
     assert message in refused("lab", "results", str(folder), *arguments)
 

@@ -31,7 +31,7 @@ def test_a_folder_that_cannot_be_written_costs_no_run(tmp_path: Path) -> None:
     assert runs_underway(tmp_path / "gone") == 0.0
 
 
-def test_a_run_is_told_of_while_it_goes_and_before_any_row_is_there(
+def test_a_run_is_reported_while_it_runs_and_before_any_row_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[float, int]] = []

@@ -22,7 +22,7 @@ RATE_PER_S = 10.0
 
 
 def first_clairvoyant_seconds(rates_per_s: FloatArray, bound_s: float, startup_s: float) -> float:
-    """As it was first written: for promises, whose results must stay what they are to the last bit."""
+    """The first implementation, for promises, whose results must stay what they are to the last bit."""
     batch_s = bound_s / 2
     spare = max(0.1, 1 - JOB.overhead_s / batch_s)
     span = max(1, round(batch_s / STEP_S))
@@ -44,7 +44,7 @@ def test_promises_are_compared_with_the_very_same_as_before(name: str) -> None:
 
 
 @given(values=st.lists(st.integers(0, 9), min_size=1, max_size=30), early=st.integers(0, 40))
-def test_an_instance_is_paid_for_as_early_as_it_must_be_asked_for(values: list[int], early: int) -> None:
+def test_an_instance_is_paid_for_from_when_it_has_to_be_requested(values: list[int], early: int) -> None:
     needed = np.array(values, dtype=float)
     paid = paid_instances(needed, 5.0, 5.0 * early)
     assert paid.tolist() == [max(values[index : index + early + 1]) for index in range(len(values))]

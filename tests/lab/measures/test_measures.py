@@ -79,9 +79,9 @@ def test_measures_are_flat_numbers_that_json_can_hold() -> None:
     assert {"latency_p99_s", "instance_hours", "regret_pct", "instability_pct"} <= set(data)
 
 
-@pytest.mark.parametrize("asked", ["slow records < 20%", "throughput >= 95%"])
-def test_what_an_objective_does_not_say_is_not_measured(asked: str) -> None:
-    found = measured("constant:25", start=3, objective=parse_objective(asked).within(1, 10))
+@pytest.mark.parametrize("goal", ["slow records < 20%", "throughput >= 95%"])
+def test_what_an_objective_does_not_say_is_not_measured(goal: str) -> None:
+    found = measured("constant:25", start=3, objective=parse_objective(goal).within(1, 10))
     assert (found.records_in_objective_pct, found.cost) == (None, None)
     assert (found.time_in_objective_pct, found.regret_pct) == (100.0, 0.0)
 
@@ -101,7 +101,7 @@ def test_a_step_of_nothing_is_refused() -> None:
 
 
 @given(supply=st.lists(st.integers(0, 9), min_size=2, max_size=20), demand=st.lists(st.integers(0, 9), min_size=20))
-def test_elasticity_is_told_in_shares_and_perfect_supply_has_none(supply: list[int], demand: list[int]) -> None:
+def test_elasticity_is_given_in_shares_and_perfect_supply_has_none(supply: list[int], demand: list[int]) -> None:
     needed = np.array(demand[: len(supply)], dtype=float)
     edges_s = np.array([60.0 * at for at in range(len(supply) + 1)])
     sizes = rows(((60 * at, 60 * at + 60, size, size) for at, size in enumerate(supply)), 4)

@@ -19,15 +19,15 @@ def test_the_interval_is_students() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "confidence", "said"),
+    ("values", "confidence", "message"),
     [
         ([], 0.95, "there are no values to average"),
         ([1.0, float("nan")], 0.95, "cannot be averaged; they must be finite"),
         ([1.0], 1.0, "confidence 1.0 is not allowed"),
     ],
 )
-def test_what_cannot_be_averaged_is_refused(values: list[float], confidence: float, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_averaged_is_refused(values: list[float], confidence: float, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         estimate(values, confidence)
 
 
@@ -76,7 +76,7 @@ def test_the_same_is_no_difference(values: list[float]) -> None:
 def test_noise_is_called_so_about_as_often_as_the_confidence_says() -> None:
     chance = np.random.default_rng(3)
     pairs = chance.normal(10.0, 2.0, (400, 2, 8))
-    called = [is_noise(paired_difference(dict(enumerate(one)), dict(enumerate(two)))) for one, two in pairs]
+    called = [is_noise(paired_difference(dict(enumerate(ours)), dict(enumerate(theirs)))) for ours, theirs in pairs]
     assert np.mean(called) == pytest.approx(0.95, abs=0.03)
 
 
@@ -88,13 +88,13 @@ def test_of_five_skewed_values_a_bootstrap_is_too_sure() -> None:
     true = np.exp(0.5)
     bootstrap = float(np.mean((low <= true) & (true <= high)))
     found = [estimate(sample) for sample in samples]
-    student = float(np.mean([(one.low or 0.0) <= true <= (one.high or 0.0) for one in found]))
+    student = float(np.mean([(interval.low or 0.0) <= true <= (interval.high or 0.0) for interval in found]))
     assert bootstrap < student - 0.05
     assert student > 0.75
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
+    ("ours", "theirs", "message"),
     [
         ([1.0], [3.0], "no difference seen (-2 h, one pair only)"),
         ([1.0, 2.0], [1.0, 2.0], "no difference seen (+0 to +0 h, 2 pairs)"),
@@ -103,10 +103,10 @@ def test_of_five_skewed_values_a_bootstrap_is_too_sure() -> None:
         ([11.0, 21.5, 32.2], [10.0, 20.0, 31.0], "1.23 h more (0.608 to 1.86 h, 3 pairs)"),
     ],
 )
-def test_a_difference_inside_the_noise_is_called_one(ours: list[float], theirs: list[float], said: str) -> None:
+def test_a_difference_inside_the_noise_is_called_one(ours: list[float], theirs: list[float], message: str) -> None:
     found = paired_difference(dict(enumerate(ours)), dict(enumerate(theirs)))
-    assert difference_in_words(found, "h") == said
-    assert found.to_json()["is_noise"] == said.startswith("no difference")
+    assert difference_in_words(found, "h") == message
+    assert found.to_json()["is_noise"] == message.startswith("no difference")
 
 
 def test_pairs_need_something_in_common_and_what_is_not_known_has_no_partner() -> None:

@@ -65,7 +65,7 @@ def test_stopping_saves_runs_and_each_that_is_stopped_says_why(prune: Prune) -> 
     assert len(table.requested) == tuned.runs + held_back
 
 
-def test_a_trial_that_fails_is_told_and_the_search_goes_on() -> None:
+def test_a_trial_that_fails_is_reported_and_the_search_continues() -> None:
     class Failing(Table):
         def _row(self, case):  # type: ignore[no-untyped-def]
             row = super()._row(case)
@@ -110,9 +110,9 @@ def test_a_tuning_that_was_stopped_goes_on_and_comes_to_the_same(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         tune(plan, CachedRuns(halted.runs, tmp_path, until_tired))
     assert halted.begin(plan, {}) is True
-    kept = CachedRuns(halted.runs, tmp_path, in_process)
-    assert len(kept) == sum(worked)
-    assert tuned_to_json(tune(plan, kept)) == tuned_to_json(tuned)
+    cached = CachedRuns(halted.runs, tmp_path, in_process)
+    assert len(cached) == sum(worked)
+    assert tuned_to_json(tune(plan, cached)) == tuned_to_json(tuned)
 
     assert json.loads(folder.result.read_text())["version"] == 1
     assert read_settings(folder.settings).policy == "hpa"
@@ -153,5 +153,5 @@ TUNE = ("lab", "tune", "--policy", "hpa", "--service-rate", "10", "--search", "r
         (("--workload", "constant:10", "--seconds", "1h", "--search", "grid"), "unknown search 'grid'"),
     ],
 )
-def test_what_cannot_be_tuned_is_told_in_one_sentence(arguments: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_tuned_is_reported_in_one_sentence(arguments: tuple[str, ...], message: str) -> None:
     assert message in refused(*TUNE, *arguments)

@@ -1,4 +1,4 @@
-"""Searches that are asked and message in batches."""
+"""Searches propose trials in batches and receive scores."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def off(values: Values) -> float:
 
 def searched(search: Search, trials: int, scores: int = 1) -> list[tuple[Values, Scores]]:
     found: list[tuple[Values, Scores]] = []
-    while len(found) < trials and (asked := search.ask(trials - len(found))):
-        assert len(asked) <= BATCH
-        message: list[Scores] = [(off(values), float(values["target"]))[:scores] for values in asked]
+    while len(found) < trials and (proposed := search.ask(trials - len(found))):
+        assert len(proposed) <= BATCH
+        message: list[Scores] = [(off(values), float(values["target"]))[:scores] for values in proposed]
         search.tell(message)
-        found += zip(asked, message, strict=True)
+        found += zip(proposed, message, strict=True)
     return found
 
 
@@ -55,13 +55,13 @@ def test_points_one_at_a_time_are_those_of_the_search_that_policies_use() -> Non
     def cost(point: Point) -> float:
         return float(abs(point - 0.3).sum())
 
-    asked = recursive_random_points(2, np.random.default_rng(3), evaluations=120)
+    proposed = recursive_random_points(2, np.random.default_rng(3), evaluations=120)
     points: list[Point] = []
-    turn: Sequence[Point] | None = next(asked)
+    turn: Sequence[Point] | None = next(proposed)
     while turn is not None:
         points += turn
         try:
-            turn = asked.send([cost(point) for point in turn])
+            turn = proposed.send([cost(point) for point in turn])
         except StopIteration:
             turn = None
     best, least = recursive_random_search(cost, 2, np.random.default_rng(3), evaluations=120)

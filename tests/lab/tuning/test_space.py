@@ -17,20 +17,20 @@ def test_each_default_lies_in_its_space_and_every_corner_is_a_value_that_may_be_
     space = search_space(policy, guards=True)
     kind = policy_class(policy)
     assert space.holds_defaults()
-    for one in space.dimensions:
+    for dimension in space.dimensions:
         for place in (0.0, 0.3, 1.0):
-            values, guards = space.split({one.name: one.at(place)})
+            values, guards = space.split({dimension.name: dimension.at(place)})
             try:
                 make_settings(kind.Settings, policy, values)
                 make_settings(GuardSettings, "guards", guards)
             except InputError as error:
                 assert "do not go together" in str(error)  # noqa: PT017 - any other error is of the value itself
     declared = set(kind.Settings.model_fields) | {f"guards.{name}" for name in GuardSettings.model_fields}
-    assert {one.name for one in space.dimensions} | space.left_out.keys() == declared
+    assert {dimension.name for dimension in space.dimensions} | space.left_out.keys() == declared
 
 
 def dimension_in_words(space: Space) -> dict[str, str]:
-    return {one.name: one.describe() for one in space.dimensions}
+    return {dimension.name: dimension.describe() for dimension in space.dimensions}
 
 
 def test_a_range_follows_from_type_bounds_unit_and_default() -> None:
@@ -50,11 +50,13 @@ def test_a_range_follows_from_type_bounds_unit_and_default() -> None:
     assert dimension_in_words(search_space("ds2"))["activation_s"] == "0 to 300"
 
 
-def test_what_is_named_alone_is_searched_and_what_is_fixed_is_kept() -> None:
+def test_what_is_named_alone_is_searched_and_what_is_fixed_stays() -> None:
     space = search_space("hpa", only=["target"], fix={"tolerance": "5%"}, ranges={"out_period_s": "10s..1m"})
     assert dimension_in_words(space) == {"out_period_s": "10 to 60", "target": "0.0875 to 5.6, by factors"}
     assert space.split({"target": 0.5}) == ({"tolerance": "5%", "target": "0.5"}, {})
-    assert [one.name for one in search_space("autopilot", only=["guards.gain_in"]).dimensions] == ["guards.gain_in"]
+    assert [dimension.name for dimension in search_space("autopilot", only=["guards.gain_in"]).dimensions] == [
+        "guards.gain_in"
+    ]
     assert search_space("hpa", only=["guards.max_out"], ranges={"guards.max_out": "1..4"}).split(
         {"guards.max_out": 3}
     ) == ({}, {"max_out": "3"})
@@ -85,5 +87,5 @@ def test_a_policy_without_settings_is_refused() -> None:
 
 @given(st.floats(0, 1))
 def test_any_place_is_a_value_within_the_range(place: float) -> None:
-    for one in search_space("proactive").dimensions:
-        assert one.holds(one.at(place))
+    for dimension in search_space("proactive").dimensions:
+        assert dimension.holds(dimension.at(place))

@@ -11,7 +11,9 @@ SIX = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
 
 
 def seen(hours: float, missed_pct: float, spread: float = 1.0) -> TrialRuns:
-    return TrialRuns(tuple(hours + spread * one for one in SIX), tuple(missed_pct + spread * one for one in SIX))
+    return TrialRuns(
+        tuple(hours + spread * extra for extra in SIX), tuple(missed_pct + spread * extra for extra in SIX)
+    )
 
 
 @pytest.mark.parametrize(

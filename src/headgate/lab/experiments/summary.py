@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MET_COLUMN = "kept"
 COST = "instance_hours"
 """The figure that stands for cost: a price only multiplies it."""
 
@@ -125,7 +126,9 @@ def differs(first: Estimate | None, other: Estimate | None) -> bool:
 
 def notes_on(groups: Sequence[RepeatGroup]) -> list[str]:
     """Return notes that explain the table."""
-    notes = ["kept: repeats in which the objective was met. best: least instance-hours of those that always met it."]
+    notes = [
+        f"{_MET_COLUMN}: repeats in which the objective was met. best: least instance-hours where all repeats met it."
+    ]
     if any(group.runs > 1 for group in groups):
         notes.append(
             "±: half of the 95 % confidence interval of the mean (Student's t). "
@@ -204,7 +207,7 @@ def query() -> str:
     )
     labels = ", ".join(LABELS)
     return f"""SELECT {labels}, min(place) AS place, count(*) AS runs, count(error) AS failed,
-  min(error) AS error, coalesce(sum(CAST(kept AS INT)), 0) AS kept, count(kept) AS judged,
+  min(error) AS error, coalesce(sum(CAST({_MET_COLUMN} AS INT)), 0) AS {_MET_COLUMN}, count({_MET_COLUMN}) AS judged,
   {figures}
 FROM runs GROUP BY {labels} ORDER BY place"""
 
