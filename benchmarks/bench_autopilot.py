@@ -14,15 +14,14 @@ import time
 
 from benchmarks.common import Row, best_s, reference_s, report
 
-from headgate.core.objective import parse_objective
-from headgate.core.slo import DAY_S
+from headgate.core.objective import DAY_S, parse_objective
 from headgate.core.types import JSON, Instant, Proposal
 from headgate.core.window import Window
 from headgate.journal.contract import Journal
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.autopilot import Autopilot, AutopilotSettings
 from headgate.policies.frame.base import Context
-from headgate.render.expectations import coverage
+from headgate.render.explanation import coverage
 from headgate.research.promises.runs import (
     BOUNDS,
     INTERVAL_S,

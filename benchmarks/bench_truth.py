@@ -17,7 +17,7 @@ from benchmarks.common import Row, report
 
 import headgate
 from headgate.core.types import Observation
-from headgate.engines.spark.source_state import RATE_OVER_S
+from headgate.engines.spark.sources import RATE_OVER_S
 from headgate.local.connector import find_connector
 from headgate.local.kafka import LocalKafka
 from headgate.local.spark.cluster import LocalCluster

@@ -24,7 +24,7 @@ from docs_outputs import with_outputs
 
 from headgate.core.objective import parse_objective
 from headgate.core.units import format_duration
-from headgate.journal.retention import Retention
+from headgate.journal.contract import Retention
 from headgate.policies import policy_class, policy_names
 from headgate.policies.frame.base import GuardSettings
 from headgate.policies.frame.settings import describe_settings

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from headgate.core.startup import StartupTimes
 from headgate.core.types import Answer, Decision, Instances, Observation, Outcome, Receipt, Run, Sample, Startup
+from headgate.core.window import StartupTimes
 from headgate.journal.sqlite import SqliteJournal
 from headgate.render import explanation
 from headgate.runtime.past import budget_key, startup_key

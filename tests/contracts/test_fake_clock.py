@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from headgate.runtime.clock import Clock
+from headgate.runtime.loop import Clock
 from headgate.testing import FakeClock
 
 

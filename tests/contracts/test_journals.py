@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headgate.journal.contract import Journal, ReadableJournal
+from headgate.journal.contract import Journal, ReadableJournal, Retention
 from headgate.journal.memory import MemoryJournal
 from headgate.journal.postgres import PostgresJournal
-from headgate.journal.retention import Retention
 from headgate.journal.sqlite import SqliteJournal
 from headgate.testing.journal_features import RETENTION_CHECKS, WRITER_CHECKS, OpenWriter, RetentionFactory
 from headgate.testing.journals import JOURNAL_CHECKS, JournalFactory, OpenReader, check_journal, itself

@@ -2,8 +2,8 @@
 
 import json
 
-from headgate.core.startup import MAX_DURATIONS, Durations, StartupTimes
 from headgate.core.types import Startup
+from headgate.core.window import MAX_DURATIONS, Durations, StartupTimes
 
 
 def test_a_quantile_is_a_time_that_was_measured() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from headgate.core.errors import InputError
 from headgate.core.types import Event, Outcome, Sample
-from headgate.journal import thinning
-from headgate.journal.retention import Retention
+from headgate.journal import writer as thinning
+from headgate.journal.contract import Retention
 from headgate.journal.sqlite import SqliteJournal
 from tests.journal.entries import RUN, decision, event, live, observation, receipt
 

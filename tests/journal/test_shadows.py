@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.core.types import Decision, Role, Verdict
-from headgate.journal.shadows import difference_in_words, shadow_stories, story_in_words
+from headgate.journal.findings import difference_in_words, shadow_stories, story_in_words
 
 
 def decided(at_s: float, target: int, policy: str = "acting", operator: str = "job") -> Decision:

@@ -25,7 +25,7 @@ from headgate.local.kafka import LocalKafka
 from headgate.local.machine import LOOPBACK, QUICK_START, flink_home, free_ports, java
 from headgate.research.flink.run import ControllerRecord
 from headgate.runtime.autoscaler import autoscale_engine
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 from tests.live.support import eventually
 from tests.live.test_flink_changes import OBJECTIVE, QUICK, fed
 from tests.live.test_flink_policies import MIDDLE, SOURCE

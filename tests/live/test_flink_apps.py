@@ -20,7 +20,7 @@ from headgate.local.flink import LocalFlink
 from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink, topic_values
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import DEFAULT
 from headgate.workloads.replay import Replay

@@ -24,7 +24,7 @@ from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
 from headgate.runtime.autoscaler import autoscale_engine
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 from headgate.testing import check_engine
 from headgate.workloads.load import Load
 from headgate.workloads.payloads import DEFAULT

@@ -21,7 +21,7 @@ from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
 from headgate.research.flink.run import ControllerRecord, TopicFeeder, opened
 from headgate.runtime.autoscaler import autoscale_engine
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 from headgate.workloads.load import Load
 from tests.live.support import eventually
 

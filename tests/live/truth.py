@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headgate.core.types import Observation, Sample
-from headgate.engines.spark.source_state import RATE_OVER_S
+from headgate.engines.spark.sources import RATE_OVER_S
 
 TIMEOUT_S = 30.0
 PARTITIONS = 8

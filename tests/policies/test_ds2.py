@@ -13,7 +13,7 @@ from headgate.core.window import History
 from headgate.policies import Context, make_policy
 from headgate.policies.frame.base import AnyPolicy
 from headgate.runtime.assembly import wire
-from headgate.runtime.clock import Clock
+from headgate.runtime.loop import Clock
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork
 from headgate.workloads import parse_workload

@@ -7,8 +7,19 @@ from dataclasses import replace
 import pytest
 
 from headgate.core.types import Answer, Decision, Event, Instances, Observation, Outcome, Receipt, Role
-from headgate.render.rows import acting_notes, effect_in_words, silence_in_words
-from headgate.render.story import Advice, Hold, Item, Repeated, Resize, Silence, latest, story_of
+from headgate.render.story import (
+    Advice,
+    Hold,
+    Item,
+    Repeated,
+    Resize,
+    Silence,
+    acting_notes,
+    effect_in_words,
+    latest,
+    silence_in_words,
+    story_of,
+)
 from tests.journal.entries import decision, event, observation, receipt
 
 

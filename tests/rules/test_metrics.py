@@ -152,7 +152,7 @@ def test_readings_of_instances_become_one(aggregation: Aggregation, expected: fl
 
 def test_what_a_spark_job_can_tell() -> None:
     pytest.importorskip("pyspark")
-    from headgate.engines.spark.readings import SPARK_METRICS, SparkMetrics, observed_in
+    from headgate.engines.spark.engine import SPARK_METRICS, SparkMetrics, observed_in
     from headgate.engines.spark.snapshots import Executor
 
     def executor(name: str, used: int, *, active: bool = True) -> Executor:

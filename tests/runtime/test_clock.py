@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 
 
 @pytest.mark.parametrize("jump_s", [-86400.0, 86400.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo
 from headgate.core.topology import Topology
 from headgate.core.types import Instances, Observation, Sample
 from headgate.core.window import History

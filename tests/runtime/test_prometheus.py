@@ -13,7 +13,7 @@ import pytest
 
 from headgate.core.errors import EngineError, InputError
 from headgate.core.types import Instances, Observation, Sample
-from headgate.runtime.metrics import MetricCollector
+from headgate.runtime.loop import MetricCollector
 from headgate.runtime.prometheus import Prometheus
 from headgate.simulation.engine import SimulatedEngine
 from headgate.simulation.queue import QueueNetwork

@@ -12,7 +12,6 @@ from headgate.cli.application import application
 from headgate.cli.autoscale_flink import autoscale_flink
 from headgate.cli.cluster import cluster
 from headgate.cli.common import JsonOption, check_target, write_json
-from headgate.cli.completion import completion
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
@@ -31,7 +30,7 @@ from headgate.cli.serve import serve
 from headgate.cli.simulate import simulate
 from headgate.cli.status import history, status
 from headgate.cli.steering import pause, resume, set_job
-from headgate.cli.telling import HeadgateGroup, StandardOutput
+from headgate.cli.telling import HeadgateGroup, StandardOutput, completion
 from headgate.cli.token import token
 
 app = typer.Typer(

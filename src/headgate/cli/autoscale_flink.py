@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headgate.core.objective import Objective
     from headgate.engines.flink import FlinkEngine
     from headgate.policies.frame.base import PolicyMaker
-    from headgate.runtime.clock import SystemClock
+    from headgate.runtime.loop import SystemClock
 
 LOOK_EVERY_S = 0.2
 
@@ -96,8 +96,7 @@ def autoscale_flink(  # noqa: PLR0913 - one parameter per option
     from headgate.cli.live_view import RunHeading, shown
     from headgate.cli.operators_view import OperatorsView
     from headgate.runtime.autoscaler import autoscale_engine
-    from headgate.runtime.clock import SystemClock
-    from headgate.runtime.loop import Mode
+    from headgate.runtime.loop import Mode, SystemClock
 
     check_target(json_file, journal=journal)
     goal = _goal(objective, fewest, most)

@@ -82,7 +82,7 @@ def check_target(target: Path | str | None, *, journal: Path | None = None) -> N
         raise InputError(f"{path} is a folder; a file is needed to write to.")
     if not path.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no folder {path.parent}.")
-    from headgate.journal.writable import problem_with_writing
+    from headgate.journal.database import problem_with_writing
 
     if (problem := problem_with_writing(path)) is not None:
         raise not_written(f"{path} cannot be written", problem)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from headgate.journal.findings import ShadowStory
     from headgate.journal.reader import JournalReader
-    from headgate.journal.shadows import ShadowStory
     from headgate.render.explanation import Explanation, JournalRun
-    from headgate.render.rows import Row
+    from headgate.render.story import Row
     from headgate.runtime.summary import Summary
 
 UNNAMED = "job"
@@ -186,7 +186,7 @@ def _print_shadows(shadows: Mapping[str, ShadowStory], picked: JournalRun, last:
     from rich.table import Table
     from rich.text import Text
 
-    from headgate.journal.shadows import difference_in_words, story_in_words
+    from headgate.journal.findings import difference_in_words, story_in_words
 
     console.print()
     if not shadows:

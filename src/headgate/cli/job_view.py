@@ -11,7 +11,7 @@ from headgate.cli.live_view import LiveView, RunHeading, change_lines, event_lin
 from headgate.core.budget import Budget
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.core.units import format_duration, plain
-from headgate.journal.budgets import money, pace_in_words
+from headgate.journal.findings import money, pace_in_words
 from headgate.runtime.summary import RunRecord
 
 

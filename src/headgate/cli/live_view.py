@@ -20,8 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.cli.explain import KIND_STYLES, SEVERITY_STYLES
-from headgate.core.objective import Objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Event, Instances, Sample, Verdict
 from headgate.core.units import format_duration, plain
 

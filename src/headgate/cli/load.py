@@ -72,7 +72,7 @@ def load(  # noqa: PLR0913 - one parameter per option
     import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
     from headgate.cli.live_view import shown
     from headgate.cli.load_view import LoadView
-    from headgate.runtime.clock import SystemClock
+    from headgate.runtime.loop import SystemClock
     from headgate.workloads.composed import notes_of
     from headgate.workloads.load import Load, parse_speed
     from headgate.workloads.replay import Replay

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from headgate.journal.budgets import Standing
+    from headgate.journal.findings import Standing
     from headgate.runtime.summary import RunRecord, Summary, Undecided
 
 SHOWN_CHANGES = 20
@@ -125,7 +125,7 @@ def print_standing(standing: Standing, console: Console) -> None:
     """What was asked and delivered, and what of the error budget and the money is spent, by what was read."""
     from rich.text import Text
 
-    from headgate.journal.budgets import standing_in_words
+    from headgate.journal.findings import standing_in_words
 
     told = standing_in_words(standing)
     if told:
@@ -151,8 +151,7 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
     from rich.text import Text
 
     from headgate.cli.explain import KIND_STYLES
-    from headgate.render.rows import note_in_words, row_of
-    from headgate.render.story import Advice, Resize, story_of
+    from headgate.render.story import Advice, Resize, note_in_words, row_of, story_of
 
     changes = [item for item in story_of(decisions, observations) if isinstance(item, Resize | Advice)]
     if not changes:

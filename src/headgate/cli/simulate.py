@@ -297,7 +297,7 @@ def _print(
     from rich.text import Text
 
     from headgate.cli.run_view import print_run
-    from headgate.journal.shadows import story_in_words
+    from headgate.journal.findings import story_in_words
 
     console = make_console()
     run = result.run

@@ -12,24 +12,147 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import io
 import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import PurePath
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from typer.core import TyperGroup
 
 from headgate.cli.common import with_json_target
-from headgate.cli.completion import prepare_completion
-from headgate.cli.help_text import let_help_flow
-from headgate.core.errors import HeadgateError, InputError, OutputError, UnsupportedEngineError, cause_of
+from headgate.core.errors import (
+    HeadgateError,
+    InputError,
+    OutputError,
+    UnknownNameError,
+    UnsupportedEngineError,
+    cause_of,
+)
 from headgate.core.extras import MissingExtraError, missing_module
+
+_MARKUP = re.compile(r"(?<!\\)\[/?[a-z ]+\]")
+_OPTION = re.compile(r"(--[a-z-]+) (?!-)(\S)")
+_DEEPER = 4
+NARROW = 76
+"""Columns below which names, values and what they mean do not fit next to each other in whole words."""
+ON = "\\"
+"""At the end of a line: the command goes on."""
+
+
+def flowing(text: str, width: int) -> str:
+    """A help text for a terminal of so many columns.
+
+    >>> print(flowing("Adds up.\\n\\nAll that\\nis there:\\n  one and two and three", 18))
+    Adds up.
+    <BLANKLINE>
+    All that is there:
+      one and two
+          and three
+    """
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(_flowing(paragraph, width) for paragraph in paragraphs)
+
+
+def _flowing(paragraph: str, width: int) -> str:
+    lines: list[str] = []
+    for line in paragraph.split("\n"):
+        stands_alone = line.startswith((" ", "[bold]"))
+        if lines and _is_continued(lines[-1]):
+            lines[-1] = f"{lines[-1].rstrip(' ' + ON)} {line.strip()}"
+        elif lines and not stands_alone and not lines[-1].startswith((" ", "[bold]")):
+            lines[-1] = f"{lines[-1]} {line}"
+        else:
+            lines.append(line)
+    return "\n".join(_broken(line, width) if line.startswith(" ") else line for line in lines)
+
+
+def _is_continued(line: str) -> bool:
+    """Whether a command is broken in the source."""
+    return "[cyan]" in line and "[/cyan]" not in line
+
+
+def _broken(line: str, width: int) -> str:
+    """A line that stands for itself, in several if it must be; a command can still be copied from them."""
+    if len(_MARKUP.sub("", line)) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    end = f" {ON}" if "[cyan]" in line else ""
+    # An option and its value stay together. Tags take no room on the screen; a little less is used than there is.
+    parts = textwrap.wrap(
+        _OPTION.sub(r"\1\0\2", line.strip()),
+        width - len(indent) - _DEEPER - len(end),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    broken = f"{end}\n".join(indent + (" " * _DEEPER if index else "") + part for index, part in enumerate(parts))
+    return broken.replace("\0", " ")
+
+
+def let_help_flow(command: Any, width: int) -> None:
+    """Make the help of a command, and of all below it, fit."""
+    if command.help:
+        # Typer takes the indent from examples that all else below the first paragraph is, but for an empty line.
+        command.help = flowing(command.help, width).replace("\n\n", "\n\n\n", 1)
+    for parameter in command.params:
+        _let_fit(parameter, width)
+    usual = command.get_help_option
+
+    def help_option(context: Any) -> Any:
+        option = usual(context)
+        if option is not None:
+            _let_fit(option, width)
+        return option
+
+    command.get_help_option = help_option  # Typer creates the option at every access.
+    for below in getattr(command, "commands", {}).values():
+        let_help_flow(below, width)
+
+
+def _let_fit(parameter: Any, width: int) -> None:
+    """A flag has no value to tell of; in a narrow terminal, what a value is stands before what it means."""
+    if getattr(parameter, "is_flag", False):
+        parameter.metavar = ""
+    elif width < NARROW and parameter.metavar and parameter.param_type_name == "option":
+        value = escape(parameter.metavar.replace("|", " | "))
+        parameter.help, parameter.metavar = f"{value}: {parameter.help}", ""
+
+
+SHELLS = ("bash", "fish", "zsh")
+VARIABLE = "_HEADGATE_COMPLETE"
+"""By it a shell asks how a line may go on."""
+
+
+def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, fish or zsh.")]) -> None:
+    """Print a script by which a shell completes commands and options.
+
+    [bold]Examples[/bold]
+      [cyan]headgate completion bash > ~/.local/share/bash-completion/completions/headgate[/cyan]
+      [cyan]headgate completion fish > ~/.config/fish/completions/headgate.fish[/cyan]
+      [cyan]eval "$(headgate completion zsh)"[/cyan]
+    """
+    from typer._completion_shared import get_completion_script  # What its own --show-completion prints.
+
+    if shell not in SHELLS:
+        raise UnknownNameError("shell", shell, SHELLS)
+    typer.echo(get_completion_script(prog_name="headgate", complete_var=VARIABLE, shell=shell))
+
+
+def prepare_completion() -> None:
+    """Let Typer answer a shell that asks."""
+    if VARIABLE in os.environ:
+        from typer._completion_classes import completion_init  # What an app with its own options does.
+
+        completion_init()
+
 
 FAILED, WRONG_INPUT, NOT_WRITTEN = 1, 2, 3
 MARGIN = 2

@@ -31,7 +31,7 @@ from typing import TypeAlias
 
 from headgate.core.course import rows, span_s
 from headgate.core.errors import StateError
-from headgate.core.slo import By, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.objective import By, LatencySlo, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Instant, Sample
 
 BUCKETS = 288

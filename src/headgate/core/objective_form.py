@@ -13,8 +13,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.objective import CostLimit, Objective, parse_amount, parse_cost, parse_objective
-from headgate.core.slo import DAY_S, Slo, parse_slo
+from headgate.core.objective import (
+    DAY_S,
+    CostLimit,
+    Objective,
+    Slo,
+    parse_amount,
+    parse_cost,
+    parse_objective,
+    parse_slo,
+)
 from headgate.core.types import JSON
 from headgate.core.units import exact_duration
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from headgate.core.budget import RollingSums
 from headgate.core.errors import StateError
-from headgate.core.objective import HOUR_S, CostLimit
-from headgate.core.slo import DAY_S
+from headgate.core.objective import DAY_S, HOUR_S, CostLimit
 from headgate.core.types import JSON, Instances, Instant, Observation
 
 

@@ -12,11 +12,9 @@ from headgate.core.extras import lazy_attributes
 if TYPE_CHECKING:
     from headgate.core.errors import JournalError, UnwritableJournalError
     from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
-    from headgate.journal.contract import Journal, ReadableJournal, Runs
+    from headgate.journal.contract import Journal, ReadableJournal, Retention, Runs, Thinned, last_sizes
     from headgate.journal.memory import MemoryJournal
     from headgate.journal.postgres import PostgresJournal
-    from headgate.journal.retention import Retention, Thinned
-    from headgate.journal.sizes import last_sizes
     from headgate.journal.sqlite import SqliteJournal
 
 __all__ = [
@@ -52,13 +50,13 @@ _MODULES = {
     "PostgresJournal": "headgate.journal.postgres",
     "ReadableJournal": "headgate.journal.contract",
     "Receipt": "headgate.core.types",
-    "Retention": "headgate.journal.retention",
+    "Retention": "headgate.journal.contract",
     "Run": "headgate.core.types",
     "Runs": "headgate.journal.contract",
     "SqliteJournal": "headgate.journal.sqlite",
-    "Thinned": "headgate.journal.retention",
+    "Thinned": "headgate.journal.contract",
     "UnwritableJournalError": "headgate.core.errors",
-    "last_sizes": "headgate.journal.sizes",
+    "last_sizes": "headgate.journal.contract",
 }
 
 __getattr__ = lazy_attributes(__name__, _MODULES)

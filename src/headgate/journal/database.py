@@ -7,8 +7,10 @@ never the file (``synchronous=NORMAL``).
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -36,7 +38,25 @@ from sqlalchemy.pool import QueuePool, StaticPool
 from sqlalchemy.types import TypeEngine
 
 from headgate.core.errors import InputError, JournalError, UnwritableJournalError, cause_of, is_of_the_disk
-from headgate.journal.writable import problem_with_writing
+
+
+def problem_with_writing(path: Path) -> OSError | None:
+    """What the system would say to whoever writes this file, or another beside it; ``None`` where it lets them.
+
+    The file itself is not opened: whoever reads a pipe would notice, and SQLite would lose its locks.
+    """
+    if path.exists() and not os.access(path, os.W_OK):
+        is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+        number = errno.EROFS if is_read_only else errno.EACCES
+        return OSError(number, os.strerror(number), str(path))
+    if path.exists() and not path.is_file():
+        return None  # A device or a pipe is written as it is.
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        return error
+    return None
+
 
 FORMAT = 2
 """The version of the tables and of what is in them; to be raised when an older Headgate could not read them."""

@@ -10,9 +10,7 @@ from typing import Protocol, TypeVar
 from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.journal.codec import from_json, to_json
-from headgate.journal.contract import Runs
-from headgate.journal.retention import Thinned
-from headgate.journal.sizes import last_sizes
+from headgate.journal.contract import Runs, Thinned, last_sizes
 
 
 class _TimedEntry(Protocol):

@@ -32,11 +32,10 @@ from sqlalchemy.engine import URL, make_url
 from headgate.core.errors import InputError, JournalError, UnwritableJournalError
 from headgate.core.extras import needing
 from headgate.journal import database
+from headgate.journal.contract import Retention, retention_from
 from headgate.journal.database import FORMAT, WRITING, metadata
 from headgate.journal.reader import JournalReader
-from headgate.journal.retention import Retention, retention_from
-from headgate.journal.thinning import Thinning
-from headgate.journal.writer import JournalWriter
+from headgate.journal.writer import JournalWriter, Thinning
 
 _THINS = int.from_bytes(b"hgthin")
 """The advisory lock of whoever thins: two that did at once would remove the same rows, and wait for each other."""

@@ -14,9 +14,7 @@ from headgate.core.errors import JournalError
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.journal import codec, database
 from headgate.journal.codec import unpacked
-from headgate.journal.contract import Runs
-from headgate.journal.retention import Detail, Thinned
-from headgate.journal.sizes import last_sizes
+from headgate.journal.contract import Detail, Runs, Thinned, last_sizes
 
 T = TypeVar("T")
 

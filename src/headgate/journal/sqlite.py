@@ -24,8 +24,8 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from headgate.core.types import Event, Run
 from headgate.journal import database
+from headgate.journal.contract import Retention, retention_from
 from headgate.journal.reader import JournalReader
-from headgate.journal.retention import Retention, retention_from
 from headgate.journal.writer import FileWriter, JournalWriter
 
 __all__ = ["Event", "Run", "SqliteJournal", "SqliteReader"]

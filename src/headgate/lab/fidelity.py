@@ -22,8 +22,7 @@ import numpy as np
 
 from headgate.core.course import Course
 from headgate.core.errors import InputError
-from headgate.core.objective import Objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Batch, Decision, Startup, Verdict
 from headgate.lab.batch_times import (
     SEEN_WITHIN_S,

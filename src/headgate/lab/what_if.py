@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headgate.core.objective import Objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Batch, Decision, Observation
 from headgate.lab.batch_times import without_first_tasks
 from headgate.lab.fidelity import Calibration, Recording, calibrate, cut, replay, replay_course

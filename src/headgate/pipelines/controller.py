@@ -26,7 +26,7 @@ from headgate.pipelines.document import read_pipeline
 from headgate.pipelines.meter import Meter, TopicMeter
 from headgate.pipelines.metered import MeteredEngine
 from headgate.pipelines.model import Pipeline
-from headgate.runtime.clock import Clock, SystemClock
+from headgate.runtime.loop import Clock, SystemClock
 from headgate.service.api import make_api
 from headgate.service.config.model import AccessRules, JobSpec, OperatorSpec, ServiceConfig
 from headgate.service.jobs import ServedJob

@@ -13,9 +13,8 @@ from pydantic import ConfigDict
 
 from headgate import documents
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.objective import Objective, parse_objective
+from headgate.core.objective import Objective, Slo, parse_objective, parse_slo
 from headgate.core.plugins import DEFAULT_POLICY
-from headgate.core.slo import Slo, parse_slo
 from headgate.documents import Form, Mistake, key, nodes
 from headgate.documents.form import Mistakes
 from headgate.documents.values import (

@@ -26,7 +26,7 @@ from headgate.local.supervisor import STOP_WITHIN_S, ProcessEnd, Supervisor, pyt
 from headgate.pipelines.controller import ControllerPlan
 from headgate.pipelines.model import Job, Pipeline
 from headgate.pipelines.progress import Progress
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 from headgate.workloads.replay import Replay, ReplayProgress
 
 CONTROLLER = "controller"

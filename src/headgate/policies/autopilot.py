@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from headgate.core.slo import LatencySlo, Slo, SlowShareSlo, ThroughputSlo
+from headgate.core.objective import LatencySlo, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Sample, Target
 from headgate.core.units import format_duration, instances_in_words, plain
 from headgate.core.window import Window

@@ -15,7 +15,7 @@ from headgate.core.types import Instances, Instant, Number, Sample, Target
 from headgate.core.units import format_duration, plain
 from headgate.core.window import Window
 from headgate.policies.frame.base import OperatorPolicy, hold, register
-from headgate.policies.frame.flow import flow_over
+from headgate.policies.frame.readings import flow_over
 from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings, Share
 
 Busy = Annotated[float, Field(gt=0, le=1)]

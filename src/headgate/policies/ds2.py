@@ -18,7 +18,7 @@ from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Targ
 from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, PolicyBase, hold, register
-from headgate.policies.frame.flow import Flow, carried_on, flow_over
+from headgate.policies.frame.readings import Flow, carried_on, flow_over
 from headgate.policies.frame.recommendations import Recommendations
 from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings
 

@@ -17,7 +17,7 @@ from headgate.core.types import JSON, Instances, Instant, Number, Proposal, Samp
 from headgate.core.units import format_duration, plain
 from headgate.core.window import DEFAULT_RETENTION_S, Window
 from headgate.policies.frame.base import Context, PolicyBase, hold, register
-from headgate.policies.frame.flow import Flow, carried_on, caught_up_rate_per_s, flow_over
+from headgate.policies.frame.readings import Flow, carried_on, caught_up_rate_per_s, flow_over
 from headgate.policies.frame.recommendations import ScaleInDelay
 from headgate.policies.frame.settings import PositiveSeconds, Seconds, Settings, Share
 from headgate.policies.rescales.history import RescaleHistory

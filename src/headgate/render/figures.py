@@ -15,9 +15,8 @@ from textwrap import wrap
 from headgate.core.objective import LatencySlo, Objective, Slo
 from headgate.core.types import JSON, Instances, Instant, Observation, Sample
 from headgate.core.units import format_duration
-from headgate.journal.budgets import budget_course
-from headgate.render.rows import Row, RowKind, row_of
-from headgate.render.story import Item, is_decision_on
+from headgate.journal.findings import budget_course
+from headgate.render.story import Item, Row, RowKind, is_decision_on, row_of
 
 KEY = "Shaded: the objective was violated. Triangles: decisions; point at one for its reason."
 MAX_POINTS = 4000

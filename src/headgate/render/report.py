@@ -13,12 +13,11 @@ from headgate.core.objective import LatencySlo, Objective
 from headgate.core.spending import Spending
 from headgate.core.types import Decision, Event, Instant, Observation, Receipt
 from headgate.core.units import format_duration, plain
-from headgate.journal.budgets import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
-from headgate.render.expectations import coverage, coverage_in_words
+from headgate.journal.findings import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
+from headgate.render.explanation import coverage, coverage_in_words
 from headgate.render.figures import KEY, figure
 from headgate.render.page import write_page
-from headgate.render.rows import Row, row_of
-from headgate.render.story import Hold, Item, story_of
+from headgate.render.story import Hold, Item, Row, row_of, story_of
 from headgate.runtime.summary import Summary
 
 MAX_ROWS = 500

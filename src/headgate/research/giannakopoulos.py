@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headgate.core.course import above, span_s
-from headgate.core.objective import Objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.memory import MemoryJournal
 from headgate.render.figures import KEY, figure

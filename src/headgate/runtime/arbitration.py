@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from headgate.core.arbiter import Arbitration
-from headgate.core.objective import Objective
+from headgate.core.objective import Objective, Slo
 from headgate.core.quota_ledger import ANY_NEED
 from headgate.core.quotas import Demand, Need
-from headgate.core.slo import Slo
 from headgate.core.spending import paid_instances
 from headgate.core.topology import Topology
 from headgate.core.types import Decision, GuardNote, Instant, Sample, Verdict

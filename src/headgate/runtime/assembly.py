@@ -28,15 +28,12 @@ from headgate.policies.frame.base import AnyPolicy, Context, PolicyMaker, guards
 from headgate.rules.constraints import constrained
 from headgate.rules.model import Constraint, RulePolicy
 from headgate.rules.rules_policy import Rules, RulesPolicy, load_constraints, require_rules
-from headgate.runtime.clock import Clock
-from headgate.runtime.loop import ControlLoop, Mode, mode_named
-from headgate.runtime.metrics import require_metrics
+from headgate.runtime.loop import Clock, ControlLoop, Mode, Shadow, mode_named, refuse_duplicates, require_metrics
 from headgate.runtime.model_file import policy_with_files
 from headgate.runtime.objective_file import read_objective
 from headgate.runtime.past import Past, budget_key, history_for, read_past, read_state, startup_key, state_key
 from headgate.runtime.rule_file import RuleFileWatch
 from headgate.runtime.settings_file import with_settings_file
-from headgate.runtime.shadows import Shadow, refuse_duplicates
 
 logger = logging.getLogger("headgate")
 

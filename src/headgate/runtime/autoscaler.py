@@ -28,9 +28,8 @@ from headgate.journal.contract import Journal
 from headgate.policies.frame.base import PolicyMaker
 from headgate.rules.model import RulePolicy
 from headgate.runtime.assembly import AssembledLoop, LoopSpec, goal_of, open_loop
-from headgate.runtime.clock import SystemClock
 from headgate.runtime.exposition.job_figures import JobExposure, expose
-from headgate.runtime.loop import ControlLoop, Mode, Watcher
+from headgate.runtime.loop import ControlLoop, Mode, SystemClock, Watcher
 
 if TYPE_CHECKING:
     from headgate.engines.spark import SparkSession, StreamingContext
@@ -40,8 +39,7 @@ from typing import ClassVar, Protocol
 
 from headgate.core.contracts import Engine
 from headgate.engines.base import EngineBase, engine_class
-from headgate.runtime.clock import Clock
-from headgate.runtime.loop import EventWatcher, mode_named
+from headgate.runtime.loop import Clock, EventWatcher, mode_named
 
 
 class Stoppable(Protocol):

@@ -10,18 +10,22 @@ The loop has no thread of its own; see ``autoscaler.py`` for the live one and ``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from typing import Protocol
 
-from headgate.core.contracts import Engine, Guard, Policy
-from headgate.core.errors import EngineGoneError, HeadgateError, StateError, UnknownNameError
+from headgate.core.contracts import Engine, Guard, Policy, Subscribable
+from headgate.core.errors import EngineGoneError, HeadgateError, InputError, StateError, UnknownNameError
 from headgate.core.guards import Bounds, Resumed
-from headgate.core.metrics import MetricSource
+from headgate.core.metrics import MetricCallable, MetricSource, Observed, aggregate, split_key
 from headgate.core.step import Guards, guarded, hold, step
 from headgate.core.types import (
     JSON,
+    METRIC_FIELDS,
     NO_NUMBERS,
     Answer,
     Decision,
@@ -32,16 +36,182 @@ from headgate.core.types import (
     Outcome,
     Receipt,
     Role,
+    Sample,
     Severity,
 )
-from headgate.core.window import History
+from headgate.core.window import History, Window
 from headgate.journal.contract import Journal
 from headgate.policies.frame.base import AnyPolicy
-from headgate.runtime.clock import Clock
 from headgate.runtime.interrupts import raise_if_interrupted
-from headgate.runtime.metrics import MetricCollector
 from headgate.runtime.past import budget_key, startup_key, state_key
-from headgate.runtime.shadows import Shadow, Shadows
+
+
+@dataclass(slots=True)
+class Shadow:
+    """One policy that never acts."""
+
+    policy: AnyPolicy
+    guards: Sequence[Guard]
+    failure: str = ""
+    """What it failed with last time; it is said once, not at every tick."""
+
+    def decide(self, now: Instant, window: Window) -> Decision:
+        return replace(step(self.policy, self.guards, now, window), role=Role.SHADOW)
+
+    def restore(self, state: Mapping[str, JSON]) -> str:
+        """Go on with what was learned before; gives why, where that cannot be."""
+        before = self.policy.snapshot()
+        try:
+            self.policy.restore(state)
+        except StateError as error:
+            self.policy.restore(before)
+            return str(error)
+        return ""
+
+
+class Shadows:
+    """All shadows of a loop."""
+
+    def __init__(self, shadows: Sequence[Shadow] = ()) -> None:
+        self._shadows = tuple(shadows)
+
+    def __iter__(self) -> Iterator[Shadow]:
+        return iter(self._shadows)
+
+    def __len__(self) -> int:
+        return len(self._shadows)
+
+    @property
+    def subscriptions(self) -> frozenset[str]:
+        """Keys of the metrics that they need beyond the basic ones."""
+        return frozenset(key for shadow in self for key in shadow.policy.subscriptions)
+
+    def decide(self, now: Instant, window: Window, note: Callable[[Event], None]) -> list[Decision]:
+        """What each of them would do; ``note`` is told of failures and of what happened to them."""
+        decided = []
+        for shadow in self:
+            name = shadow.policy.name
+            try:
+                decided.append(shadow.decide(now, window))
+                events: Sequence[Event] = getattr(shadow.policy, "take_events", tuple)()
+            except Exception as error:  # noqa: BLE001 - a policy is a plug-in: nothing it raises may harm the acting one
+                raise_if_interrupted(error)
+                message = f"{type(error).__name__}: {error}"
+                if message != shadow.failure:
+                    logger.warning("shadow %s failed: %s", name, message)
+                    detail = f"shadow {name} failed with {message}; the acting policy continues"
+                    note(Event(now, "shadow-failed", detail, severity=Severity.ERROR))
+                shadow.failure = message
+                continue
+            shadow.failure = ""
+            for event in events:
+                note(replace(event, kind=f"shadow-{event.kind}", detail=f"shadow {name}: {event.detail}"))
+        return decided
+
+
+def refuse_duplicates(acting: str, shadows: Sequence[str]) -> None:
+    """Each policy decides once: one that acts, or is a shadow already, cannot be another shadow."""
+    for index, name in enumerate(shadows):
+        if name == acting:
+            raise InputError(f"shadow {name!r} is the acting policy; name others as shadows.")
+        if name in shadows[:index]:
+            raise InputError(f"shadow {name!r} is named twice; once is allowed.")
+
+
+def require_metrics(keys: Collection[str], sources: Mapping[str, MetricSource], offered: Collection[str]) -> None:
+    """Refuse metrics that nobody could give."""
+    known = {*sources, *offered}
+    for key in sorted(keys):
+        name, _ = split_key(key)
+        if name not in known:
+            error = UnknownNameError("metric for this engine", name, known)
+            raise InputError(f"{error} A metric of your own needs a source: metrics={{{name!r}: …}}.")
+
+
+class MetricCollector:
+    """Sees to it that samples carry what was subscribed to, and nothing else is collected.
+
+    A callable is asked with each reading of an operator. One that fails gives no reading, and that is said once. One
+    under the name of a metric that every engine reads is asked in place of the engine.
+    """
+
+    def __init__(self, engine: Engine, sources: Mapping[str, MetricSource] | None = None) -> None:
+        self._engine = engine
+        self._sources = dict(sources or {})
+        self._wanted: dict[str, MetricCallable] = {}
+        self._instead = {
+            name: source
+            for name, source in self._sources.items()
+            if name in METRIC_FIELDS and not isinstance(source, Observed)
+        }
+        self._failing: set[str] = set()
+
+    def subscribe(self, keys: Collection[str]) -> None:
+        """Collect these from now on; one that nobody could give is an ``InputError``."""
+        self.require(keys)
+        called = {key: source for key in keys if (source := self._callable(key)) is not None}
+        if isinstance(self._engine, Subscribable):
+            self._engine.subscribe(frozenset(keys) - called.keys())
+        self._wanted = called
+
+    def require(self, keys: Collection[str]) -> None:
+        """Refuse metrics that nobody could give."""
+        offered = self._engine.extra_metrics if isinstance(self._engine, Subscribable) else ()
+        require_metrics(keys, self._sources, offered)
+
+    def _callable(self, key: str) -> MetricCallable | None:
+        source = self._sources.get(split_key(key)[0])
+        return None if source is None or isinstance(source, Observed) else source
+
+    def completed(self, observation: Observation) -> Observation:
+        """The observation with the callables' metrics in its samples."""
+        if not self._wanted and not self._instead:
+            return observation
+        samples = {name: self._with_metrics(sample) for name, sample in observation.samples.items()}
+        return replace(observation, samples=samples)
+
+    def _with_metrics(self, sample: Sample) -> Sample:
+        found = {key: self._read(key, source, sample.operator) for key, source in self._wanted.items()}
+        instead = {name: self._read(name, source, sample.operator) for name, source in self._instead.items()}
+        return replace(sample, metrics={**sample.metrics, **found}, **instead)  # type: ignore[arg-type]  # all gauges
+
+    def _read(self, key: str, source: MetricCallable, operator: str) -> float | None:
+        name, aggregation = split_key(key)
+        try:
+            value = source(operator)
+            numbers = [float(value)] if isinstance(value, int | float) else [float(number) for number in value or ()]
+        except Exception as error:  # noqa: BLE001
+            raise_if_interrupted(error)
+            # Somebody else's code: whatever it raises costs this reading and no more.
+            if name not in self._failing:
+                logger.warning("metric %s of %s cannot be read: %s: %s", name, operator, type(error).__name__, error)
+            self._failing.add(name)
+            return None
+        self._failing.discard(name)
+        return aggregate(numbers, aggregation)
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds; never goes back."""
+        ...
+
+    def wait_until(self, at_s: float, stop: threading.Event) -> None:
+        """Wait for a time to come, or for ``stop`` to be set."""
+        ...
+
+
+class SystemClock:
+    """Seconds since the epoch that never jump: read once from the wall, then counted by the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._offset_s = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        return self._offset_s + time.monotonic()
+
+    def wait_until(self, at_s: float, stop: threading.Event) -> None:
+        stop.wait(max(0.0, at_s - self.now()))
 
 
 class Mode(StrEnum):

@@ -27,7 +27,7 @@ from headgate.core.metrics import MetricSource
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON, Decision, Observation
 from headgate.journal.contract import Journal
-from headgate.journal.shadows import Differences, ShadowStory
+from headgate.journal.findings import Differences, ShadowStory
 from headgate.policies.frame.base import PolicyMaker, guards_for
 from headgate.rules.model import RulePolicy
 from headgate.runtime.assembly import LoopSpec, open_loop

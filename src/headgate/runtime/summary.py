@@ -18,7 +18,7 @@ from headgate.core.budget import BudgetKeeper
 from headgate.core.course import Course, Rows, above
 from headgate.core.objective import HOUR_S, LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo
 from headgate.core.types import JSON, Decision, Instances, Observation, Role, Sample, Verdict
-from headgate.journal.budgets import Standing, purse_of
+from headgate.journal.findings import Standing, purse_of
 from headgate.runtime.counted import course_of
 
 FORMAT_VERSION = 3

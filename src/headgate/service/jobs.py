@@ -10,16 +10,14 @@ from typing import TypeAlias
 
 from headgate.core.contracts import Engine, Guard, ReportsEvents
 from headgate.core.errors import UnknownNameError
-from headgate.core.slo import DAY_S
+from headgate.core.objective import DAY_S
 from headgate.core.spending import SpendingKeeper, paid_instances
 from headgate.core.types import JSON, Decision, Event, Instant, Observation, Receipt, Run
 from headgate.engines.agents import AgentsEngine, Reply, Report
 from headgate.engines.agents.mailbox import LOST_AFTER_S
-from headgate.journal.contract import Journal, Runs
-from headgate.journal.retention import Thinned
+from headgate.journal.contract import Journal, Runs, Thinned
 from headgate.runtime.assembly import AssembledLoop, open_loop
-from headgate.runtime.clock import Clock
-from headgate.runtime.loop import ControlLoop, Mode
+from headgate.runtime.loop import Clock, ControlLoop, Mode
 from headgate.runtime.past import Past
 from headgate.service.applied_changes import Steering, changed, loop_spec, require_usable
 from headgate.service.config.model import JobSpec

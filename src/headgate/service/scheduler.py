@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headgate.core.types import Instant
-from headgate.runtime.clock import Clock
+from headgate.runtime.loop import Clock
 from headgate.service.jobs import ServedJob
 
 logger = logging.getLogger("headgate")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from headgate.core.errors import InputError, JournalError, NotLeadingError, UnknownNameError
 from headgate.core.types import Decision, Event
 from headgate.journal.codec import decision_to_dict, event_to_dict
-from headgate.runtime.clock import Clock, SystemClock
-from headgate.runtime.loop import ControlLoop
+from headgate.runtime.loop import Clock, ControlLoop, SystemClock
 from headgate.runtime.past import Past
 from headgate.service.applied_changes import changed, require_usable
 from headgate.service.config.model import AccessRules, JobSpec, ServiceConfig

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from headgate.core.errors import DeposedError, HeadgateError
-from headgate.runtime.clock import Clock
+from headgate.runtime.loop import Clock
 from headgate.service.config.model import ServiceConfig
 from headgate.service.lease import LASTS_S, Lease, Term
 from headgate.service.service import Service

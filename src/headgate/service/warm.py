@@ -13,9 +13,8 @@ from functools import partial
 
 from headgate.core.types import JSON, Decision, Instant, Observation, Receipt, Role
 from headgate.core.window import History
-from headgate.journal.contract import ReadableJournal
+from headgate.journal.contract import CLOCKS_AGREE_S, ReadableJournal, size_after
 from headgate.journal.reader import AT_ONCE, JournalFollower, NewEntry
-from headgate.journal.sizes import CLOCKS_AGREE_S, size_after
 from headgate.runtime.past import (
     LONGEST_BREAK_S,
     Past,

@@ -25,7 +25,7 @@ _EXTRAPOLATED_OVER_S = 30.0
 
 
 class KnownArrivals:
-    """A counter of arrivals, known at some moments, as in ``engines/spark/source_state.py``.
+    """A counter of arrivals, known at some moments, as in ``engines/spark/sources.py``.
 
     It is interpolated between them and extrapolated at the latest rate after the newest. At time 0 nothing has arrived.
 

@@ -24,8 +24,7 @@ from headgate.core.types import (
     Sample,
     Verdict,
 )
-from headgate.journal.contract import Journal
-from headgate.journal.retention import HOUR_S, MINUTE_S, Retention
+from headgate.journal.contract import HOUR_S, MINUTE_S, Journal, Retention
 from headgate.testing.contract import ensure
 
 RUN = Run(5.0, "check", {"instances": None, "limits": [1, 2.5]}, "latency p95 < 10s", "check", ("job", "sink"), seed=7)

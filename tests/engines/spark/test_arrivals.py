@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engines.spark.offsets import Offsets, RecordsPerOffset, distance, partitions_of
-from headgate.engines.spark.source_state import MOST_NUMBERS, ArrivalCurve
+from headgate.engines.spark.snapshots import Offsets, RecordsPerOffset, distance, partitions_of
+from headgate.engines.spark.sources import MOST_NUMBERS, ArrivalCurve
 
 A, B = ("t", "0"), ("t", "1")
 

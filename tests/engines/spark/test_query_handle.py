@@ -11,10 +11,9 @@ import pytest
 from headgate.core.errors import EngineError
 from headgate.core.types import Sample
 from headgate.engines.spark import queries as query_handle
-from headgate.engines.spark.offsets import partitions_of
 from headgate.engines.spark.queries import QueryHandle
 from headgate.engines.spark.query_readings import QueryReadings
-from headgate.engines.spark.snapshots import Query, QuerySource, SourceReport
+from headgate.engines.spark.snapshots import Query, QuerySource, SourceReport, partitions_of
 from tests.engines.spark.scala import BEGAN_S, PlayedExecution
 
 RATE_PER_S = 100

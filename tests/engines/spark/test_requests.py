@@ -9,7 +9,7 @@ import pytest
 
 from headgate.core.errors import EngineError, EngineGoneError
 from headgate.core.types import Outcome
-from headgate.engines.spark.executors import Kills, Requests
+from headgate.engines.spark.backend import Kills, Requests
 
 
 def test_what_the_cluster_took_is_confirmed() -> None:

@@ -9,7 +9,7 @@ import pytest
 from headgate.core.topology import Topology
 from headgate.core.types import Batch, Sample
 from headgate.core.window import History
-from headgate.policies.frame.flow import Flow, carried_on, flow_over
+from headgate.policies.frame.readings import Flow, carried_on, flow_over
 from tests.core.building import JOB, observation, sizes
 
 

@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 
 from headgate.core.errors import InputError
-from headgate.core.objective import parse_objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, parse_objective
 from headgate.research.promises import runs as cells
 from headgate.research.promises.runs import make_load
 from headgate.runtime.simulate import SimulationResult, simulate

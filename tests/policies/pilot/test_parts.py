@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo
 from headgate.policies.pilot.batch_time import BatchTimeModel
 from headgate.policies.pilot.calibration import AHEAD_S, IntervalCalibrator
 from headgate.policies.pilot.late_price import AIM, LatePrice

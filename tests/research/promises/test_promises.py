@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo
 from headgate.policies import policy_names
 from headgate.research.promises.matrix import CONTENDERS, OURS, Cell
 from headgate.research.promises.runs import (

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from headgate.core.objective import Objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.step import step
 from headgate.core.window import History
 from headgate.policies import Context, make_policy

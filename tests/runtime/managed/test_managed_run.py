@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headgate.core.errors import QueryFailedError
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 from headgate.runtime.managed.run import ManagedRun
 
 

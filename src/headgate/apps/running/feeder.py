@@ -14,7 +14,7 @@ from itertools import groupby
 from headgate.apps.running.folder import Beginning
 from headgate.core.errors import HeadgateError, InputError
 from headgate.local.records import TopicSink, topic_values
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.replay import Replay, ReplayProgress
 from headgate.workloads.schedule import event_times_ms

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headgate.apps.record_source import RecordSource
 from headgate.core.errors import EngineError
-from headgate.engines.spark.offsets import distance, numbers_in
+from headgate.engines.spark.snapshots import distance, numbers_in
 from headgate.workloads.load import Load
 
 Offset: TypeAlias = Mapping[str, object]
@@ -73,7 +73,7 @@ class TopicSource:
     def _partitions(self, offset: Offset) -> Mapping[str, int]:
         if self.topic not in offset:
             raise EngineError(f"offset {json.dumps(offset)} tells nothing of topic {self.topic!r}.")
-        return cast(Mapping[str, int], offset[self.topic])
+        return cast("Mapping[str, int]", offset[self.topic])
 
 
 @dataclass(frozen=True)

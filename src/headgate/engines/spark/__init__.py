@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from pyspark.streaming import StreamingContext
 
     from headgate.engines.spark.dstream import DStreamEngine, open_engine
-    from headgate.engines.spark.engine import SparkEngine, application_id, application_name
-    from headgate.engines.spark.readings import SPARK_METRICS
+    from headgate.engines.spark.engine import SPARK_METRICS, SparkEngine, application_id, application_name
 
 __all__ = [
     "SPARK_METRICS",
@@ -27,7 +26,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "SPARK_METRICS": "headgate.engines.spark.readings",
+    "SPARK_METRICS": "headgate.engines.spark.engine",
     "DStreamEngine": "headgate.engines.spark.dstream",
     "SparkEngine": "headgate.engines.spark.engine",
     "SparkSession": "pyspark.sql",

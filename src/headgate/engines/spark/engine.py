@@ -21,15 +21,271 @@ from headgate.core.errors import EngineError, InputError
 from headgate.core.metrics import Observed
 from headgate.core.topology import Topology
 from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
-from headgate.engines.spark.backend import SparkBackend
-from headgate.engines.spark.executors import ExecutorHistory, Kills, Requests, least_useful
+from headgate.engines.spark.backend import ExecutorHistory, Kills, Requests, SparkBackend, least_useful
 from headgate.engines.spark.queries import SparkQueries
-from headgate.engines.spark.readings import ApplicationReadings, SparkMetrics
 from headgate.engines.spark.snapshots import Executor
 from headgate.engines.spark.sources import SourceOffsets
 
 if TYPE_CHECKING:
     from pyspark.streaming import StreamingContext
+
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headgate.core.metrics import METRICS, aggregate, split_key
+from headgate.core.types import Batch
+from headgate.engines.spark.query_readings import QueryReadings
+from headgate.engines.spark.snapshots import Inside, Query, SourceReport, SparkJob
+
+_OF_EXECUTOR: Mapping[str, Callable[[Executor], float | None]] = {
+    "memory_share": lambda executor: executor.memory_used / executor.memory if executor.memory else None,
+    "gc_share": lambda executor: min(1.0, executor.gc_ms / executor.busy_ms) if executor.busy_ms else None,
+    "active_tasks": lambda executor: float(max(0, executor.active_tasks)),
+    "failed_tasks": lambda executor: float(executor.failed_tasks),
+}
+SPARK_METRICS = frozenset(name for name in _OF_EXECUTOR if METRICS[name].per_instance)
+"""The names of the metrics that executors report."""
+
+
+class SparkMetrics:
+    """The metrics that are subscribed to."""
+
+    def __init__(self, observed: Mapping[str, Observed] | None = None) -> None:
+        self._observed = dict(observed or {})
+        self._keys: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Everything that could be subscribed to."""
+        return SPARK_METRICS | self._observed.keys()
+
+    def subscribe(self, keys: Collection[str]) -> None:
+        self._keys = tuple(sorted(keys))
+
+    def collect(
+        self, executors: Sequence[Executor], observed: Mapping[tuple[str, str], float]
+    ) -> dict[str, float | None]:
+        """What is subscribed to, by key; ``observed`` is the newest of each observation and column."""
+        found: dict[str, float | None] = {}
+        for key in self._keys:
+            name, aggregation = split_key(key)
+            if name in self._observed:
+                source = self._observed[name]
+                found[key] = observed.get((source.observation, source.column))
+            elif name in _OF_EXECUTOR:
+                values = [
+                    value
+                    for executor in executors
+                    if executor.is_active and (value := _OF_EXECUTOR[name](executor)) is not None
+                ]
+                found[key] = aggregate(values, aggregation)
+        return found
+
+
+def observed_in(progress: Mapping[str, object]) -> dict[tuple[str, str], float]:
+    """The numbers that ``df.observe`` put into a progress event, by observation and column.
+
+    >>> observed_in({"observedMetrics": {"quality": {"errors": 3, "note": "text"}}})
+    {('quality', 'errors'): 3.0}
+    """
+    observations = progress.get("observedMetrics")
+    if not isinstance(observations, Mapping):
+        return {}
+    return {
+        (str(name), str(column)): float(value)
+        for name, columns in observations.items()
+        if isinstance(columns, Mapping)
+        for column, value in columns.items()
+        if isinstance(value, int | float)
+    }
+
+
+WIDTH_OVER_S = 600.0
+"""How much can be done side by side is what the widest stage of about the last so many seconds had."""
+MAX_ENDED = 20
+"""Queries that have ended of which it is remembered when their records came, should they be started again."""
+OBSERVED_FOR_S = 60.0
+"""A number that the job computes itself is forgotten when no batch has told it anew for so long, or for three trigger
+intervals."""
+
+
+@dataclass(slots=True)
+class _Followed:
+    readings: QueryReadings
+    warm_for_s: Instant | None = None
+    """The joining of executors for which a full batch has been seen since."""
+    is_new: bool = True
+    warming: bool = True
+
+
+class ApplicationReadings:
+    """Follows all queries of one application that count."""
+
+    def __init__(self, late_after_s: float | None = None, queries: Sequence[str] | None = None) -> None:
+        self._late_after_s = late_after_s
+        self._counts = _chosen(queries)
+        self._queries: dict[str, _Followed] = {}
+        self._widths: deque[tuple[Instant, int]] = deque()
+        self._boundary = (0.0, 0.0)
+        self._observed: dict[tuple[str, str], tuple[Instant, float, float]] = {}
+        self._gone = {"arrived": 0.0, "done": 0.0, "late": 0.0}
+        self._last: dict[str, Sample] = {}
+        self._ended: dict[str, QueryReadings] = {}
+        """Queries that ended, by their id, which stays the same when they are started again."""
+
+    def counts(self, name: str) -> bool:
+        """Whether a query of this name is among those that count."""
+        return self._counts(name)
+
+    def inside(self, run_id: str) -> Inside:
+        """What is worth asking of a query's tasks."""
+        followed = self._queries.get(run_id)
+        return Inside() if followed is None else followed.readings.inside
+
+    def observed(self, now: Instant) -> dict[tuple[str, str], float]:
+        """The newest numbers of ``df.observe`` that are not too old, by observation and column."""
+        return {key: value for key, (at_s, keep_s, value) in self._observed.items() if now - at_s <= keep_s}
+
+    def update(
+        self,
+        now: Instant,
+        queries: Iterable[Query],
+        jobs: Iterable[SparkJob],
+        reports: Mapping[str, Sequence[SourceReport]],
+        executors: ExecutorHistory,
+        ready: int,
+    ) -> None:
+        """Bring everything up to date with what Spark, and the sources that could be asked, say now."""
+        counted = [query for query in queries if self._counts(query.name)]
+        self._forget_ended({query.run_id for query in counted})
+        by_group: dict[str, list[SparkJob]] = {}
+        for job in jobs:
+            by_group.setdefault(job.group, []).append(job)
+        ended: list[Batch] = []
+        for query in counted:
+            followed = self._queries.get(query.run_id)
+            if followed is None:
+                before = self._ended.pop(query.id, None)
+                followed = _Followed(QueryReadings(query, now, self._late_after_s, before))
+                self._queries[query.run_id] = followed
+            group = by_group.get(query.run_id, [])
+            batches = followed.readings.update(now, query, group, reports.get(query.run_id, ()))
+            ended.extend(self._marked(followed, batch, executors, ready) for batch in batches)
+            self._take_in_observed(query)
+            self.widen(now, max((job.widest_tasks for job in group), default=0))
+        executors.on_batches(ended)
+        self._move_boundary(ended, executors)
+        self._last = {followed.readings.run_id: self._part(now, followed, ended) for followed in self._queries.values()}
+
+    def sample(self, operator: str, now: Instant, slots_per_instance: int) -> Sample | None:
+        """The state of the whole application now; ``None`` while there is no query that counts."""
+        parts = list(self._last.values())
+        if not parts:
+            return None
+        slowest = max(parts, key=lambda part: part.latency_s or 0.0)
+        busy_s, available_s = self._boundary
+        ended_s = [part.batch_ended_s for part in parts if part.batch_ended_s is not None]
+        running_s = [part.running_s for part in parts if part.running_s is not None]
+        return replace(
+            slowest,
+            operator=operator,
+            at_s=now,
+            age_s=max(part.age_s for part in parts),
+            arrived=self._total("arrived", parts),
+            done=self._total("done", parts),
+            late=None if self._late_after_s is None else self._total("late", parts),
+            busy_s=busy_s,
+            available_s=available_s,
+            batches=tuple(sorted((b for part in parts for b in part.batches), key=lambda batch: batch.ended_s)),
+            backlog=sum(part.backlog or 0.0 for part in parts),
+            running_s=max(running_s, default=None),
+            batch_ended_s=max(ended_s, default=None),
+            useful_instances=self._useful(slots_per_instance),
+            input_rate_per_s=_sum(part.input_rate_per_s for part in parts),
+            warming=any(part.warming for part in parts),
+            parts={part.operator: part for part in parts} if len(parts) > 1 else {},
+        )
+
+    # ------------------------------------------------------------------------------------------------------ each query
+
+    def _part(self, now: Instant, followed: _Followed, ended: Sequence[Batch]) -> Sample:
+        sample = followed.readings.sample(now)
+        batches = tuple(batch for batch in ended if batch.query == followed.readings.name)
+        return replace(sample, batches=batches, warming=followed.warming)
+
+    def _forget_ended(self, running: set[str]) -> None:
+        for run_id in self._queries.keys() - running:
+            last = self._last.pop(run_id, None)
+            ended = self._queries.pop(run_id).readings
+            self._ended[ended.id] = ended
+            if len(self._ended) > MAX_ENDED:
+                del self._ended[next(iter(self._ended))]
+            # Counters of the application go on; what a query that was stopped had not done yet is nobody's any more.
+            if last is not None:
+                done = last.done or 0.0
+                self._gone["arrived"] += done
+                self._gone["done"] += done
+                self._gone["late"] += last.late or 0.0
+
+    def _total(self, counter: str, parts: Iterable[Sample]) -> float:
+        return self._gone[counter] + sum(getattr(part, counter) or 0.0 for part in parts)
+
+    def _marked(self, followed: _Followed, batch: Batch, executors: ExecutorHistory, ready: int) -> Batch:
+        joined_s, is_first = executors.last_joined_s, followed.is_new
+        cold = is_first or (joined_s is not None and followed.warm_for_s != joined_s)
+        if cold and batch.records and (joined_s is None or batch.started_s >= joined_s):
+            followed.warm_for_s, followed.is_new = joined_s, False
+        left = any(batch.started_s < left_s <= batch.ended_s for left_s in executors.left_s.values())
+        # An executor that came only after the batch had ended says nothing of it.
+        followed.warming = is_first or (cold and batch.ended_s >= (joined_s or 0.0)) or left
+        return replace(batch, warming=followed.warming, instances=max(1, ready - executors.joined_after(batch.ended_s)))
+
+    # ------------------------------------------------------------------------------------------------ all of them
+
+    def _move_boundary(self, ended: Sequence[Batch], executors: ExecutorHistory) -> None:
+        """Busy and available time are compared at the ends of batches only: tasks tell their time when they end."""
+        idle = not any(followed.readings.is_running for followed in self._queries.values())
+        if ended or idle:
+            self._boundary = (executors.busy_s, executors.available_s)
+
+    def width_is_known(self, now: Instant) -> bool:
+        """Whether it was seen lately how much can be done side by side; short jobs are over before anybody looks."""
+        return bool(self._widths) and now - self._widths[-1][0] < WIDTH_OVER_S / 10
+
+    def widen(self, now: Instant, tasks: int) -> None:
+        """Take in the tasks of a stage that runs or ran."""
+        if tasks:
+            self._widths.append((now, tasks))
+        while self._widths and now - self._widths[0][0] > WIDTH_OVER_S and len(self._widths) > 1:
+            self._widths.popleft()
+
+    def _useful(self, slots_per_instance: int) -> int | None:
+        if not self._widths:
+            return None
+        return max(1, math.ceil(max(width for _, width in self._widths) / max(1, slots_per_instance)))
+
+    def _take_in_observed(self, query: Query) -> None:
+        keep_s = max(OBSERVED_FOR_S, 3 * query.trigger_interval_s)
+        for progress in query.progresses:
+            for key, value in observed_in(progress.body).items():
+                self._observed[key] = (progress.ended_s, keep_s, value)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum of what must all be known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
+
+
+def _chosen(queries: Sequence[str] | None) -> Callable[[str], bool]:
+    """Which names count: those that were named, or all but those that were left out with ``!``."""
+    if not queries:
+        return lambda _: True
+    left_out = {name[1:] for name in queries if name.startswith("!")}
+    named = {name for name in queries if not name.startswith("!")}
+    return lambda name: name not in left_out and (not named or name in named)
 
 
 FRESH_S = 0.5

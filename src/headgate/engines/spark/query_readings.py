@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 from headgate.core.errors import EngineError
 from headgate.core.objective import excused_wait_s
 from headgate.core.types import Batch, Instant, Sample
-from headgate.engines.spark.offsets import Offsets, distance
-from headgate.engines.spark.snapshots import Inside, Query, QueryProgress, SourceReport, SparkJob
-from headgate.engines.spark.source_state import SourceState
+from headgate.engines.spark.snapshots import Inside, Offsets, Query, QueryProgress, SourceReport, SparkJob, distance
+from headgate.engines.spark.sources import SourceState
 
 ALMOST = 0.98
 """A task that runs is not done, however long it has been running."""

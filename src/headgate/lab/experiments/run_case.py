@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from headgate.core.errors import HeadgateError, InputError
-from headgate.core.objective import HOUR_S, Objective
+from headgate.core.objective import HOUR_S, By, Objective
 from headgate.core.objective_form import objective_from
-from headgate.core.slo import By
 from headgate.core.types import JSON
 from headgate.lab.code_state import fingerprint
 from headgate.lab.measures import measures_of

@@ -12,8 +12,7 @@ import numpy as np
 
 from headgate.core.course import Rows
 from headgate.core.errors import InputError
-from headgate.core.objective import HOUR_S, Objective
-from headgate.core.slo import DAY_S, LatencySlo
+from headgate.core.objective import DAY_S, HOUR_S, LatencySlo, Objective
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.objective import Objective
+from headgate.core.objective import By, Objective
 from headgate.core.objective_form import objective_from
-from headgate.core.slo import By
 from headgate.core.topology import Topology
 from headgate.core.types import JSON
 from headgate.core.units import exact_number, format_duration, parse_duration_s

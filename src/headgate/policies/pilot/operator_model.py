@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headgate.core.slo import By, Slo
+from headgate.core.objective import By, Slo
 from headgate.core.types import JSON, Batch, Instances, Instant, Sample
 from headgate.policies.pilot.batch_time import FEWEST, LEAST_GAMMA, BatchTimeModel
 from headgate.policies.pilot.calibration import IntervalCalibrator

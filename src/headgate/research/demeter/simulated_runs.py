@@ -11,8 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from headgate.core.course import above, span_s
-from headgate.core.objective import Objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.policies.frame.base import Context

@@ -18,8 +18,7 @@ import headgate.apps.payloads  # noqa: F401 - which registers the payloads of al
 from headgate.apps.flink.programs import FlinkJob
 from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import submit
-from headgate.core.objective import Objective
-from headgate.core.slo import SlowShareSlo
+from headgate.core.objective import Objective, SlowShareSlo
 from headgate.core.types import JSON, Decision, Event, Observation
 from headgate.engines.flink.task_managers import LocalProvider
 from headgate.lab.scenario import Progress
@@ -33,8 +32,7 @@ from headgate.research.flink.measured import JobSlots, SlotWatch, changes, secon
 from headgate.research.flink.run import LEAD_S, ControllerRecord, TopicFeeder, opened
 from headgate.research.giannakopoulos import SWITCHED
 from headgate.runtime.autoscaler import autoscale_engine
-from headgate.runtime.clock import SystemClock
-from headgate.runtime.loop import Mode
+from headgate.runtime.loop import Mode, SystemClock
 from headgate.runtime.prometheus import Prometheus
 from headgate.workloads.load import Load
 from headgate.workloads.replay import ReplayProgress

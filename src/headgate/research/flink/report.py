@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON, Decision
 from headgate.render.figures import KEY, figure
 from headgate.render.plots import Plot

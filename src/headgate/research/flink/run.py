@@ -16,8 +16,7 @@ from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
 from headgate.apps.flink.sources import TopicRecords, TopicResults
 from headgate.apps.flink.submission import submit
 from headgate.core.errors import EngineError
-from headgate.core.objective import Objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Event, Observation, Verdict
 from headgate.engines.flink import FlinkEngine
 from headgate.engines.flink.task_managers import Provider
@@ -28,7 +27,7 @@ from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
 from headgate.research.flink.measured import JobSlots, SinkTruth, SlotWatch
 from headgate.runtime.autoscaler import autoscale_engine
-from headgate.runtime.clock import SystemClock
+from headgate.runtime.loop import SystemClock
 from headgate.workloads.load import Load
 from headgate.workloads.replay import Replay, ReplayProgress
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo
 from headgate.core.types import JSON
 from headgate.lab.run_cache import RunCache
 from headgate.lab.scenario import Progress

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
-from headgate.core.objective import Objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import JSON
 from headgate.forecast.base import FloatArray
 from headgate.lab.measures.clairvoyant import needed_instances, paid_instances

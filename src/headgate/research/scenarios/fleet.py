@@ -11,9 +11,8 @@ from itertools import count
 import numpy as np
 
 from headgate.core.arbiter import Arbiter, Arbitration, Pace
-from headgate.core.objective import Objective
+from headgate.core.objective import LatencySlo, Objective
 from headgate.core.quotas import Demand, Grant, OperatorKey, Quota, QuotaGroup
-from headgate.core.slo import LatencySlo
 from headgate.core.types import JSON, Decision, Instant
 from headgate.lab.scenario import Progress, ScenarioOutcome, scenario
 from headgate.policies.frame.base import Context

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.core.objective import Objective, parse_objective
-from headgate.core.slo import LatencySlo
+from headgate.core.objective import LatencySlo, Objective, parse_objective
 from headgate.core.types import JSON, Decision, Event
 from headgate.journal.sqlite import SqliteJournal
 from headgate.lab.mst import CLUSTER_START_S, PLOT_KEY, Measurement, MstPlan

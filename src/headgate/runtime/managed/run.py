@@ -29,8 +29,7 @@ from headgate.engines.spark.query_plan import Plan
 from headgate.policies.frame.base import PolicyMaker
 from headgate.runtime.assembly import goal_of
 from headgate.runtime.autoscaler import autoscale
-from headgate.runtime.clock import SystemClock
-from headgate.runtime.loop import Mode, mode_named
+from headgate.runtime.loop import Mode, SystemClock, mode_named
 from headgate.runtime.managed.advisor import Advisor, Wishes
 from headgate.runtime.managed.contracts import Pauses
 from headgate.runtime.managed.failures import Backoff, Restarts
@@ -48,7 +47,7 @@ from typing import TYPE_CHECKING
 
 from headgate.core.types import Decision, Observation
 from headgate.runtime.autoscaler import Autoscaler
-from headgate.runtime.clock import Clock
+from headgate.runtime.loop import Clock
 
 if TYPE_CHECKING:
     from headgate.engines.spark.managed_query import ManagedQuery, StreamingQuery

@@ -13,7 +13,7 @@ from headgate.core.errors import EngineError, EngineGoneError, InputError, Query
 from headgate.core.types import Instant, Severity
 from headgate.core.units import format_duration
 from headgate.engines.spark.query_plan import Plan
-from headgate.runtime.clock import Clock
+from headgate.runtime.loop import Clock
 from headgate.runtime.managed.contracts import Advises, Host, Pauses, PlanChange, Repartitions, Teller
 from headgate.runtime.managed.failures import Backoff, Failure, classify_failure
 

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from headgate._version import __version__
-from headgate.runtime.clock import Clock
+from headgate.runtime.loop import Clock
 from headgate.service.api.about import about_router, health_router, metrics_router
 from headgate.service.api.answers import add_error_handlers, document
 from headgate.service.api.history import decisions_router, events_router, readings_router

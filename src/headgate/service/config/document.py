@@ -13,11 +13,10 @@ from pydantic import WithJsonSchema
 from headgate import documents
 from headgate.core.arbiter import Pace
 from headgate.core.errors import InputError, UnknownNameError
-from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective, parse_objective
+from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective, Slo, parse_objective, parse_slo
 from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.quota_ledger import NO_LIMIT
 from headgate.core.quota_ledger import Quota as ClusterQuota
-from headgate.core.slo import Slo, parse_slo
 from headgate.core.topology import Sizing
 from headgate.core.units import parse_duration_s
 from headgate.documents import Form, Mistake, key, nodes
@@ -42,16 +41,14 @@ from headgate.documents.values import (
     only_version,
 )
 from headgate.engines.agents.mailbox import PER_INSTANCE_METRICS
-from headgate.journal.retention import Retention
+from headgate.journal.contract import Retention
 from headgate.local.machine import LOOPBACK
 from headgate.policies.frame.base import guards_for, policy_class
 from headgate.policies.frame.settings import make_settings
 from headgate.rules.model import Constraint
 from headgate.rules.rules_policy import load_constraints, read_text
-from headgate.runtime.loop import Mode, mode_named
-from headgate.runtime.metrics import require_metrics
+from headgate.runtime.loop import Mode, mode_named, refuse_duplicates, require_metrics
 from headgate.runtime.prometheus import Prometheus
-from headgate.runtime.shadows import refuse_duplicates
 from headgate.service.config.model import (
     DEFAULT_INTERVAL_S,
     DEFAULT_PORT,

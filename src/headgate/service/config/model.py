@@ -8,11 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 from headgate.core.arbiter import Pace
-from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective, divided
+from headgate.core.objective import DEFAULT_MAX_INSTANCES, Objective, Slo, divided
 from headgate.core.plugins import DEFAULT_POLICY
 from headgate.core.quota_ledger import NO_LIMIT
 from headgate.core.quota_ledger import Quota as ClusterQuota
-from headgate.core.slo import Slo
 from headgate.core.topology import Sizing, Topology
 from headgate.local.machine import LOOPBACK
 from headgate.policies.frame.base import AnyPolicy, Context, make_policy, policy_class

@@ -13,8 +13,8 @@ from headgate.core.errors import UnknownNameError
 from headgate.core.objective import LatencySlo
 from headgate.core.types import Decision, Event, Instances, Instant, Observation, Receipt
 from headgate.core.units import format_duration
-from headgate.journal.budgets import burn_in_words, left_in_words
 from headgate.journal.contract import ReadableJournal
+from headgate.journal.findings import burn_in_words, left_in_words
 from headgate.render.story import story_of
 from headgate.service.jobs import ServedJob
 from headgate.service.pages.plots.axes import TimeAxis

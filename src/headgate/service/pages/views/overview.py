@@ -12,7 +12,7 @@ from headgate.core.budget import Budget
 from headgate.core.objective import LatencySlo
 from headgate.core.types import Instances, Instant, Observation
 from headgate.core.units import format_duration, plain
-from headgate.journal.budgets import left_in_words, money
+from headgate.journal.findings import left_in_words, money
 from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
 from headgate.service.pages.plots.axes import TimeAxis

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headgate.render.rows import Row, row_of
-from headgate.render.story import Hold, Item
+from headgate.render.story import Hold, Item, Row, row_of
 from headgate.service.pages.words import clock, iso
 
 MOST_ROWS = 60

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from headgate.core.budget import Budget, BudgetKeeper
 from headgate.core.errors import JournalError, StateError
-from headgate.core.objective import Objective
-from headgate.core.slo import DAY_S, By, LatencySlo, Slo, SlowShareSlo, ThroughputSlo, parse_slo
+from headgate.core.objective import DAY_S, By, LatencySlo, Objective, Slo, SlowShareSlo, ThroughputSlo, parse_slo
 from headgate.core.spending import Spending, SpendingKeeper
 from headgate.core.topology import Topology
-from headgate.core.types import JSON, Instant, Observation
+from headgate.core.types import JSON, Decision, Instant, Observation, Role, Verdict
 from headgate.core.units import exact_duration, exact_number, format_duration, plain
 
 LONGEST_BOUND = len("10.25s")
@@ -208,3 +208,138 @@ def money(amount: float) -> str:
     ('1,234.5', '12', '0.0043')
     """
     return f"{amount:,.2f}".rstrip("0").rstrip(".") if amount >= 1 else plain(amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Decisions in a row in which a shadow wanted more, or fewer, instances of an operator than were decided."""
+
+    at_s: Instant
+    last_s: Instant
+    count: int
+    verdict: Verdict
+    """The shadow's last."""
+    decided: int
+    """What the acting policy decided then."""
+    fewest: int
+    most: int
+    """The sizes that the shadow wanted in that time."""
+
+    @property
+    def wants_more(self) -> bool:
+        return self.verdict.target > self.decided
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "at_s": self.at_s,
+            "last_s": self.last_s,
+            "count": self.count,
+            "operator": self.verdict.operator,
+            "current": self.verdict.current,
+            "decided": self.decided,
+            "fewest": self.fewest,
+            "most": self.most,
+            "code": self.verdict.code,
+            "reason": self.verdict.reason,
+        }
+
+
+@dataclass(slots=True)
+class ShadowStory:
+    """What one shadow would have done."""
+
+    decisions: int = 0
+    differed: int = 0
+    """Decisions in which it wanted another size of some operator."""
+    more: int = 0
+    """Those of them in which it wanted more instances in all."""
+    differences: list[Difference] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, JSON]:
+        return {
+            "decisions": self.decisions,
+            "differed": self.differed,
+            "more": self.more,
+            "differences": [one.to_json() for one in self.differences],
+        }
+
+
+class Differences:
+    """Compares what shadows decide with what was decided, tick by tick. It is a watcher of shadows."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, ShadowStory] = {}
+        self._open: dict[tuple[str, str], int] = {}
+        """Where the difference that goes on lies in its story, by shadow and operator."""
+
+    def __call__(self, decision: Decision, shadows: Sequence[Decision]) -> None:
+        self.add(decision, shadows)
+
+    def add(self, decision: Decision, shadows: Iterable[Decision]) -> None:
+        """Take in what was decided at one time, and what each shadow would have."""
+        for shadow in shadows:
+            story = self._told.setdefault(shadow.policy, ShadowStory())
+            story.decisions += 1
+            both = [
+                (one, decision.verdicts[name]) for name, one in shadow.verdicts.items() if name in decision.verdicts
+            ]
+            story.differed += any(one.target != acting.target for one, acting in both)
+            story.more += sum(one.target - acting.target for one, acting in both) > 0
+            for one, acting in both:
+                self._follow(story, shadow, one, acting.target)
+
+    def _follow(self, story: ShadowStory, shadow: Decision, verdict: Verdict, decided: int) -> None:
+        key = (shadow.policy, verdict.operator)
+        found = Difference(shadow.at_s, shadow.at_s, 1, verdict, decided, verdict.target, verdict.target)
+        index = self._open.pop(key, None)
+        if verdict.target == decided:
+            return
+        before = None if index is None else story.differences[index]
+        if index is None or before is None or before.wants_more != found.wants_more:
+            self._open[key] = len(story.differences)
+            story.differences.append(found)
+            return
+        self._open[key] = index
+        story.differences[index] = replace(
+            found,
+            at_s=before.at_s,
+            count=before.count + 1,
+            fewest=min(before.fewest, verdict.target),
+            most=max(before.most, verdict.target),
+        )
+
+    def told(self) -> dict[str, ShadowStory]:
+        """By the shadow's name."""
+        return self._told
+
+
+def shadow_stories(decisions: Iterable[Decision]) -> dict[str, ShadowStory]:
+    """What the shadows of a run would have done, from all that was decided in it."""
+    differences = Differences()
+    for _, group in groupby(sorted(decisions, key=lambda one: one.at_s), key=lambda one: one.at_s):
+        together = list(group)
+        acting = next((one for one in together if one.role is not Role.SHADOW), None)
+        if acting is not None:
+            differences.add(acting, [one for one in together if one.role is Role.SHADOW])
+    return differences.told()
+
+
+def story_in_words(name: str, story: ShadowStory) -> str:
+    """
+    >>> story_in_words("hpa", ShadowStory(200, 50, 40))
+    'hpa would have decided otherwise in 50 of 200 decisions: more in 40, fewer in 10'
+    """
+    if not story.differed:
+        return f"{name} would have decided the same in all of {story.decisions} decisions"
+    told = f"{name} would have decided otherwise in {story.differed} of {story.decisions} decisions"
+    return f"{told}: more in {story.more}, fewer in {story.differed - story.more}"
+
+
+def difference_in_words(difference: Difference) -> str:
+    """What a shadow wanted instead, for how long, and why."""
+    wanted = f"{difference.fewest}"
+    if difference.most != difference.fewest:
+        wanted = f"{difference.fewest} to {difference.most}"
+    lasting_s = difference.last_s - difference.at_s
+    span = f", for {format_duration(lasting_s)}" if lasting_s > 0 else ""
+    return f"wanted {wanted} where {difference.decided} was decided{span}: {difference.verdict.reason}"
