@@ -21,7 +21,7 @@ from headgate.journal.contract import Journal
 from headgate.journal.memory import MemoryJournal
 from headgate.policies.autopilot import Autopilot, AutopilotSettings
 from headgate.policies.frame.base import Context
-from headgate.render.explanation import coverage
+from headgate.render.story import coverage
 from headgate.research.promises.runs import (
     BOUNDS,
     INTERVAL_S,

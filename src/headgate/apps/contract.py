@@ -63,7 +63,7 @@ class Application:
 
     @property
     def fields(self) -> StructType:
-        return cast(StructType, StructType.fromDDL(self.schema))
+        return cast("StructType", StructType.fromDDL(self.schema))
 
     @property
     def state(self) -> str:

@@ -14,10 +14,9 @@ from headgate.core.spending import Spending
 from headgate.core.types import Decision, Event, Instant, Observation, Receipt
 from headgate.core.units import format_duration, plain
 from headgate.journal.findings import Standing, burn_in_words, left_in_words, money, pace_in_words, replayed_standing
-from headgate.render.explanation import coverage, coverage_in_words
 from headgate.render.figures import KEY, figure
 from headgate.render.page import write_page
-from headgate.render.story import Hold, Item, Row, row_of, story_of
+from headgate.render.story import Hold, Item, Row, coverage, coverage_in_words, row_of, story_of
 from headgate.runtime.summary import Summary
 
 MAX_ROWS = 500

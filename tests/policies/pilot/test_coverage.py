@@ -6,7 +6,7 @@ import pytest
 
 from headgate.core.objective import parse_objective
 from headgate.journal.memory import MemoryJournal
-from headgate.render.explanation import coverage
+from headgate.render.story import coverage
 from headgate.runtime.simulate import simulate
 from headgate.simulation.micro_batch import MicroBatch
 from headgate.workloads import parse_workload

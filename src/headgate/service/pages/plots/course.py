@@ -8,9 +8,8 @@ from dataclasses import replace
 from headgate.core.objective import LatencySlo, Objective
 from headgate.core.types import Decision, Instant, Observation, Role, Sample, Verdict
 from headgate.core.units import format_duration
-from headgate.render.explanation import AFTER, PREFIX
 from headgate.render.figures import samples_of, violations
-from headgate.render.story import Item, RowKind, is_decision_on, row_of
+from headgate.render.story import AFTER, PREFIX, Item, RowKind, is_decision_on, row_of
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel
 from headgate.service.pages.words import latency

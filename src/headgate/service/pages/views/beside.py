@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headgate.core.types import Decision, Observation, Role
 from headgate.core.units import format_duration, plain
 from headgate.journal.findings import difference_in_words, shadow_stories, story_in_words
-from headgate.render.explanation import UNITS, coverage, expectations
+from headgate.render.story import UNITS, coverage, expectations
 from headgate.rules.explain import constraint_in_words, rule_in_words
 from headgate.rules.rules_policy import RulesPolicy
 from headgate.service.jobs import ServedJob
