@@ -158,7 +158,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
       trace:NAME, a public trace; also trace:wc98,peak=500,from=2h,lasting=10m
       several of them: "csv:load.csv * 3 + spike:base=0,peak=70,at=2h,width=5m | clip 0..500 | shift 1h | noise 10%"
 
-    --service-rate gives the throughput of several instances:
+    The throughput of several instances is given by --service-rate:
       10, so many times as much as one
       saturating:rate=10,contention=0.05, or retrograde:rate=10,contention=0.03,coherency=0.02; each also with
       pause=30s, skew=20% and startup=60s
