@@ -4,6 +4,15 @@
 LatencySlo(bound_s=10.0, percentile=95.0, period_s=21600.0, by=<By.RECORDS: 'records'>)
 >>> str(parse_objective("slow records < 5%, cost <= 12 a day, price 0.25"))
 'slow records < 5%, cost < 12 per day, price 0.25'
+
+``latency p95 < 10s`` allows at most 5 % of the records of any day to have their result later than after 10 s. ``per``
+sets another period; ``by time`` counts the seconds in which a record was late instead of the late records. Readings may
+be numbers of numpy; results are a plain ``bool`` or ``float``, as ``is`` and JSON need.
+
+>>> str(LatencySlo(10.0, percentile=99.0, period_s=6 * 3600, by=By.TIME))
+'latency p99 < 10s per 6h by time'
+>>> LatencySlo(10.0).allowed_share, ThroughputSlo(0.99).allowed_share
+(0.05, 0.01)
 """
 
 from __future__ import annotations

@@ -63,7 +63,16 @@ class Durations:
 
 
 class StartupTimes:
-    """The times of one operator's instances, from the request to each of three moments."""
+    """The times of one operator's instances, from the request to each of three moments.
+
+    >>> times = StartupTimes()
+    >>> times.add(Startup("1", 0.0, 4.0, 6.0, 11.0))
+    >>> times.add(Startup("2", 0.0, 5.0, 8.0, None))
+    >>> times.warm_s.quantile(0.9), times.registered_s.quantile(0.5)
+    (11.0, 4.0)
+    >>> startup_summary(times).first_task_s
+    DurationQuantiles(median_s=6.0, p90_s=8.0)
+    """
 
     def __init__(self) -> None:
         self.registered_s = Durations()

@@ -1,4 +1,4 @@
-"""How the error budget of a job stands and what it costs, as its journal tells it, and in words."""
+"""Findings from a journal: how the error budget and the cost stand, and where shadow policies would have differed."""
 
 from __future__ import annotations
 
@@ -265,7 +265,17 @@ class ShadowStory:
 
 
 class Differences:
-    """Compares what shadows decide with what was decided, tick by tick. It is a watcher of shadows."""
+    """Compares what shadows decide with what was decided, tick by tick. It is a watcher of shadows.
+
+    >>> def decided(at_s: float, policy: str, target: int, role: Role) -> Decision:
+    ...     return Decision(at_s, policy, {"job": Verdict("job", 2, target, target, "need", "a reason")}, role)
+    >>> differences = Differences()
+    >>> for at_s, target in ((0.0, 2), (5.0, 4), (10.0, 5)):
+    ...     differences.add(decided(at_s, "hpa", 2, Role.ACTING), [decided(at_s, "ds2", target, Role.SHADOW)])
+    >>> story = differences.told()["ds2"]
+    >>> story.decisions, story.differed, [difference_in_words(difference) for difference in story.differences]
+    (3, 2, ['wanted 4 to 5 where 2 was decided, for 5s: a reason'])
+    """
 
     def __init__(self) -> None:
         self._told: dict[str, ShadowStory] = {}

@@ -1,4 +1,11 @@
-"""What Spark says of itself at one moment, as plain values: the seam between the JVM and the readings made from it."""
+"""What Spark says of itself at one moment, as plain values: the seam between the JVM and the readings made from it.
+
+An offset is JSON of the source's own making: a number, or numbers by topic and partition. Each number is a *partition*
+here, known by its path.
+
+>>> partitions_of('{"events": {"0": 503, "1": 498}}')
+{('events', '0'): 503.0, ('events', '1'): 498.0}
+"""
 
 from __future__ import annotations
 
