@@ -201,7 +201,7 @@ FORMS: list[tuple[str, dict[str, str], str]] = [
     ("bounds", {"operator": "count", "fewest": "2", "most": "7"}, "The bounds are changed."),
     ("objective", {"objective": "latency p99 < 8s"}, "The objective is changed."),
     ("settings", {"settings": "idle_for_s = 2m"}, "The settings are changed."),
-    ("period", {"name": "office", "forbid": "scale in", "during": "* 8-17 * * mon-fri"}, "The period is kept."),
+    ("period", {"name": "office", "forbid": "scale in", "during": "* 8-17 * * mon-fri"}, "The period is saved."),
     ("policy", {"policy": "hpa", "settings": "scale_in_window_s = 2m"}, "The policy is changed"),
     ("rules", {"rules": RULES}, "The rules are in force."),
 ]

@@ -55,7 +55,7 @@ def test_the_report_has_every_job_and_what_came_out(ran: tuple[PipelineRun, list
         assert f"What happened to {name}" in page
     assert "1,000 records were sent; 990 came out, 990 different ones, 0 of them again." in page
     assert "parse was started again once." in page
-    assert told.kept_pct == pytest.approx(99.0)
+    assert told.in_time_pct == pytest.approx(99.0)
     assert all(largest > 1 for largest in told.largest.values())
     assert told.whole.instance_seconds == pytest.approx(sum(job.instance_seconds for job in told.jobs.values()))
     assert told.to_json()["end_to_end"]["p95_s"] == 9.0

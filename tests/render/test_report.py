@@ -268,7 +268,7 @@ def test_where_nothing_was_counted_there_is_no_budget_to_show(target: Path) -> N
     [
         ("latency p95 < 10s", None),
         ("latency p95 < 10s, price 0.5", "Cost 1 24 per day at this pace"),
-        ("latency p95 < 10s, cost < 12 per day, price 0.5", "Cost 1 24 per day at this pace, at most 12 is asked for"),
+        ("latency p95 < 10s, cost < 12 per day, price 0.5", "Cost 1 24 per day at this pace, the limit is 12"),
     ],
 )
 def test_what_a_priced_run_costs_is_told(target: Path, objective: str, told: str | None) -> None:

@@ -71,8 +71,8 @@ def agent(  # noqa: PLR0913 - one option per thing that a user may say
     """
     from headgate.agent.http import HttpController
     from headgate.agent.join import RunningAgent, fallback_spec
+    from headgate.cli.failures import WRONG_INPUT
     from headgate.cli.interrupts import stopped_by_signals
-    from headgate.cli.telling import WRONG_INPUT
 
     if engine is None and operator is None:
         raise InputError("which operator the adaptor stands for is not said; write --operator NAME, or --engine NAME.")

@@ -15,6 +15,7 @@ from headgate.cli.common import JsonOption, check_target, write_json
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
+from headgate.cli.failures import HeadgateGroup, StandardOutput
 from headgate.cli.flink import flink
 from headgate.cli.interrupts import interrupts_delivered
 from headgate.cli.kafka import kafka
@@ -30,7 +31,6 @@ from headgate.cli.serve import serve
 from headgate.cli.simulate import simulate
 from headgate.cli.status import history, status
 from headgate.cli.steering import pause, resume, set_job
-from headgate.cli.telling import HeadgateGroup, StandardOutput, completion
 from headgate.cli.token import token
 
 app = typer.Typer(

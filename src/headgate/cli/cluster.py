@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.common import JsonOption, check_target, make_console, say, write_json
-from headgate.cli.detached_view import tell_down, tell_status
+from headgate.cli.detached_view import print_status, print_stopped
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def status(json_file: JsonOption = None) -> None:
 
     check_target(json_file)
     none_is_up = "no cluster is up; start one with: headgate cluster up"
-    tell_status(local.status(), json_file, none_is_up, _status_text, _as_json)
+    print_status(local.status(), json_file, none_is_up, _status_text, _as_json)
 
 
 @cluster.command()
@@ -61,7 +61,7 @@ def down(json_file: JsonOption = None) -> None:
     from headgate.local.spark import cluster as local
 
     check_target(json_file)
-    tell_down(local.down(), json_file, "cluster")
+    print_stopped(local.down(), json_file, "cluster")
 
 
 def _status_text(state: ClusterState) -> str:

@@ -1,4 +1,4 @@
-"""What ``status`` and ``down`` tell of servers that go on after the command that started them."""
+"""What ``status`` and ``down`` print about servers that outlive the command that started them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 StateT = TypeVar("StateT", bound="ServerState")
 
 
-def tell_status(
+def print_status(
     found: DetachedServer[StateT] | None,
     json_file: str | None,
     none_is_up: str,
-    told: Callable[[StateT], str],
+    describe: Callable[[StateT], str],
     as_json: Callable[[StateT], dict[str, JSON]],
 ) -> None:
-    """Say whether they are up, and where; the exit code is 1 if they should be and are gone."""
+    """Print whether the servers run, and where; exit with 1 if they should run and are gone."""
     if json_file is not None:
         write_json(_standing(found, as_json), json_file)
     elif found is None:
         say(none_is_up)
     else:
-        say(found.gone or told(found.state))
+        say(found.gone or describe(found.state))
     if found is not None and found.gone:
         raise typer.Exit(1)
 
@@ -42,8 +42,8 @@ def _standing(found: DetachedServer[StateT] | None, as_json: Callable[[StateT], 
     return {"up": True, **as_json(found.state)}
 
 
-def tell_down(found: DetachedServer[StateT] | None, json_file: str | None, what: str) -> None:
-    """Say what was stopped; nothing to stop is fine."""
+def print_stopped(found: DetachedServer[StateT] | None, json_file: str | None, what: str) -> None:
+    """Print what was stopped; it is no error if nothing ran."""
     if json_file is not None:
         write_json({"up": False, "stopped": found is not None and found.gone is None}, json_file)
     elif found is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.cli.common import JsonOption, check_target, duration_s, make_console, prepare_folder, say, write_json
-from headgate.cli.detached_view import tell_down, tell_status
+from headgate.cli.detached_view import print_status, print_stopped
 from headgate.cli.interrupts import message_when_stopped
 from headgate.cli.kafka import BootstrapOption, own_broker
 from headgate.core.errors import InputError
@@ -279,7 +279,7 @@ def status(json_file: JsonOption = None) -> None:
 
     check_target(json_file)
     none_is_up = "no Flink cluster is up; start one with: headgate flink up"
-    tell_status(local.status(), json_file, none_is_up, _status_text, _as_json)
+    print_status(local.status(), json_file, none_is_up, _status_text, _as_json)
 
 
 @flink.command()
@@ -288,7 +288,7 @@ def down(json_file: JsonOption = None) -> None:
     from headgate.local import flink as local
 
     check_target(json_file)
-    tell_down(local.down(), json_file, "Flink cluster")
+    print_stopped(local.down(), json_file, "Flink cluster")
 
 
 def _status_text(state: FlinkState) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from headgate.cli.common import JsonOption, check_target, counted, make_console, say, write_json
-from headgate.cli.detached_view import tell_down
+from headgate.cli.detached_view import print_stopped
 from headgate.core.errors import EngineError, InputError
 from headgate.core.extras import require
 
@@ -79,7 +79,7 @@ def down(json_file: JsonOption = None) -> None:
     from headgate.local import kafka as local
 
     check_target(json_file)
-    tell_down(local.down(), json_file, "broker")
+    print_stopped(local.down(), json_file, "broker")
 
 
 @kafka.command()

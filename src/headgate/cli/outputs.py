@@ -1,4 +1,4 @@
-"""Results in files, of which one that cannot be written takes nothing away from the others."""
+"""Writes the results of a command to files; if one cannot be written, the others still are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P = ParamSpec("P")
 
 
 class Outputs:
-    """Writes what a command was asked to write; what could not be is told when all else is done.
+    """Writes each result that was requested; failures are raised together at the end.
 
     >>> def full(path: str) -> None:
     ...     raise OutputError(f"{path} cannot be written: no space left on device.")
@@ -31,7 +31,7 @@ class Outputs:
         self._failed: list[str] = []
 
     def write(self, write: Callable[P, object], *arguments: P.args, **named: P.kwargs) -> bool:
-        """Call what writes; whether it could."""
+        """Call a function that writes; return whether it succeeded."""
         try:
             write(*arguments, **named)
         except (JournalError, OutputError) as error:  # A report may be made of a journal.
@@ -40,7 +40,7 @@ class Outputs:
         return True
 
     def failed(self, error: Exception | str | None) -> None:
-        """Tell, at the end, that something could not be written; nothing where ``None`` is given."""
+        """Record a failure to raise at the end; ``None`` is ignored."""
         if error is not None and str(error) not in self._failed:
             self._failed.append(str(error))
 

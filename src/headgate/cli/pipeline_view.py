@@ -117,7 +117,7 @@ def print_result(run: PipelineRun, console: Console) -> None:
     ]
     console.print()
     console.print(results_table("job", rows))
-    in_time = "not measured" if run.kept_pct is None else f"{run.kept_pct:.1f} % of the records in time"
+    in_time = "not measured" if run.in_time_pct is None else f"{run.in_time_pct:.1f} % of the records in time"
     console.print(
         f"\nend to end: {in_time} ({slo}); p50 {known(whole.latency_p50_s)} s, p95 {known(whole.latency_p95_s)} s, "
         f"p99 {known(whole.latency_p99_s)} s",

@@ -1,4 +1,4 @@
-"""What a run came to, for the terminal: small plots, figures, changes of size, and other runs beside it."""
+"""The results of a run in the terminal: small plots, figures, changes of size, and a comparison with other runs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 SHOWN_CHANGES = 20
 SIDE_BY_SIDE = 76
-"""Columns that plots with their largest values, and two rows of figures, need beside each other."""
+"""Columns that plots with their largest values, and figures in two columns, need."""
 LONG_SHARE = 0.05
-"""A policy that could not decide for so much of a run is told of."""
+"""Shown if a policy could not decide for this share of a run."""
 
 
 def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
-    """One line each for input rate, backlog, latency and instances."""
+    """Return one line each for input rate, backlog, latency and instances."""
     from rich.table import Table
 
     from headgate.cli.live_view import sparkline
@@ -44,14 +44,14 @@ def plots(series: Sequence[Mapping[str, JSON]], console: Console) -> Table:
     ):
         values = [point[key] for point in series]
         largest = max((value for value in values if value is not None), default=None)
-        told = "unknown" if largest is None else f"max {plain(largest)} {unit}".rstrip()
+        text = "unknown" if largest is None else f"max {plain(largest)} {unit}".rstrip()
         drawn = f"[{style}]{sparkline(values, width)}[/{style}]"
-        table.add_row(name, *([f"{drawn}\n{told}"] if is_narrow else [drawn, told]))
+        table.add_row(name, *([f"{drawn}\n{text}"] if is_narrow else [drawn, text]))
     return table
 
 
 def figures(summary: Summary, objective: Objective, console: Console) -> Table:
-    """The figures of one run; those of its size stand below the others where the terminal is narrow."""
+    """Return the figures of one run, in two columns where the terminal is wide enough."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -61,31 +61,31 @@ def figures(summary: Summary, objective: Objective, console: Console) -> Table:
         table.add_column(justify="right", no_wrap=True, style="bold")
     latencies_s = (summary.latency_p50_s, summary.latency_p95_s, summary.latency_p99_s)
     bounds = f"{objective.min_instances} to {objective.max_instances}"
-    told = [
-        ("late records", _told(summary.late_records_pct, " %")),
-        ("objective violated", f"{_told(summary.slo_violation_pct, ' %')} of the time"),
-        ("kept up", f"{_told(summary.qos_pct, ' %')} of the time"),
-        ("latency p50 / p95 / p99", f"{' / '.join(map(_told, latencies_s))} s"),
-        ("largest backlog", _told(summary.max_backlog)),
+    rows = [
+        ("late records", _known(summary.late_records_pct, " %")),
+        ("objective violated", f"{_known(summary.slo_violation_pct, ' %')} of the time"),
+        ("kept up", f"{_known(summary.qos_pct, ' %')} of the time"),
+        ("latency p50 / p95 / p99", f"{' / '.join(map(_known, latencies_s))} s"),
+        ("largest backlog", _known(summary.max_backlog)),
     ]
     size = [
-        ("mean instances", _told(summary.mean_instances)),
-        ("instance hours", _told(summary.instance_seconds / 3600)),
+        ("mean instances", _known(summary.mean_instances)),
+        ("instance hours", _known(summary.instance_seconds / 3600)),
         ("changes of size", str(summary.rescales)),
         ("bounds", bounds),
-        ("", "") if summary.cost is None else ("cost", _told(summary.cost)),
+        ("", "") if summary.cost is None else ("cost", _known(summary.cost)),
     ]
     if is_narrow:
-        for one in (*told, *(row for row in size if row[0])):
-            table.add_row(*one)
+        for row in (*rows, *(row for row in size if row[0])):
+            table.add_row(*row)
         return table
-    for left, right in zip(told, size, strict=True):
+    for left, right in zip(rows, size, strict=True):
         table.add_row(*left, *right)
     return table
 
 
 def comparison_table(rows: Mapping[str, Summary]) -> Table:
-    """Several runs under the same load, by name; the first is the one that the others are compared with."""
+    """Return a table of several runs under the same load; the others are compared with the first."""
     from rich.table import Table
     from rich.text import Text
 
@@ -98,13 +98,13 @@ def comparison_table(rows: Mapping[str, Summary]) -> Table:
     for index, (name, summary) in enumerate(rows.items()):
         table.add_row(
             Text(name),
-            _told(summary.late_records_pct, " %"),
-            _told(summary.slo_violation_pct, " %"),
-            _told(summary.latency_p95_s, " s"),
-            _told(summary.max_backlog),
+            _known(summary.late_records_pct, " %"),
+            _known(summary.slo_violation_pct, " %"),
+            _known(summary.latency_p95_s, " s"),
+            _known(summary.max_backlog),
             f"{summary.mean_instances:.2f}",
             f"{summary.instance_seconds / 3600:.3f}",
-            *([_told(summary.cost)] if is_priced else []),
+            *([_known(summary.cost)] if is_priced else []),
             style="bold" if index == 0 else "",
         )
     return table
@@ -122,27 +122,27 @@ def print_run(record: RunRecord, seconds: float, console: Console) -> None:
 
 
 def print_standing(standing: Standing, console: Console) -> None:
-    """What was asked and delivered, and what of the error budget and the money is spent, by what was read."""
+    """Print the objective, what was delivered, and how much of the error budget and of the cost limit is spent."""
     from rich.text import Text
 
     from headgate.journal.findings import standing_in_words
 
-    told = standing_in_words(standing)
-    if told:
+    sentences = standing_in_words(standing)
+    if sentences:
         console.print()
-    for line in told:
-        console.print(Text(line))
+    for sentence in sentences:
+        console.print(Text(sentence))
 
 
 def print_undecided(undecided: Undecided | None, seconds: float, console: Console) -> None:
-    """That a policy did nothing because it had nothing to go by, where that is much of the run."""
+    """Print why a policy decided nothing for a large part of the run, if so."""
     if undecided is None:
         return
     if undecided.until_s is None:
         console.print(f"\nThe policy has not decided anything: {undecided.reason}.", markup=False, soft_wrap=True)
     elif undecided.until_s >= max(60.0, LONG_SHARE * seconds):
-        told = f"The policy decided nothing until +{format_duration(undecided.until_s)}: {undecided.reason}."
-        console.print(f"\n{told}", markup=False, soft_wrap=True)
+        sentence = f"The policy decided nothing until +{format_duration(undecided.until_s)}: {undecided.reason}."
+        console.print(f"\n{sentence}", markup=False, soft_wrap=True)
 
 
 def print_changes(decisions: Sequence[Decision], observations: Sequence[Observation], console: Console) -> None:
@@ -174,5 +174,5 @@ def print_changes(decisions: Sequence[Decision], observations: Sequence[Observat
         console.print(f"[dim]and {more} more; headgate explain lists them all from a journal.[/dim]")
 
 
-def _told(value: float | None, unit: str = "") -> str:
+def _known(value: float | None, unit: str = "") -> str:
     return "unknown" if value is None else f"{plain(value)}{unit}"

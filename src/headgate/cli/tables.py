@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 GAP = 2
 LONGEST_TEXT = 40
-"""Text beyond this is told in several lines."""
+"""Longer text is broken into lines."""
 LEAST_TEXT = 30
-"""Where there are fewer columns beside a name, what is said of it stands below."""
+"""With less room than this next to a name, its description is printed below it."""
 INDENT = 2
 
 
@@ -28,7 +28,7 @@ def print_table(rows: Sequence[Mapping[str, JSON]], console: Console) -> None:
 
 
 def print_described(described: Sequence[tuple[str, str]], console: Console) -> None:
-    """Names, and what is said of each beside it; below it where the terminal is narrow."""
+    """Print names with their descriptions, which stand below them where the terminal is narrow."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -48,26 +48,26 @@ def print_described(described: Sequence[tuple[str, str]], console: Console) -> N
 
 
 def blocks(columns: Sequence[Column], width: int) -> list[list[tuple[Column, int]]]:
-    """Columns with their widths, in as many blocks as a terminal of this width needs; each tells its rows apart."""
+    """Return columns with their widths, in as many blocks as the width needs; each begins with the key columns."""
     keys = _keys(columns)
-    room = width + GAP - sum(_wanted(one) + GAP for one in keys)  # None follows the last column.
+    room = width + GAP - sum(_wanted(column) + GAP for column in keys)  # None follows the last column.
     found: list[list[tuple[Column, int]]] = []
     block: list[Column] = []
     left = room
-    for one in columns[len(keys) :]:
-        if block and one.least_width + GAP > left:
+    for column in columns[len(keys) :]:
+        if block and column.least_width + GAP > left:
             found.append(_widened([*keys, *block], width))
             block, left = [], room
-        block.append(one)
-        left -= one.least_width + GAP
+        block.append(column)
+        left -= column.least_width + GAP
     return [*found, _widened([*keys, *block], width)] if columns else []
 
 
 def _keys(columns: Sequence[Column]) -> Sequence[Column]:
-    """The fewest leading columns that no two rows have in common."""
+    """Return the fewest leading columns that identify each row."""
     for count in range(1, len(columns)):
-        told = list(zip(*(one.cells for one in columns[:count]), strict=True))
-        if len(set(told)) == len(told):
+        keys = list(zip(*(column.cells for column in columns[:count]), strict=True))
+        if len(set(keys)) == len(keys):
             return columns[:count] if count <= 3 else columns[:1]
     return columns[:1]
 
@@ -77,11 +77,11 @@ def _wanted(column: Column) -> int:
 
 
 def _widened(columns: Sequence[Column], width: int) -> list[tuple[Column, int]]:
-    """Each as wide as it must be, and those that would like to be wider, from the left, as there is room."""
-    widths = [one.least_width for one in columns]
+    """Return each column with its least width, widened from the left while there is room."""
+    widths = [column.least_width for column in columns]
     room = width - sum(widths) - GAP * (len(columns) - 1)
-    for index, one in enumerate(columns):
-        more = min(max(0, _wanted(one) - widths[index]), max(0, room))
+    for index, column in enumerate(columns):
+        more = min(max(0, _wanted(column) - widths[index]), max(0, room))
         widths[index] += more
         room -= more
     return list(zip(columns, widths, strict=True))
@@ -96,5 +96,5 @@ def _print(block: Sequence[tuple[Column, int]], console: Console) -> None:
         justify: Literal["left", "right"] = "right" if column.is_number else "left"
         table.add_column(Text(column.heading), justify=justify, width=width)
     for row in zip(*(column.cells for column, _ in block), strict=True):
-        table.add_row(*(Text(told) for told in row))
+        table.add_row(*(Text(text) for text in row))
     console.print(table)

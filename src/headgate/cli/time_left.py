@@ -1,4 +1,4 @@
-"""How long work will still take, told from the first part of it that is done, or from what is expected of it."""
+"""Estimates how long work will still take, from its pace so far or from an expected duration."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from rich.text import Text
 from headgate.core.units import format_duration
 
 AT_ONCE_S = 1.0
-"""What is told as done so soon was done before: by a command that goes on where another was stopped."""
+"""Progress reported this soon was made before, by a command that was interrupted and now continues."""
 LEAST_SHARE = 0.1
-"""So much of what was expected is said to be left, at least, as long as nothing shows how it really goes."""
+"""At least this share of the expected duration is reported as left while the pace is unknown."""
 _UNKNOWN = "–"
 
 
 class TimeLeft:
-    """Reckons with the pace since the work began; before that with ``expected_s``, where it is known.
+    """Estimates from the pace since the work began; before there is one, from ``expected_s`` if given.
 
     >>> left = TimeLeft(now_s=0.0)
     >>> left.seconds(5.0)
@@ -24,11 +24,11 @@ class TimeLeft:
     (30.0, 28.0)
     >>> TimeLeft(now_s=0.0, expected_s=60.0).seconds(20.0)
     40.0
-    >>> goes_on = TimeLeft(now_s=0.0)
-    >>> goes_on.done(0.5, 0.1)
-    >>> goes_on.seconds(5.0)
-    >>> goes_on.done(0.75, 10.0)
-    >>> round(goes_on.seconds(10.0), 1)
+    >>> resumed = TimeLeft(now_s=0.0)
+    >>> resumed.done(0.5, 0.1)
+    >>> resumed.seconds(5.0)
+    >>> resumed.done(0.75, 10.0)
+    >>> round(resumed.seconds(10.0), 1)
     9.9
     """
 
@@ -40,7 +40,7 @@ class TimeLeft:
         self._has_pace = False
 
     def begin(self, share: float, now_s: float) -> None:
-        """The work begins only now, after what it needed first, and so much of it was done before.
+        """Begin the work now, after its preparation; a share of it was done before.
 
         >>> left = TimeLeft(now_s=0.0, expected_s=60.0)
         >>> left.begin(0.5, 8.0)
@@ -58,18 +58,18 @@ class TimeLeft:
         if self._since is None and now_s - self._began_s < AT_ONCE_S:
             self.begin(share, now_s)
         before, since_s = self._since = self._since or (0.0, self._began_s)
-        # What is expected is worth more than what the first moment shows.
+        # The expected duration is more reliable than the pace of the first moment.
         is_sure = self._has_pace or self._expected_s is None or now_s - since_s >= AT_ONCE_S
         if share > before and is_sure:
             self._ends_s = now_s + (1 - share) * (now_s - since_s) / (share - before)
             self._has_pace = True
 
     def seconds(self, now_s: float) -> float | None:
-        """``None`` as long as nothing is done, and nothing was expected."""
+        """Return the time left; ``None`` while there is neither a pace nor an expected duration."""
         return None if self._ends_s is None else max(0.0, self._ends_s - now_s)
 
     def in_words(self, now_s: float) -> str:
-        """What is only expected is told as such.
+        """Return the time left in words, with "about" before an estimate without a pace.
 
         >>> left = TimeLeft(now_s=0.0, expected_s=400.0)
         >>> left.in_words(1.0), left.in_words(1000.0)
@@ -87,7 +87,7 @@ class TimeLeft:
 
 
 def roughly(seconds: float) -> str:
-    """To ten seconds, and to a minute when it is more than two.
+    """Round a duration to ten seconds, or to minutes from two minutes on.
 
     >>> roughly(3.0), roughly(44.0), roughly(400.0)
     ('10s', '40s', '7m')
@@ -97,7 +97,7 @@ def roughly(seconds: float) -> str:
 
 
 class TimeLeftColumn(ProgressColumn):
-    """The time left behind a bar; a dash as long as it is not known."""
+    """The time left behind a progress bar; a dash while it is unknown."""
 
     def __init__(self, left: TimeLeft) -> None:
         super().__init__()

@@ -19,10 +19,10 @@ LONGEST_BOUND = len("10.25s")
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a job stands against what is asked of it, and against what it may cost."""
+    """The error budgets of a job and its cost, compared with the objective."""
 
     budgets: Mapping[str, Budget]
-    """By operator; without those of which nothing is known."""
+    """By operator; without operators that have no counts yet."""
     spending: Spending | None = None
 
     def to_json(self) -> dict[str, JSON]:
@@ -33,7 +33,7 @@ class Standing:
 
 
 def saved_standing(saved: Mapping[str, JSON], objective: Objective) -> Standing:
-    """As a loop saved it last."""
+    """Return what a loop saved last."""
     budgets: dict[str, Budget] = {}
     try:
         for operator, state in saved["budgets"].items():
@@ -55,7 +55,7 @@ def saved_standing(saved: Mapping[str, JSON], objective: Objective) -> Standing:
 def replayed_standing(
     observations: Iterable[Observation], objective: Objective, operators: Sequence[str] = ("job",)
 ) -> Standing:
-    """As some observations tell it."""
+    """Compute budgets and cost from observations."""
     keepers = {operator: BudgetKeeper(objective.slo_of(operator)) for operator in operators}
     purse = purse_of(objective, operators)
     at_s: Instant = 0.0
@@ -72,7 +72,7 @@ def replayed_standing(
 
 
 def purse_of(objective: Objective, operators: Sequence[str]) -> SpendingKeeper | None:
-    """What counts the money of some operators; ``None`` where they have no price."""
+    """Return the cost counter of some operators; ``None`` if they have no price."""
     if objective.price_per_instance_hour is None:
         return None
     return SpendingKeeper(objective.prices(Topology(tuple(operators))), objective.cost)
@@ -88,8 +88,8 @@ def budget_course(
     for index, observation in enumerate(observations):
         if (sample := observation.samples.get(operator)) is not None:
             keeper.observe(sample)
-        is_told = index % stride == 0 or index == len(observations) - 1
-        if is_told and (budget := keeper.budget(observation.at_s)) is not None:
+        is_sampled = index % stride == 0 or index == len(observations) - 1
+        if is_sampled and (budget := keeper.budget(observation.at_s)) is not None:
             found.append((observation.at_s, budget))
     return found
 
@@ -98,24 +98,24 @@ def budget_course(
 
 
 def standing_in_words(standing: Standing) -> list[str]:
-    """Two sentences for the budget of each operator, and one for the money."""
+    """Return two sentences for the budget of each operator, and one for the cost."""
     named = len(standing.budgets) > 1
-    told = []
+    sentences = []
     for operator, budget in standing.budgets.items():
         of = f" of {operator}" if named else ""
-        told.append(f"Asked{of}: {asked_in_words(budget.slo)}; {delivered_in_words(budget)}.")
-        told.append(f"Error budget{of}: {budget_in_words(budget)}.")
+        sentences.append(f"Required{of}: {requirement_in_words(budget.slo)}; {delivered_in_words(budget)}.")
+        sentences.append(f"Error budget{of}: {budget_in_words(budget)}.")
     if standing.spending is not None:
-        told.append(f"Cost: {spending_in_words(standing.spending)}.")
-    return told
+        sentences.append(f"Cost: {spending_in_words(standing.spending)}.")
+    return sentences
 
 
-def asked_in_words(slo: Slo) -> str:
-    """What an objective allows.
+def requirement_in_words(slo: Slo) -> str:
+    """Describe what an objective allows.
 
-    >>> asked_in_words(LatencySlo(10.0, 99.9))
+    >>> requirement_in_words(LatencySlo(10.0, 99.9))
     'at most 0.1 % of the records of a day later than 10s'
-    >>> asked_in_words(LatencySlo(10.0, period_s=3600.0, by=By.TIME))
+    >>> requirement_in_words(LatencySlo(10.0, period_s=3600.0, by=By.TIME))
     'at most 5 % of the time of 1h with a record later than 10s'
     """
     share = f"at most {_percent(slo.allowed_share)}"
@@ -132,7 +132,7 @@ def asked_in_words(slo: Slo) -> str:
 
 
 def _bound(seconds: float) -> str:
-    """A bound as it was asked for; a part of one, as operators have of one from end to end, to a tenth of a second.
+    """Return a bound exactly, or to a tenth of a second if it is a computed share of an end-to-end bound.
 
     >>> _bound(0.25), _bound(10 / 3)
     ('250ms', '3.3s')
@@ -142,15 +142,15 @@ def _bound(seconds: float) -> str:
 
 
 def delivered_in_words(budget: Budget) -> str:
-    """What came of it so far."""
+    """Describe what was delivered so far."""
     if budget.missed_share is None:
-        return f"nothing came in the {format_duration(budget.covered_s)} that are known"
+        return f"nothing arrived in the {format_duration(budget.covered_s)} that are known"
     counted = f"{budget.counted:,.0f} records" if budget.slo.by is By.RECORDS else "the time"
     return f"so far {_percent(budget.missed_share)} of {counted}, over {format_duration(budget.covered_s)}"
 
 
 def budget_in_words(budget: Budget) -> str:
-    """What is spent and left, and how fast it burns."""
+    """Describe how much is spent and left, and the burn rate."""
     per = "a day" if budget.slo.period_s == DAY_S else exact_duration(budget.slo.period_s)
     return f"{_percent(budget.spent)} of that of {per} spent, {left_in_words(budget)}; {burn_in_words(budget)}"
 
@@ -161,41 +161,41 @@ def left_in_words(budget: Budget) -> str:
     '40 records too many'
     """
     amount = abs(budget.left)
-    told = f"{amount:,.0f} records" if budget.slo.by is By.RECORDS else format_duration(amount)
-    return f"{told} {'left' if budget.left >= 0 else 'too many'}"
+    text = f"{amount:,.0f} records" if budget.slo.by is By.RECORDS else format_duration(amount)
+    return f"{text} {'left' if budget.left >= 0 else 'too many'}"
 
 
 def burn_in_words(budget: Budget) -> str:
-    """How fast a budget burns, over the long and the short window.
+    """Describe the burn rate over the long and the short window.
 
     >>> burn_in_words(Budget(LatencySlo(10.0), 1000.0, 50.0, 3600.0, 1.0, None))
     'burning at 1 × over 1h and unknown over 5m'
     """
     rates = ((budget.burn_long, budget.long_s), (budget.burn_short, budget.short_s))
-    told = [f"{'unknown' if rate is None else f'{plain(rate)} ×'} over {format_duration(s)}" for rate, s in rates]
-    return f"burning at {' and '.join(told)}"
+    parts = [f"{'unknown' if rate is None else f'{plain(rate)} ×'} over {format_duration(s)}" for rate, s in rates]
+    return f"burning at {' and '.join(parts)}"
 
 
 def spending_in_words(spending: Spending) -> str:
-    """What was spent, what a period comes to at this pace, and what it may.
+    """Describe the cost so far, its projection for the period, and the limit.
 
     >>> from headgate.core.objective import CostLimit
     >>> spending_in_words(Spending(3.0, 21600.0, 86400.0, 0.5, CostLimit(10.0)))
-    '3 so far; 12 per day at this pace, at most 10 is asked for'
+    '3 so far; 12 per day at this pace, the limit is 10'
     """
-    told = [f"{money(spending.spent)} so far", pace_in_words(spending)]
-    return "; ".join(one for one in told if one)
+    parts = [f"{money(spending.spent)} so far", pace_in_words(spending)]
+    return "; ".join(part for part in parts if part)
 
 
 def pace_in_words(spending: Spending) -> str:
-    """What a period comes to at this pace, and what it may."""
+    """Describe the projected cost of the period, and the limit."""
     period = "day" if spending.period_s == DAY_S else exact_duration(spending.period_s)
-    told = []
+    parts = []
     if spending.projected is not None:
-        told.append(f"{money(spending.projected)} per {period} at this pace")
+        parts.append(f"{money(spending.projected)} per {period} at this pace")
     if spending.limit is not None:
-        told.append(f"at most {exact_number(spending.limit.amount)} is asked for")
-    return ", ".join(told)
+        parts.append(f"the limit is {exact_number(spending.limit.amount)}")
+    return ", ".join(parts)
 
 
 def _percent(share: float) -> str:

@@ -1,4 +1,4 @@
-"""One report for all jobs of a pipeline, from its journal and from what came out."""
+"""The report on all jobs of a pipeline, from its journal and from its output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headgate.runtime.summary import RunRecord, Summary
 
 @dataclass(frozen=True)
 class PipelineRun:
-    """What a run came to, as a whole and job by job."""
+    """The results of a run, as a whole and job by job."""
 
     pipeline: Pipeline
     outcome: Outcome
@@ -32,8 +32,8 @@ class PipelineRun:
     journal: Path
 
     @property
-    def kept_pct(self) -> float | None:
-        """The share of records that came out in time."""
+    def in_time_pct(self) -> float | None:
+        """The share of records whose result was in time."""
         late = self.outcome.end_to_end.get("late_share")
         return None if late is None else 100 * (1 - late)
 
@@ -42,7 +42,7 @@ class PipelineRun:
             "pipeline": self.pipeline.name,
             "policy": self.pipeline.policy,
             "objective": str(self.pipeline.asked.slo),
-            "in_time_pct": self.kept_pct,
+            "in_time_pct": self.in_time_pct,
             "sent": self.outcome.sent,
             "end_to_end": dict(self.outcome.end_to_end),
             "restarts": dict(self.outcome.restarts),
@@ -52,18 +52,18 @@ class PipelineRun:
 
 
 @dataclass(frozen=True)
-class _Story:
+class _Entries:
     observations: Sequence[Observation]
     decisions: Sequence[Decision]
     receipts: Sequence[Receipt]
     events: Sequence[Event]
 
 
-def _story(journal: Path, job: str) -> _Story:
-    """All runs of the pipeline's controller, one after the other: it may have been started again."""
+def _entries(journal: Path, job: str) -> _Entries:
+    """Return the entries of all runs of the pipeline's controller, which may have been restarted."""
     with closing(SqliteJournal.read(journal)) as reader:
         runs = [number for number, _ in reader.runs(job)]
-        return _Story(
+        return _Entries(
             [observation for run in runs for observation in reader.observations(run=run)],
             [decision for run in runs for decision in reader.decisions(run=run)],
             [receipt for run in runs for receipt in reader.receipts(run=run)],
@@ -74,25 +74,25 @@ def _story(journal: Path, job: str) -> _Story:
 def write_pipeline_report(
     plan: RunPlan, outcome: Outcome, on_failure: Callable[[OutputError], None] | None = None
 ) -> PipelineRun:
-    """Write ``report.html`` beside the journal, and give what it tells.
+    """Write ``report.html`` next to the journal, and return the results.
 
-    ``on_failure`` is told that it could not be written, which is an error where nobody wants to be told.
+    ``on_failure`` is called if the report cannot be written; without it that raises an ``OutputError``.
     """
     pipeline = plan.pipeline
-    story = _story(plan.journal, pipeline.name)
-    jobs = {job.name: _summary(pipeline, job.name, story) for job in pipeline.jobs}
+    entries = _entries(plan.journal, pipeline.name)
+    jobs = {job.name: _summary(pipeline, job.name, entries) for job in pipeline.jobs}
     whole = _whole(outcome, jobs)
     report = plan.directory / "report.html"
     page = partial(
         write_report,
         report,
         title=f"{pipeline.policy} on the pipeline {pipeline.name}",
-        observations=story.observations,
-        decisions=story.decisions,
+        observations=entries.observations,
+        decisions=entries.decisions,
         objective=pipeline.objective,
         summary=whole,
-        receipts=story.receipts,
-        events=story.events,
+        receipts=entries.receipts,
+        events=entries.events,
         operators=jobs,
         notes=_notes(pipeline, outcome),
     )
@@ -103,25 +103,25 @@ def write_pipeline_report(
             raise
         on_failure(error)
     largest = {
-        name: max((seen.instances[name].ready for seen in story.observations if name in seen.instances), default=0)
+        name: max((seen.instances[name].ready for seen in entries.observations if name in seen.instances), default=0)
         for name in jobs
     }
     return PipelineRun(pipeline, outcome, whole, jobs, largest, report, plan.journal)
 
 
-def _summary(pipeline: Pipeline, name: str, story: _Story) -> Summary:
+def _summary(pipeline: Pipeline, name: str, entries: _Entries) -> Summary:
     price = pipeline.job(name).price
     record = RunRecord(pipeline.objective.priced(price), name)
-    for seen in story.observations:
+    for seen in entries.observations:
         record(seen, None)
-    for decided in story.decisions:
+    for decided in entries.decisions:
         record(None, decided)
     return record.summary()
 
 
 def _whole(outcome: Outcome, jobs: Mapping[str, Summary]) -> Summary:
-    """The figures of all jobs together; latency is that from end to end."""
-    told, late = outcome.end_to_end, outcome.end_to_end.get("late_share")
+    """Return the figures of all jobs together; latency is from end to end."""
+    measured, late = outcome.end_to_end, outcome.end_to_end.get("late_share")
     backlogs = [job.max_backlog for job in jobs.values() if job.max_backlog is not None]
     kept_up = [job.qos_pct for job in jobs.values() if job.qos_pct is not None]
     costs = [job.cost for job in jobs.values() if job.cost is not None]
@@ -133,9 +133,9 @@ def _whole(outcome: Outcome, jobs: Mapping[str, Summary]) -> Summary:
         instance_seconds=sum(job.instance_seconds for job in jobs.values()),
         rescales=sum(job.rescales for job in jobs.values()),
         max_backlog=max(backlogs, default=None),
-        latency_p50_s=told.get("p50_s"),
-        latency_p95_s=told.get("p95_s"),
-        latency_p99_s=told.get("p99_s"),
+        latency_p50_s=measured.get("p50_s"),
+        latency_p95_s=measured.get("p95_s"),
+        latency_p99_s=measured.get("p99_s"),
         cost=sum(costs) if costs else None,
     )
 
@@ -155,11 +155,11 @@ def _notes(pipeline: Pipeline, outcome: Outcome) -> list[str]:
 
 
 def counted_in_words(outcome: Outcome) -> str:
-    """What went in, and what came out."""
-    told = outcome.end_to_end
-    out = f"{told.get('records', 0):,.0f} came out"
-    if told.get("distinct"):
-        out = f"{out}, {told['distinct']:,} different ones, {told['doubled']:,} of them again"
-    if told.get("unmeasured"):
-        out = f"{out}; {told['unmeasured']:,} results did not say when their record was due"
+    """Describe how many records went in and came out."""
+    measured = outcome.end_to_end
+    out = f"{measured.get('records', 0):,.0f} came out"
+    if measured.get("distinct"):
+        out = f"{out}, {measured['distinct']:,} different ones, {measured['doubled']:,} of them again"
+    if measured.get("unmeasured"):
+        out = f"{out}; {measured['unmeasured']:,} results did not say when their record was due"
     return f"{out}." if outcome.sent is None else f"{outcome.sent:,} records were sent; {out}."

@@ -51,7 +51,7 @@ class TimeUnit:
 
     @classmethod
     def of(cls, run_s: float) -> TimeUnit:
-        """One in which the run is told by small numbers."""
+        """Return the unit in which the run has small numbers."""
         if run_s <= 300:
             return cls("seconds", 1.0)
         if run_s <= 4 * 3600:

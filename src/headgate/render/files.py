@@ -9,11 +9,11 @@ from pathlib import Path
 from headgate.core.errors import OutputError, cause_of
 
 ODD = "replace"
-"""What becomes of a name of a file that is not in UTF-8: it may have any byte in it, and a text may not."""
+"""How file names that are not valid UTF-8 are written."""
 
 
 def write_file(path: Path, text: str) -> None:
-    """All of the text or nothing: a reader never sees half a file, and a failure leaves the old one."""
+    """Write all of the text or nothing: readers never see half a file, and a failure keeps the old one."""
     path = path.resolve()
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -39,9 +39,9 @@ def error_bars(
 
 
 LOGARITHMIC = 100.0
-"""Boxes that lie so far apart cannot all be seen on an axis that begins at 0."""
+"""If the largest value is this many times the smallest, the axis is logarithmic."""
 DASHES = ("solid", "dot", "dashdot", "longdash")
-"""Lines are told apart without colour too."""
+"""Lines differ without colour, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def candlestick_plot(title: str, axis: str, sticks: Mapping[str, Candlestick], b
     if least > 0 and max(stick.max for stick in figures) > LOGARITHMIC * least:
         layout["yaxis"] = {"title": {"text": axis}, "type": "log"}
         key += " The axis is logarithmic."
-    return Plot(title, [box], layout, key + _told(bound))
+    return Plot(title, [box], layout, key + _bound_key(bound))
 
 
 def line_plot(
@@ -110,10 +110,10 @@ def line_plot(
         }
         for place, (name, points) in enumerate(lines.items())
     ]
-    return Plot(title, data, _layout(axis, {"title": {"text": "minutes"}}, bound), _told(bound).strip())
+    return Plot(title, data, _layout(axis, {"title": {"text": "minutes"}}, bound), _bound_key(bound).strip())
 
 
-def _told(bound: float | None) -> str:
+def _bound_key(bound: float | None) -> str:
     return "" if bound is None else " Dashed: the bound of the objective."
 
 

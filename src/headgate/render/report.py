@@ -20,7 +20,7 @@ from headgate.render.story import Hold, Item, Row, coverage, coverage_in_words, 
 from headgate.runtime.summary import Summary
 
 MAX_ROWS = 500
-"""Decisions shown in the table; a journal and ``headgate explain`` tell them all."""
+"""Rows of the story in the table; ``headgate explain`` lists all of them."""
 
 UNKNOWN = "–"
 
@@ -44,12 +44,12 @@ def write_report(  # noqa: PLR0913 - one keyword per part of the report
     Args:
         path: The file to write; one that exists is replaced.
         title: The heading.
-        observations: What was seen, oldest first.
-        decisions: What was decided; holds may be left out.
-        objective: What was asked for.
+        observations: The observations, oldest first.
+        decisions: The decisions; holds may be left out.
+        objective: The objective.
         summary: The figures of the run.
-        receipts: What the engine answered, where that is known.
-        events: What happened to the loop itself.
+        receipts: The engine's answers.
+        events: The events of the loop.
         comparison: The figures of other runs under the same load, such as fixed sizes, by name.
         operators: The figures of each operator, where there are several and ``summary`` is of all of them.
         notes: Sentences under the heading: the workload, the settings, where numbers come from.
@@ -87,7 +87,7 @@ def _head(observations: Sequence[Observation], objective: Objective, notes: Sequ
 
 def _cards(summary: Summary, objective: Objective, standing: Standing) -> str:
     cards = [
-        *_kept(summary, objective),
+        *_met(summary, objective),
         *_spent(standing),
         ("Latency p95", _seconds(summary.latency_p95_s), f"of records; median {_seconds(summary.latency_p50_s)}", ""),
         ("Latency p99", _seconds(summary.latency_p99_s), "of records", ""),
@@ -101,15 +101,15 @@ def _cards(summary: Summary, objective: Objective, standing: Standing) -> str:
     return '<div class="cards">' + "".join(_card(*card) for card in cards) + "</div>"
 
 
-def _kept(summary: Summary, objective: Objective) -> list[tuple[str, str, str, str]]:
-    """How well the objective was kept: a percentile is one of records, and judged by them where they were counted."""
+def _met(summary: Summary, objective: Objective) -> list[tuple[str, str, str, str]]:
+    """Return how well the objective was met, by records where they were counted, and by time."""
     met = ("Objective met", _percent(_rest(summary.slo_violation_pct)), "of the time", "")
     late_pct = summary.late_records_pct
     if late_pct is None or not isinstance(objective.slo, LatencySlo):
         return [met]
-    asked_pct = objective.slo.percentile
-    verdict = "good" if 100 - late_pct >= asked_pct else "bad"
-    return [("In time", _percent(100 - late_pct), f"of the records; {plain(asked_pct)}% is asked for", verdict), met]
+    required_pct = objective.slo.percentile
+    verdict = "good" if 100 - late_pct >= required_pct else "bad"
+    return [("In time", _percent(100 - late_pct), f"of the records; {plain(required_pct)}% is required", verdict), met]
 
 
 def _spent(standing: Standing) -> list[tuple[str, str, str, str]]:
@@ -160,13 +160,13 @@ def _each(operators: Mapping[str, Summary]) -> str:
     headings = ("", "Latency p95", "Largest backlog", "Mean instances", "Instance hours", "Changes of size")
     head = "".join(f'<th class="{"number" if heading else ""}">{escape(heading)}</th>' for heading in headings)
     rows = []
-    for name, one in operators.items():
+    for name, summary in operators.items():
         cells = (
-            _seconds(one.latency_p95_s),
-            _count(one.max_backlog),
-            f"{one.mean_instances:.2f}",
-            f"{one.instance_seconds / 3600:.2f}",
-            str(one.rescales),
+            _seconds(summary.latency_p95_s),
+            _count(summary.max_backlog),
+            f"{summary.mean_instances:.2f}",
+            f"{summary.instance_seconds / 3600:.2f}",
+            str(summary.rescales),
         )
         numbers = "".join(f'<td class="number">{escape(cell)}</td>' for cell in cells)
         rows.append(f'<tr><td class="nowrap">{escape(name)}</td>{numbers}</tr>')

@@ -1,4 +1,4 @@
-"""Tables of results as people read them: columns in words with units, numbers apart from text, nothing empty."""
+"""Tables of results: headings in words with units, numbers distinguished from text, no empty columns."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from headgate.core.units import plain
 _UNITS = {"per_s": " per s", "pct": " %", "percent": " %", "s": ", s", "gb": ", GB", "h": ", h"}
 _UNIT = "ms|s|m|min|h|d|GB|MB|kB|×|x|points|records/s|records|batch|batches|start-up|start-ups"
 _NUMBER = re.compile(rf"[-+–−±<>≤≥×*→ \d.,%/]*(e[-+]?\d+)?( to [-\d.,]+)?( ?({_UNIT}))*")
-"""A number as it is told: with a unit, an interval, or what came of it."""
+"""A number as written in a cell: with a unit, as an interval, or as a change."""
 _DEVIATION = "_std"
 _WHOLE = {"avg": "average", "sla": "SLA", "qos": "QoS"}
-"""Words as they are read, for those that names have short."""
+"""The written form of words that names abbreviate."""
 UNKNOWN = ("", "–", "unknown")
 
 
@@ -38,19 +38,20 @@ class Column:
 
 
 def columns_of(rows: Sequence[Mapping[str, JSON]]) -> list[Column]:
-    """The columns of a table in which something stands.
+    """Return the columns of a table that are not empty.
 
-    >>> [(one.heading, one.is_number) for one in columns_of([{"policy": "hpa", "mean_instances": 2.5, "note": None}])]
+    >>> rows = [{"policy": "hpa", "mean_instances": 2.5, "note": None}]
+    >>> [(column.heading, column.is_number) for column in columns_of(rows)]
     [('policy', False), ('mean instances', True)]
-    >>> [(one.heading, list(one.cells)) for one in columns_of([{"off_pct": {"avg_cost": -2.0, "hours": 3}}])]
+    >>> [(column.heading, list(column.cells)) for column in columns_of([{"off_pct": {"avg_cost": -2.0, "hours": 3}}])]
     [('off %: average cost', ['-2']), ('off %: hours', ['3'])]
     """
     found = []
     for name, values in _unfolded(rows):
         cells = [cell(value) for value in values]
         if any(cells):
-            known = [told for told in cells if told not in UNKNOWN]
-            is_number = bool(known) and all(_NUMBER.fullmatch(told) for told in known)
+            known = [text for text in cells if text not in UNKNOWN]
+            is_number = bool(known) and all(_NUMBER.fullmatch(text) for text in known)
             found.append(Column(name, cells, is_number))
     return found
 
@@ -68,13 +69,13 @@ def html_table(rows: Sequence[Mapping[str, JSON]]) -> str:
 
 
 def _unfolded(rows: Sequence[Mapping[str, JSON]]) -> Iterator[tuple[str, list[JSON]]]:
-    """Headings with their values; where each row has several numbers by the same names, a column for each of those."""
+    """Yield headings with their values; a mapping of the same numbers in every row becomes a column for each number."""
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [row.get(name) for row in rows]
         inner = _same_names(values)
         if inner:
-            for one in inner:
-                yield f"{heading(name)}: {heading(one)}", [None if value is None else value[one] for value in values]
+            for part in inner:
+                yield f"{heading(name)}: {heading(part)}", [None if value is None else value[part] for value in values]
         else:
             yield heading(name), values
 
@@ -89,7 +90,7 @@ def _same_names(values: Sequence[JSON]) -> list[str]:
 
 
 def heading(name: str) -> str:
-    """The name of a column in whole words, with its unit.
+    """Return the name of a column in whole words, with its unit.
 
     >>> [heading(name) for name in ("latency_p95_s", "violated_pct", "records_per_s", "late %", "worst_backlog_gb")]
     ['latency p95, s', 'violated %', 'records per s', 'late %', 'worst backlog, GB']
@@ -111,7 +112,7 @@ def _in_words(name: str) -> str:
 
 
 def cell(value: JSON) -> str:
-    """One value of a table in words: numbers are shortened, nested ones are listed.
+    """Return a value as text: numbers are shortened, nested values listed.
 
     >>> [cell(value) for value in (True, 0.123456, ["hpa", 2], {"late_pct": 1.0}, 86_400, None)]
     ['yes', '0.123', 'hpa, 2', 'late % 1', '86,400', '']
@@ -128,7 +129,7 @@ def cell(value: JSON) -> str:
 
 
 def number(value: float) -> str:
-    """A number of a table: three significant digits, and from a thousand on whole, with separators.
+    """Return a number with three significant digits, or whole and with separators from a thousand on.
 
     >>> number(1234567.8), number(88.14), number(3)
     ('1,234,568', '88.1', '3')

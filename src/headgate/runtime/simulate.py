@@ -206,7 +206,7 @@ def simulate(  # noqa: PLR0913 - one keyword per thing that a user may say about
         loop.note("stopped", f"after {seconds:g} simulated seconds")
     finally:
         assembled.close_journal()
-    return SimulationResult(run, record, loop.policy.snapshot(), differences.told(), loop.journal_fault)
+    return SimulationResult(run, record, loop.policy.snapshot(), differences.stories(), loop.journal_fault)
 
 
 def fixed_size_comparison(

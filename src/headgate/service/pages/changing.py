@@ -1,4 +1,4 @@
-"""The page with the forms of a job, and the one that asks whether that is what is meant."""
+"""The page with a job's forms, and the page that asks for confirmation."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from headgate.core.errors import HeadgateError, InputError, UnknownNameError
 from headgate.policies.frame.base import policy_names
 from headgate.service.api.answers import caller_of, who_of
 from headgate.service.jobs import ServedJob
-from headgate.service.pages.forms import wish_of
+from headgate.service.pages.forms import change_of
 from headgate.service.pages.rendering import Renderer
 from headgate.service.pages.sign_in import form_fields
-from headgate.service.pages.views.beside import change_text
+from headgate.service.pages.views.details import change_text
 from headgate.service.service import Service
 from headgate.service.store.tokens import Scope
 
 CSRF, FORM, STEP, DO = "csrf", "form", "step", "do"
 DONE = {
     "pause": "Scaling is paused.",
-    "resume": "Scaling goes on.",
+    "resume": "Scaling continues.",
     "size": "The size is forced; it is wanted with the next decision.",
     "mode": "The mode is changed.",
-    "period": "The period is kept.",
+    "period": "The period is saved.",
     "policy": "The policy is changed; it decides from now on.",
     "settings": "The settings are changed.",
     "bounds": "The bounds are changed.",
@@ -34,7 +34,7 @@ DONE = {
     "rules": "The rules are in force.",
     "revert": "The change is taken back.",
 }
-"""What is said when a form was done."""
+"""Shown after a form was carried out."""
 
 
 def router(service: Service, renderer: Renderer) -> APIRouter:
@@ -65,21 +65,27 @@ def router(service: Service, renderer: Renderer) -> APIRouter:
         except UnknownNameError as error:
             return renderer.problem(request, 404, "Not here", str(error))
 
-    def asked(request: Request, name: str, fields: Mapping[str, str]) -> Response:
-        """Show what would be done, or do it."""
+    def submit(request: Request, name: str, fields: Mapping[str, str]) -> Response:
+        """Preview the change, or make it."""
         try:
             job = service.fleet.job(name)
         except UnknownNameError as error:
             return renderer.problem(request, 404, "Not here", str(error))
         form, inner = fields.get(FORM, ""), {key: value for key, value in fields.items() if key not in (CSRF, STEP)}
         try:
-            wish = wish_of(service, job, form, inner)
-            wish.check()
+            proposed = change_of(service, job, form, inner)
+            proposed.check()
             if fields.get(STEP) != DO:
                 return renderer.page(
-                    request, "confirm.html", at="jobs", job=job, wish=wish, fields=inner, why=fields.get("why", "")
+                    request,
+                    "confirm.html",
+                    at="jobs",
+                    job=job,
+                    change=proposed,
+                    fields=inner,
+                    why=fields.get("why", ""),
                 )
-            wish.carry_out(who_of(request))
+            proposed.carry_out(who_of(request))
         except InputError as error:
             return forms(request, job, inner, str(error))
         except HeadgateError as error:
@@ -89,6 +95,6 @@ def router(service: Service, renderer: Renderer) -> APIRouter:
     @made.post("/jobs/{name}/change")
     async def changed(request: Request, name: str) -> Response:
         fields = form_fields(await request.body())
-        return await run_in_threadpool(asked, request, name, fields)
+        return await run_in_threadpool(submit, request, name, fields)
 
     return made

@@ -1,6 +1,6 @@
-"""The forms by which a job is changed: what each asks for, as the interface of the service takes it.
+"""The forms that change a job: each is read into a change as the service's API takes it.
 
-A form is sent twice: once to see what would become of it, and again to have it done.
+A form is sent twice: once to preview the change, and again to make it.
 """
 
 from __future__ import annotations
@@ -37,28 +37,27 @@ RULES = "rules"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """A change that somebody asks for."""
+class ProposedChange:
+    """A change before it is made."""
 
-    told: str
-    """In a sentence."""
+    summary: str
     before: str
     after: str
     check: Callable[[], object]
-    """Raises an ``InputError`` where it cannot be done; changes nothing."""
+    """Raises an ``InputError`` if the change is not possible; changes nothing."""
     carry_out: Callable[[str], object]
-    """Does it, in the name of somebody."""
+    """Makes the change on behalf of a user."""
 
 
-def wish_of(service: Service, job: ServedJob, form: str, fields: Mapping[str, str]) -> Wish:
-    """What a form that was filled in asks for."""
+def change_of(service: Service, job: ServedJob, form: str, fields: Mapping[str, str]) -> ProposedChange:
+    """Return the change that a completed form describes."""
     if form not in FORMS:
         raise UnknownNameError("form", form, FORMS)
     return FORMS[form](service, job, fields)
 
 
-def _asked(model: type[T], **values: object) -> T:
-    """What was asked for; fields that were left empty are as if they were not there."""
+def _parsed(model: type[T], **values: object) -> T:
+    """Return the fields of a form as the API's model; empty fields count as missing."""
     try:
         return model(**{name: value for name, value in values.items() if value not in ("", None)})
     except ValidationError as error:
@@ -69,7 +68,7 @@ def _asked(model: type[T], **values: object) -> T:
         raise InputError(f"{where} {first['input']!r} is not usable: {first['msg']}.") from error
 
 
-def _put(  # noqa: PLR0913 - the parts of a change, and how it is told
+def _put(  # noqa: PLR0913 - the parts of a change and its texts
     service: Service,
     job: ServedJob,
     kind: ChangeKind,
@@ -77,16 +76,16 @@ def _put(  # noqa: PLR0913 - the parts of a change, and how it is told
     body: Mapping[str, JSON],
     why: str,
     *,
-    told: str,
+    summary: str,
     before: str,
     after: str,
     lasts: str | float | None = None,
-) -> Wish:
+) -> ProposedChange:
     operations, lasts_s = service.operations, None if lasts is None else float(lasts)
     if lasts_s is not None:
-        told = f"{told}, for {format_duration(lasts_s)}"
-    return Wish(
-        f"{told}.",
+        summary = f"{summary}, for {format_duration(lasts_s)}"
+    return ProposedChange(
+        f"{summary}.",
         before,
         after,
         lambda: operations.check("", job.name, kind, name, body, why, lasts_s),
@@ -94,168 +93,170 @@ def _put(  # noqa: PLR0913 - the parts of a change, and how it is told
     )
 
 
-def _pause(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(PauseRequest, **_some(fields, "why", "direction", "operator", "lasts"))
-    which = {"both": "any scaling", "in": "scaling in", "out": "scaling out"}[asked.direction]
-    told = f"Pause {which} of {_named(job, asked.operator)}"
+def _pause(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(PauseRequest, **_some(fields, "why", "direction", "operator", "lasts"))
+    which = {"both": "any scaling", "in": "scaling in", "out": "scaling out"}[request.direction]
+    summary = f"Pause {which} of {_named(job, request.operator)}"
     before = _pauses(job)
     return _put(
-        service, job, ChangeKind.PAUSE, asked.operator, {"direction": asked.direction}, asked.why,
-        told=told, before=before, after=f"{which} paused", lasts=asked.lasts,
+        service, job, ChangeKind.PAUSE, request.operator, {"direction": request.direction}, request.why,
+        summary=summary, before=before, after=f"{which} paused", lasts=request.lasts,
     )  # fmt: skip
 
 
-def _resume(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(ResumeRequest, **_some(fields, "why", "operator"))
+def _resume(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(ResumeRequest, **_some(fields, "why", "operator"))
 
     def check() -> None:
-        if not any(one.kind is ChangeKind.PAUSE for one in job.changes):
+        if not any(change.kind is ChangeKind.PAUSE for change in job.changes):
             raise InputError(f"nothing of {job.name!r} is paused, so there is nothing to resume.")
 
-    return Wish(
-        f"Resume scaling of {_named(job, asked.operator)}.",
+    return ProposedChange(
+        f"Resume scaling of {_named(job, request.operator)}.",
         _pauses(job),
         "scaled as decided",
         check,
-        lambda who: service.operations.resume(who, job.name, asked.operator, asked.why),
+        lambda who: service.operations.resume(who, job.name, request.operator, request.why),
     )
 
 
-def _size(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(SizeRequest, **_some(fields, "why", "size", "lasts"))
+def _size(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(SizeRequest, **_some(fields, "why", "size", "lasts"))
     operator = fields.get("operator", "")
     instances = None if job.observation is None else job.observation.instances.get(operator)
     before = "unknown" if instances is None else f"{instances.planned} planned"
     return _put(
-        service, job, ChangeKind.SIZE, operator, {"size": asked.size}, asked.why,
-        told=f"Force {asked.size} instances of {operator}", before=before, after=f"{asked.size} planned",
-        lasts=asked.lasts,
+        service, job, ChangeKind.SIZE, operator, {"size": request.size}, request.why,
+        summary=f"Force {request.size} instances of {operator}", before=before, after=f"{request.size} planned",
+        lasts=request.lasts,
     )  # fmt: skip
 
 
-def _mode(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(ModeRequest, **_some(fields, "why", "mode", "lasts"))
+def _mode(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(ModeRequest, **_some(fields, "why", "mode", "lasts"))
     words = {"act": "act on what is decided", "recommend": "only recommend, and change nothing"}
     return _put(
-        service, job, ChangeKind.MODE, "", {"mode": asked.mode}, asked.why,
-        told=f"Let {job.spec.policy} {words[asked.mode]}", before=str(job.spec.mode), after=asked.mode,
-        lasts=asked.lasts,
+        service, job, ChangeKind.MODE, "", {"mode": request.mode}, request.why,
+        summary=f"Let {job.spec.policy} {words[request.mode]}", before=str(job.spec.mode), after=request.mode,
+        lasts=request.lasts,
     )  # fmt: skip
 
 
-def _period(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
+def _period(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
     name = fields.get("name", "").strip()
     if not name:
         raise InputError("name: nothing was filled in; a period needs one, such as office-hours.")
     during = [line.strip() for line in fields.get("during", "").splitlines() if line.strip()]
-    asked = _asked(
+    request = _parsed(
         PeriodRequest,
         during=during,
         **_some(fields, "why", "operator", "forbid", "at_least", "at_most", "time_zone"),
     )
-    body = asked.model_dump(exclude={"why"})
+    body = request.model_dump(exclude={"why"})
     parts = [
-        f"no {asked.forbid.removeprefix('any ')}" if asked.forbid else "",
-        f"at least {asked.at_least}" if asked.at_least else "",
-        f"at most {asked.at_most}" if asked.at_most else "",
+        f"no {request.forbid.removeprefix('any ')}" if request.forbid else "",
+        f"at least {request.at_least}" if request.at_least else "",
+        f"at most {request.at_most}" if request.at_most else "",
     ]
-    said = ", ".join(part for part in parts if part) or "nothing"
+    limits = ", ".join(part for part in parts if part) or "nothing"
     when = " or ".join(during) or "always"
-    before = next((str(one.body) for one in job.changes if one.kind is ChangeKind.PERIOD and one.name == name), "none")
+    before = next(
+        (str(change.body) for change in job.changes if change.kind is ChangeKind.PERIOD and change.name == name), "none"
+    )
     return _put(
-        service, job, ChangeKind.PERIOD, name, body, asked.why,
-        told=f"Have {said} hold for {_named(job, asked.operator)} during {when} ({asked.time_zone}), as {name}",
-        before=before, after=f"{said} during {when}",
+        service, job, ChangeKind.PERIOD, name, body, request.why,
+        summary=f"Apply {limits} to {_named(job, request.operator)} during {when} ({request.time_zone}), as {name}",
+        before=before, after=f"{limits} during {when}",
     )  # fmt: skip
 
 
-def _policy(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(
+def _policy(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(
         PolicyRequest,
         why=fields.get("why"),
         policy=fields.get("policy"),
         settings=_lines(fields, "settings"),
         guards=_lines(fields, "guards"),
     )
-    body = {"policy": asked.policy, "settings": asked.settings, "guards": asked.guards}
+    body = {"policy": request.policy, "settings": request.settings, "guards": request.guards}
     return _put(
-        service, job, ChangeKind.POLICY, "", body, asked.why,
-        told=f"Let {asked.policy} decide", before=_policy_text(job.spec.policy, job.spec.settings),
-        after=_policy_text(asked.policy, asked.settings),
+        service, job, ChangeKind.POLICY, "", body, request.why,
+        summary=f"Let {request.policy} decide", before=_policy_text(job.spec.policy, job.spec.settings),
+        after=_policy_text(request.policy, request.settings),
     )  # fmt: skip
 
 
-def _settings(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(
+def _settings(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(
         SettingsRequest,
         why=fields.get("why"),
         settings=_lines(fields, "settings"),
         guards=_lines(fields, "guards"),
     )
-    if not asked.settings and not asked.guards:
+    if not request.settings and not request.guards:
         raise InputError("settings: nothing was filled in; write for example scale_in_window_s = 2m.")
     spec, operations = job.spec, service.operations
-    settings, guards = {**spec.settings, **asked.settings}, {**spec.guards, **asked.guards}
+    settings, guards = {**spec.settings, **request.settings}, {**spec.guards, **request.guards}
     body = {"policy": spec.policy, "settings": settings, "guards": guards}
-    return Wish(
-        f"Set {', '.join(f'{name} to {value}' for name, value in {**asked.settings, **asked.guards}.items())}.",
+    return ProposedChange(
+        f"Set {', '.join(f'{name} to {value}' for name, value in {**request.settings, **request.guards}.items())}.",
         _policy_text(spec.policy, {**spec.settings, **spec.guards}),
         _policy_text(spec.policy, {**settings, **guards}),
-        lambda: operations.check("", job.name, ChangeKind.POLICY, "", body, asked.why),
-        lambda who: operations.settings(who, job.name, asked.settings, asked.guards, asked.why),
+        lambda: operations.check("", job.name, ChangeKind.POLICY, "", body, request.why),
+        lambda who: operations.settings(who, job.name, request.settings, request.guards, request.why),
     )
 
 
-def _bounds(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
+def _bounds(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
     both = [fields.get("fewest", ""), fields.get("most", "")]
-    asked = _asked(BoundsRequest, why=fields.get("why"), instances=both if all(both) else None)
+    request = _parsed(BoundsRequest, why=fields.get("why"), instances=both if all(both) else None)
     operator = fields.get("operator", "")
     job.require_operator(operator)
-    now, (fewest, most) = job.spec.operator(operator), asked.instances
+    now, (fewest, most) = job.spec.operator(operator), request.instances
     return _put(
-        service, job, ChangeKind.BOUNDS, operator, {"instances": asked.instances}, asked.why,
-        told=f"Keep {operator} between {fewest} and {most} instances",
+        service, job, ChangeKind.BOUNDS, operator, {"instances": request.instances}, request.why,
+        summary=f"Keep {operator} between {fewest} and {most} instances",
         before=f"{now.min_instances} to {now.max_instances}", after=f"{fewest} to {most}",
     )  # fmt: skip
 
 
-def _objective(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(ObjectiveRequest, **_some(fields, "why", "objective"))
+def _objective(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(ObjectiveRequest, **_some(fields, "why", "objective"))
     return _put(
-        service, job, ChangeKind.OBJECTIVE, "", {"objective": asked.objective}, asked.why,
-        told=f"Ask for {asked.objective}", before=str(job.spec.end_to_end), after=asked.objective,
+        service, job, ChangeKind.OBJECTIVE, "", {"objective": request.objective}, request.why,
+        summary=f"Ask for {request.objective}", before=str(job.spec.end_to_end), after=request.objective,
     )  # fmt: skip
 
 
-def _rules(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(RulesRequest, **_some(fields, "why", "rules"))
-    body = {"policy": RULES, "settings": {RULES: asked.rules}, "guards": {}}
+def _rules(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(RulesRequest, **_some(fields, "why", "rules"))
+    body = {"policy": RULES, "settings": {RULES: request.rules}, "guards": {}}
     before = str(job.spec.settings.get(RULES, "")) if job.spec.policy == RULES else f"{job.spec.policy} decides"
     return _put(
-        service, job, ChangeKind.POLICY, "", body, asked.why,
-        told="Decide by these rules", before=before, after=asked.rules,
+        service, job, ChangeKind.POLICY, "", body, request.why,
+        summary="Decide by these rules", before=before, after=request.rules,
     )  # fmt: skip
 
 
-def _revert(service: Service, job: ServedJob, fields: Mapping[str, str]) -> Wish:
-    asked = _asked(RevertRequest, **_some(fields, "why", "kind", "name"))
-    kind = ChangeKind(asked.kind)
-    found = next((one for one in job.changes if (one.kind, one.name) == (kind, asked.name)), None)
+def _revert(service: Service, job: ServedJob, fields: Mapping[str, str]) -> ProposedChange:
+    request = _parsed(RevertRequest, **_some(fields, "why", "kind", "name"))
+    kind = ChangeKind(request.kind)
+    found = next((change for change in job.changes if (change.kind, change.name) == (kind, request.name)), None)
 
     def check() -> None:
         if found is None:
-            raise InputError(f"there is no change of {kind} {asked.name} in force, so none can be taken back.")
+            raise InputError(f"there is no change of {kind} {request.name} in force, so none can be taken back.")
 
-    return Wish(
-        f"Take back the change of {kind}{f' of {asked.name}' if asked.name not in ('', ALL_OPERATORS) else ''}.",
+    return ProposedChange(
+        f"Take back the change of {kind}{f' of {request.name}' if request.name not in ('', ALL_OPERATORS) else ''}.",
         "nothing" if found is None else str(found.body),
         "as the file says",
         check,
-        lambda who: service.operations.revert(who, job.name, kind, asked.name, asked.why),
+        lambda who: service.operations.revert(who, job.name, kind, request.name, request.why),
     )
 
 
-Read = Callable[[Service, ServedJob, Mapping[str, str]], Wish]
+Read = Callable[[Service, ServedJob, Mapping[str, str]], ProposedChange]
 FORMS: Mapping[str, Read] = {
     "pause": _pause,
     "resume": _resume,
@@ -269,7 +270,7 @@ FORMS: Mapping[str, Read] = {
     "rules": _rules,
     "revert": _revert,
 }
-"""What can be asked for, by the name of the form."""
+"""By the name of the form."""
 
 
 def _some(fields: Mapping[str, str], *names: str) -> dict[str, object]:
@@ -277,7 +278,7 @@ def _some(fields: Mapping[str, str], *names: str) -> dict[str, object]:
 
 
 def _lines(fields: Mapping[str, str], name: str) -> dict[str, str]:
-    """Settings as they are written, one in a line: ``scale_in_window_s = 2m``."""
+    """Return settings that were written one per line, such as ``scale_in_window_s = 2m``."""
     found = {}
     for line in fields.get(name, "").splitlines():
         key, separator, value = line.partition("=")
@@ -294,8 +295,8 @@ def _named(job: ServedJob, operator: str) -> str:
 
 
 def _pauses(job: ServedJob) -> str:
-    paused = [one for one in job.changes if one.kind is ChangeKind.PAUSE]
-    return "; ".join(f"{one.body['direction']} of {one.name} paused" for one in paused) or "scaled as decided"
+    paused = [change for change in job.changes if change.kind is ChangeKind.PAUSE]
+    return "; ".join(f"{change.body['direction']} of {change.name} paused" for change in paused) or "scaled as decided"
 
 
 def _policy_text(policy: str, settings: Mapping[str, object]) -> str:

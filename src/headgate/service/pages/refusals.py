@@ -1,4 +1,4 @@
-"""What somebody is shown who does not get a page: the one to sign in, or one that says why not."""
+"""Pages for refused requests: the page to sign in, or one with the reason."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Handler: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def standing_by(renderer: Renderer) -> StandingBy:
-    """That another service leads, and where the same page is there."""
+    """Return the page that says which other service leads, with a link to the same page there."""
 
     def shown(scope: MutableMapping[str, Any], why: str, leader: str) -> App | None:
         request = Request(scope)
@@ -37,7 +37,7 @@ def standing_by(renderer: Renderer) -> StandingBy:
         answer = renderer.page(
             request, "standby.html", status=503, why=why, leader=leader, there=f"{leader}{path}" if leader else ""
         )
-        # This one may come to lead in a moment.
+        # This service may become the leader soon.
         answer.headers["Refresh"] = str(LOOK_AGAIN_S)
         answer.headers[LEADER_HEADER] = leader
         return answer
@@ -46,7 +46,7 @@ def standing_by(renderer: Renderer) -> StandingBy:
 
 
 def refusals(renderer: Renderer) -> Shown:
-    """For pages only: programs are told in a sentence."""
+    """Return the page for refused requests of browsers; other clients get plain text."""
 
     def shown(scope: MutableMapping[str, Any], refused: Refused) -> App | None:
         request = Request(scope)
@@ -55,7 +55,7 @@ def refusals(renderer: Renderer) -> Shown:
         if refused.status == 401:
             back = here(request) if request.method in SAFE else request.url.path
             answer = RedirectResponse(f"/login?next={quote(back, safe='')}", 303)
-            # One that is not known any more would only be refused again.
+            # An unknown token would only be refused again.
             answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
             return answer
         title = _TITLES.get(refused.status, "Not possible")
@@ -64,28 +64,28 @@ def refusals(renderer: Renderer) -> Shown:
             "problem.html",
             status=refused.status,
             title=title,
-            told=str(refused),
+            text=str(refused),
             sign_in=refused.status == 403,
         )
 
     return shown
 
 
-def tell_errors_on_pages(api: FastAPI, renderer: Renderer) -> None:
-    """Have errors that were told in a sentence until now told on a page, where somebody looks at one."""
+def show_errors_on_pages(api: FastAPI, renderer: Renderer) -> None:
+    """Show errors to browsers on a page instead of as plain text."""
     for kind, handler in list(api.exception_handlers.items()):
         api.exception_handlers[kind] = _on_page(renderer, cast("_Handler", handler))
 
 
 def _on_page(renderer: Renderer, handler: _Handler) -> _Handler:
-    async def told(request: Request, error: Exception) -> Response:
+    async def handle(request: Request, error: Exception) -> Response:
         answer = await handler(request, error)
         if not _is_for_people(request):
             return answer
         title = _TITLES.get(answer.status_code, "Not possible")
         return renderer.problem(request, answer.status_code, title, bytes(answer.body).decode())
 
-    return told
+    return handle
 
 
 def _is_for_people(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Makes pages of templates, and gives the files that they use."""
+"""Renders pages from templates, and serves their static files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATIC = {
     "icon.svg": "image/svg+xml",
 }
 HEADERS = {
-    # Everything comes from here, and nothing is written into a page by others.
+    # Everything comes from this service; pages have no inline scripts or styles.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -35,12 +35,12 @@ def static(name: str) -> bytes:
 
 @cache
 def version() -> str:
-    """Changes with the static files, so that browsers may keep them."""
+    """Return a version of the static files, so that browsers can cache them."""
     return hashlib.sha256(b"".join(static(name) for name in STATIC)).hexdigest()[:12]
 
 
 def static_answer(name: str) -> Response | None:
-    """A static file; ``None`` where there is none of that name."""
+    """Return a static file; ``None`` if there is none of that name."""
     if name not in STATIC:
         return None
     headers = {"Cache-Control": _FOR_A_YEAR, "X-Content-Type-Options": "nosniff"}
@@ -59,14 +59,14 @@ def _templates() -> Environment:
 
 
 class Renderer:
-    """``demo`` is said at the top of every page, where it is a demonstration."""
+    """Renders pages; ``demo`` is a notice at the top of every page of a demonstration."""
 
     def __init__(self, demo: str = "") -> None:
         self._demo = demo
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: object) -> Response:
-        """A page for whoever asks."""
-        given: dict[str, object] = {
+        """Render a page."""
+        defaults: dict[str, object] = {
             "at": "",
             "stream": "",
             "done": "",
@@ -77,21 +77,21 @@ class Renderer:
             "version": version(),
             "headgate": __version__,
         }
-        text = _templates().get_template(template).render(given | values)
-        return Response(text, status, HEADERS, media_type="text/html; charset=utf-8")
+        html = _templates().get_template(template).render(defaults | values)
+        return Response(html, status, HEADERS, media_type="text/html; charset=utf-8")
 
-    def problem(self, request: Request, status: int, title: str, told: str, *, sign_in: bool = False) -> Response:
-        """A page that says why there is no other."""
-        return self.page(request, "problem.html", status=status, title=title, told=told, sign_in=sign_in)
+    def problem(self, request: Request, status: int, title: str, text: str, *, sign_in: bool = False) -> Response:
+        """Render a page with the reason why there is no other."""
+        return self.page(request, "problem.html", status=status, title=title, text=text, sign_in=sign_in)
 
 
 def visitor_of(request: Request) -> Caller:
-    """Who looks at a page; somebody whom the gate refuses is nobody."""
+    """Return the visitor of a page; one whom the gate refused is ``NOBODY``."""
     caller = request.scope.get(CALLER, NOBODY)
     assert isinstance(caller, Caller)
     return caller
 
 
 def here(request: Request) -> str:
-    """The address of the page itself, to come back to."""
+    """Return the address of the page itself, to return to."""
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -11,11 +11,11 @@ from headgate.core.errors import UnknownNameError
 from headgate.journal.codec import to_json
 from headgate.service.gate import Shown, StandingBy
 from headgate.service.pages import changing, sign_in, stream
-from headgate.service.pages.refusals import refusals, standing_by, tell_errors_on_pages
+from headgate.service.pages.formats import iso, moment
+from headgate.service.pages.refusals import refusals, show_errors_on_pages, standing_by
 from headgate.service.pages.rendering import Renderer, static_answer
 from headgate.service.pages.views.job_page import job_page
 from headgate.service.pages.views.overview import overview
-from headgate.service.pages.words import iso, moment
 from headgate.service.service import Service
 from headgate.service.store.changes import AuditRecord
 
@@ -25,12 +25,12 @@ Before = Annotated[int | None, Query(ge=1, le=2**62)]
 
 
 def add_pages(api: FastAPI, service: Service, demo: str = "") -> tuple[Shown, StandingBy]:
-    """Serve the dashboard of a service; ``demo`` is said on top of it.
+    """Serve the dashboard of a service; ``demo`` is a notice at the top of its pages.
 
-    Gives what those are shown who are refused, and those who ask while another service leads.
+    Returns the pages for refused requests, and for requests while another service leads.
     """
     renderer = Renderer(demo)
-    tell_errors_on_pages(api, renderer)
+    show_errors_on_pages(api, renderer)
     api.include_router(_router(service, renderer))
     api.include_router(changing.router(service, renderer))
     api.include_router(sign_in.router(service, renderer))
@@ -57,8 +57,8 @@ def _router(service: Service, renderer: Renderer) -> APIRouter:
         except UnknownNameError as error:
             return renderer.problem(request, 404, "Not here", str(error))
         done = changing.DONE.get(request.query_params.get("done", ""), "")
-        listened = f"{stream.LIVE}?{urlencode({'job': name})}"
-        return renderer.page(request, "job.html", at="jobs", stream=listened, view=view, done=done)
+        events = f"{stream.LIVE}?{urlencode({'job': name})}"
+        return renderer.page(request, "job.html", at="jobs", stream=events, view=view, done=done)
 
     @made.get("/audit")
     def audit(request: Request, before: Before = None) -> Response:

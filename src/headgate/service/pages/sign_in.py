@@ -1,4 +1,4 @@
-"""Signing in with a token, which the browser then keeps where no script can read it and no other site can use it."""
+"""Signing in with a token; the browser keeps it in a cookie that neither scripts nor other sites can use."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def router(service: Service, renderer: Renderer) -> APIRouter:
         fields = form_fields(await request.body())
         target = own_path(fields.get("next", "/"))
         if not is_own_page(request):
-            told = "Signing in must be done on a page of this service."
-            return renderer.page(request, "login.html", status=403, next=target, problem=told)
+            problem = "Signing in must be done on a page of this service."
+            return renderer.page(request, "login.html", status=403, next=target, problem=problem)
         secret = fields.get("token", "").strip()
         if service.store.tokens.of_secret(secret) is None:
-            told = "That token is not known here, or not any more."
-            return renderer.page(request, "login.html", status=401, next=target, problem=told)
+            problem = "That token is not known here, or was revoked."
+            return renderer.page(request, "login.html", status=401, next=target, problem=problem)
         answer = RedirectResponse(target, 303)
         answer.set_cookie(
             COOKIE,
@@ -57,7 +57,7 @@ def router(service: Service, renderer: Renderer) -> APIRouter:
 
 
 def own_path(path: str) -> str:
-    """A path of this service, or its first page: nobody is sent elsewhere.
+    """Return the path if it belongs to this service, else its first page, against redirects to other sites.
 
     >>> own_path("/jobs/clicks?span=1h"), own_path("//example.org/"), own_path("https://example.org")
     ('/jobs/clicks?span=1h', '/', '/')
@@ -68,7 +68,7 @@ def own_path(path: str) -> str:
 
 
 def is_own_page(request: Request) -> bool:
-    """Whether a form was sent by a page of this service; an old browser may not say where it comes from."""
+    """Return whether a page of this service sent the form; old browsers do not send the origin."""
     origin = request.headers.get("origin")
     if origin is None:
         return True
@@ -77,7 +77,7 @@ def is_own_page(request: Request) -> bool:
 
 
 def form_fields(body: bytes) -> dict[str, str]:
-    """The fields of a form, each once."""
+    """Return the fields of a form; of repeated fields the first."""
     text = body.decode("utf-8", errors="replace")
     try:
         found = parse_qs(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)

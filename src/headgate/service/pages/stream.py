@@ -1,4 +1,4 @@
-"""Tells an open page that there is something new; it then asks for itself."""
+"""Notifies open pages of changes by server-sent events; they then load themselves again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from headgate.service.service import Service
 
 QUIET_S = 15.0
-"""Without news a line that means nothing is sent so often, so that nobody takes the connection for dead."""
+"""Without changes a comment is sent this often, so that no proxy takes the connection for dead."""
 RETRY_MS = 2000
 LIVE = "/live"
 
@@ -20,15 +20,15 @@ def router(service: Service) -> APIRouter:
 
     @made.get(LIVE)
     async def live(request: Request, job: str = "") -> Response:
-        """News of one job, or of all."""
+        """Notify of changes of one job, or of all."""
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(news(service, job), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(notifications(service, job), media_type="text/event-stream", headers=headers)
 
     return made
 
 
-async def news(service: Service, job: str) -> AsyncIterator[str]:
-    """One line for each piece of news; what it is, the page finds out."""
+async def notifications(service: Service, job: str) -> AsyncIterator[str]:
+    """Yield one event for each change; the page finds out what it is."""
     with service.hub.listening() as listener:
         yield f"retry: {RETRY_MS}\n\n"
         while True:
@@ -39,4 +39,4 @@ async def news(service: Service, job: str) -> AsyncIterator[str]:
             if message is None:
                 yield ": quiet\n\n"
             elif not job or message.job in ("", job):
-                yield f"event: news\nid: {message.number}\ndata: {message.kind}\n\n"
+                yield f"event: change\nid: {message.number}\ndata: {message.kind}\n\n"

@@ -43,7 +43,7 @@ class TimeAxis:
         >>> [label for _, label in TimeAxis(1000.0, 900.0).ticks()]
         ['−15m', '−10m', '−5m', 'now']
         """
-        step_s = next((one for one in _STEPS_S if self.span_s / one < _MOST_LABELS), _STEPS_S[-1])
+        step_s = next((step for step in _STEPS_S if self.span_s / step < _MOST_LABELS), _STEPS_S[-1])
         count = math.floor(self.span_s / step_s + 1e-9)
         before = [(self.now_s - index * step_s, f"−{format_duration(index * step_s)}") for index in range(count, 0, -1)]
         return [*before, (self.now_s, "now")]

@@ -1,4 +1,4 @@
-"""The plots of one operator: load, latency, backlog and size, with what was expected and what was decided."""
+"""The plots of one operator: load, latency, backlog and size, with with predictions and decisions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from headgate.core.types import Decision, Instant, Observation, Role, Sample, Ve
 from headgate.core.units import format_duration
 from headgate.render.figures import samples_of, violations
 from headgate.render.story import AFTER, PREFIX, Item, RowKind, is_decision_on, row_of
+from headgate.service.pages.formats import latency
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import Band, Level, Line, Mark, Panel
-from headgate.service.pages.words import latency
 
 EXPECTED = "expected"
 
@@ -25,14 +25,14 @@ def panels(
     objective: Objective,
     operator: str,
 ) -> list[Panel]:
-    """Four plots over one time axis."""
+    """Return four plots over one time axis."""
     samples = list(samples_of(observations, operator))
-    sizes = [(one.at_s, one.instances[operator]) for one in observations if operator in one.instances]
+    sizes = [(seen.at_s, seen.instances[operator]) for seen in observations if operator in seen.instances]
     shaded = list(violations(samples, objective.slo_of(operator)))
     acting = [
-        (one.at_s, one.verdicts[operator])
-        for one in decisions
-        if one.role is not Role.SHADOW and operator in one.verdicts
+        (decision.at_s, decision.verdicts[operator])
+        for decision in decisions
+        if decision.role is not Role.SHADOW and operator in decision.verdicts
     ]
     slo = objective.slo_of(operator)
     levels = [Level(slo.bound_s, f"objective {format_duration(slo.bound_s)}")] if isinstance(slo, LatencySlo) else []
@@ -51,11 +51,11 @@ def panels(
     ]
     marks = list(_marks(items, operator))
     size = Panel("Instances", "", time, lines, marks=marks, shaded=shaded, whole=True)
-    return [load, replace(waits, levels=levels, told=latency), backlog, size]
+    return [load, replace(waits, levels=levels, format_value=latency), backlog, size]
 
 
 def _bands(verdicts: Sequence[tuple[Instant, Verdict]], what: str) -> list[Band]:
-    """What decisions expected of something, each at the time that it was expected for."""
+    """Return the predictions of a quantity, each at the time it was made for."""
     found = []
     for at_s, verdict in verdicts:
         after_s, low, high = (

@@ -1,4 +1,4 @@
-"""The graph of a pipeline, from left to right, with the state of each operator."""
+"""The graph of a job's operators from left to right, with their states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_LETTERS = 15
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is told of an operator in the graph."""
+    """An operator as the graph shows it."""
 
     operator: str
     ready: int
@@ -65,7 +65,7 @@ def _places(topology: Topology) -> dict[str, tuple[int, int]]:
     filled: dict[int, int] = {}
     places: dict[str, tuple[int, int]] = {}
     for name in topology.order:
-        columns[name] = 1 + max((columns[one] for one in topology.upstream(name)), default=-1)
+        columns[name] = 1 + max((columns[source] for source in topology.upstream(name)), default=-1)
         row = filled.get(columns[name], 0)
         filled[columns[name]] = row + 1
         places[name] = (columns[name], row)
@@ -90,8 +90,8 @@ def _drawn(node: Node, x: float, y: float) -> Markup:
         element("text", _shortened(node.operator), class_="name", x=x + 14, y=y + 24),
         element("text", node.word, class_="word", x=x + WIDTH - 14, y=y + 24, text_anchor="end"),
         *_dots(node.ready, node.planned, x + 19, y + 42),
-        element("text", node.first, class_="told", x=x + 14, y=y + 64),
-        element("text", node.second, class_="told", x=x + 14, y=y + 81),
+        element("text", node.first, class_="info", x=x + 14, y=y + 64),
+        element("text", node.second, class_="info", x=x + 14, y=y + 81),
         href=node.href,
         class_=f"node {node.state}{chosen}",
         aria_label=f"{node.operator}: {node.word}, {node.ready} of {node.planned} ready, {node.first}, {node.second}",
@@ -117,4 +117,4 @@ def _dots(ready: int, planned: int, x: float, y: float) -> Iterator[Markup]:
         kind = "leaving" if planned <= index < ready else "ready" if index < ready else "coming"
         yield element("circle", class_=f"dot {kind}", **place)
     if shown < count:
-        yield element("text", f"+{count - shown}", class_="told", x=x + 12 * shown - 3, y=y + 4)
+        yield element("text", f"+{count - shown}", class_="info", x=x + 12 * shown - 3, y=y + 4)

@@ -15,9 +15,9 @@ from headgate.service.pages.plots.axes import HEIGHT, WIDTH, TimeAxis, ValueAxis
 from headgate.service.pages.plots.svg import element, number, percent, points
 
 MOST_POINTS = 360
-"""Of a line: more than a screen tells apart."""
+"""Of a line; a screen cannot show more."""
 _HIGHEST_BAND = 1.5
-"""A band may be so many times as high as what was measured; what is beyond lies outside the plot."""
+"""A band may be this many times as high as the measured values; the rest is outside the plot."""
 _MARKS = {
     "out": "M0 -7 L6.5 5 L-6.5 5 Z",
     "in": "M0 7 L6.5 -5 L-6.5 -5 Z",
@@ -33,7 +33,7 @@ Points = Sequence[tuple[Instant, float | None]]
 class Line:
     name: str
     kind: str
-    """The class that gives it its colour."""
+    """The CSS class that colours it."""
     points: Points
     filled: bool = False
     steps: bool = False
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Between what and what something was expected to lie."""
+    """The interval in which a quantity was predicted to lie."""
 
     name: str
     points: Sequence[tuple[Instant, float, float]]
@@ -49,7 +49,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A value that must not be exceeded."""
+    """A limit."""
 
     value: float
     label: str
@@ -61,13 +61,13 @@ class Mark:
     value: float
     kind: str
     key: str
-    """The id of the row that tells of it."""
+    """The id of the story row with the details."""
     label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What is drawn; ``svg`` draws it."""
+    """One plot; ``svg`` draws it."""
 
     title: str
     unit: str
@@ -79,26 +79,25 @@ class Panel:
     shaded: Sequence[tuple[Instant, Instant]] = ()
     """Times in which the objective was violated."""
     whole: bool = False
-    told: Callable[[float], str] = field(default=plain)
-    """How a value is written."""
+    format_value: Callable[[float], str] = field(default=plain)
 
     @property
     def newest(self) -> str:
-        """What its first line shows now."""
+        """The newest value of the first line."""
         value = next((value for _, value in reversed(self.lines[0].points) if value is not None), None)
-        return "–" if value is None else f"{self.told(value)} {self.unit}".strip()
+        return "–" if value is None else f"{self.format_value(value)} {self.unit}".strip()
 
     @property
     def alt(self) -> str:
-        """The plot in a sentence, for those who do not see it."""
+        """The plot in a sentence, for screen readers."""
         values = [value for _, value in self.lines[0].points if value is not None]
         if not values:
             return f"{self.title}: nothing is known yet."
-        largest = f"{self.told(max(values))} {self.unit}".strip()
+        largest = f"{self.format_value(max(values))} {self.unit}".strip()
         return f"{self.title}: {self.newest} now, at most {largest} in this time."
 
     def svg(self, *, is_small: bool = False) -> Markup:
-        """The drawing; a small one has neither grid nor labels."""
+        """Return the drawing; a small one has neither grid nor labels."""
         values = self._axis()
         area = element(
             "svg",
@@ -175,14 +174,14 @@ class Panel:
     def _labels(self, values: ValueAxis) -> Iterator[Markup]:
         for value in values.ticks():
             y = percent(values.y(value) / HEIGHT)
-            yield element("text", self.told(value), class_="tick", x=4, y=y, dy="1.05em")
+            yield element("text", self.format_value(value), class_="tick", x=4, y=y, dy="1.05em")
         for level in self.levels:
             y = percent(values.y(level.value) / HEIGHT)
             yield element("text", level.label, class_="tick level", x="100%", dx=-4, y=y, dy="-.4em", text_anchor="end")
 
     def _mark(self, mark: Mark, values: ValueAxis) -> Markup:
         shape = element("path", d=_MARKS[mark.kind])
-        # Larger than what is seen, for fingers.
+        # Larger than the visible mark, for touch screens.
         around = element("circle", r=13, class_="around")
         place = element(
             "svg", around, shape, x=percent(self.time.share(mark.at_s)), y=percent(values.y(mark.value) / HEIGHT)

@@ -13,12 +13,12 @@ def element(name: str, *content: str, **attributes: str | float | None) -> Marku
     >>> element("text", "a < b", class_="tick", text_anchor="end", x=1.25)
     Markup('<text class="tick" text-anchor="end" x="1.25">a &lt; b</text>')
     """
-    told = "".join(
+    written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(number(value) if isinstance(value, int | float) else value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{told}>{Markup().join(escape(one) for one in content)}</{name}>")
+    return Markup(f"<{name}{written}>{Markup().join(escape(part) for part in content)}</{name}>")
 
 
 def number(value: float) -> str:

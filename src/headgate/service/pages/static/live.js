@@ -1,10 +1,10 @@
-// Keeps a page up to date: what is new is heard by server-sent events, and the parts that changed are exchanged.
+// Keeps a page up to date: server-sent events announce changes, and the parts of the page that changed are replaced.
 (function () {
   "use strict";
   const pulse = document.querySelector(".pulse");
   const stream = document.body.dataset.stream;
   const LEAST_MS = 900, AGAIN_MS = 2000;
-  let asked = 0, waiting = null;
+  let requested = 0, waiting = null;
 
   function say(state, words) {
     if (!pulse) { return; }
@@ -20,7 +20,7 @@
     const focused = document.activeElement && document.activeElement.getAttribute("href");
     document.querySelectorAll("[data-part]").forEach(function (part) {
       const fresh = page.querySelector('[data-part="' + part.dataset.part + '"]');
-      // What somebody is reading is not taken away.
+      // A part with an open tooltip is not replaced.
       if (!fresh || fresh.innerHTML === shown.get(part) || part.querySelector(".tip")) { return; }
       shown.set(part, fresh.innerHTML);
       part.querySelectorAll("details[open][id]").forEach(function (one) {
@@ -43,7 +43,7 @@
 
   async function refresh() {
     waiting = null;
-    asked = Date.now();
+    requested = Date.now();
     try {
       const answer = await fetch(location.pathname + location.search, { headers: { Accept: "text/html" } });
       if (answer.redirected || answer.status === 401 || answer.headers.has("Headgate-Leader")) { location.reload(); return; }
@@ -51,7 +51,7 @@
         exchange(new DOMParser().parseFromString(await answer.text(), "text/html"));
         if (source && source.readyState === EventSource.OPEN) { say("live", "live"); }
       } else if (answer.status === 404) {
-        // What was shown last stays to be read; a job may come back.
+        // The page stays readable; a job may return.
         say("away", "not there any more");
       } else {
         again();
@@ -63,12 +63,12 @@
 
   function again() {
     say("away", "no answer; trying again");
-    setTimeout(news, AGAIN_MS);
+    setTimeout(refreshSoon, AGAIN_MS);
   }
 
-  function news() {
+  function refreshSoon() {
     if (waiting === null && !document.hidden) {
-      waiting = setTimeout(refresh, Math.max(0, asked + LEAST_MS - Date.now()));
+      waiting = setTimeout(refresh, Math.max(0, requested + LEAST_MS - Date.now()));
     }
   }
 
@@ -76,21 +76,21 @@
 
   function listen() {
     const opened = source = new EventSource(stream);
-    opened.addEventListener("open", function () { say("live", "live"); news(); });
-    opened.addEventListener("news", news);
+    opened.addEventListener("open", function () { say("live", "live"); refreshSoon(); });
+    opened.addEventListener("change", refreshSoon);
     opened.addEventListener("error", function () {
       say("away", "no answer; trying again");
-      // A browser asks again by itself where nobody answers, but not where the answer is an error, as of a service
-      // that is just being started. One that stands by is known by its page.
-      if (opened.readyState === EventSource.CLOSED) { setTimeout(function () { listen(); news(); }, AGAIN_MS); }
+      // A browser reconnects by itself unless the answer is an error, as of a service that is starting. A standby
+      // answers with a page of its own.
+      if (opened.readyState === EventSource.CLOSED) { setTimeout(function () { listen(); refreshSoon(); }, AGAIN_MS); }
     });
   }
 
   if (stream) {
     listen();
-    document.addEventListener("visibilitychange", news);
+    document.addEventListener("visibilitychange", refreshSoon);
     window.addEventListener("pagehide", function () { source.close(); });
-    // A page that is gone back to is shown as it was left.
+    // A page from the history is shown as it was.
     window.addEventListener("pageshow", function (event) { if (event.persisted) { listen(); } });
   }
 
@@ -116,8 +116,8 @@
 
   function ago(plot, where) {
     const from = Number(plot.dataset.from), seconds = Math.round(from + where * (Number(plot.dataset.to) - from));
-    const size = Math.abs(seconds), told = size < 120 ? size + "s" : Math.floor(size / 60) + "m " + (size % 60) + "s";
-    return seconds < 0 ? told + " ago" : seconds > 0 ? "in " + told : "now";
+    const size = Math.abs(seconds), text = size < 120 ? size + "s" : Math.floor(size / 60) + "m " + (size % 60) + "s";
+    return seconds < 0 ? text + " ago" : seconds > 0 ? "in " + text : "now";
   }
 
   // One place in time, in all plots at once.
@@ -128,8 +128,8 @@
       if (!plot || !read) { return; }
       if (read.dataset.now === undefined) { read.dataset.now = read.textContent; }
       if (share === null) { read.textContent = read.dataset.now; return; }
-      const told = valueAt(plot, share), box = plot.getBoundingClientRect(), outer = figure.getBoundingClientRect();
-      read.textContent = (told ? told + " · " : "") + ago(plot, share);
+      const text = valueAt(plot, share), box = plot.getBoundingClientRect(), outer = figure.getBoundingClientRect();
+      read.textContent = (text ? text + " · " : "") + ago(plot, share);
       const cross = document.createElement("div");
       cross.className = "cross";
       figure.appendChild(cross);
@@ -146,7 +146,7 @@
     if (next !== share) { share = next; point(); }
   });
 
-  // ----------------------------------------------------------------------------------------------- what a marker says
+  // ----------------------------------------------------------------------------------------------- what a marker shows
   let tip = null;
 
   function hide() {

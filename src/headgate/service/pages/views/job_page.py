@@ -17,18 +17,19 @@ from headgate.journal.contract import ReadableJournal
 from headgate.journal.findings import burn_in_words, left_in_words
 from headgate.render.story import story_of
 from headgate.service.jobs import ServedJob
+from headgate.service.pages.formats import UNKNOWN, Link, Tile, count, latency, rate, sizes
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.course import panels
 from headgate.service.pages.plots.graph import Node, graph
 from headgate.service.pages.plots.panel import Panel, times
-from headgate.service.pages.views.beside import (
+from headgate.service.pages.views.details import (
     ChangeRow,
-    Expected,
+    PredictionRow,
     RuleRow,
     ShadowRow,
     change_rows,
-    expected_rows,
     now_facts,
+    prediction_rows,
     rule_rows,
     shadow_rows,
 )
@@ -44,12 +45,11 @@ from headgate.service.pages.views.overview import (
 )
 from headgate.service.pages.views.states import Badge, objective_of, operator_states
 from headgate.service.pages.views.story_rows import StoryRow, story_rows
-from headgate.service.pages.words import UNKNOWN, Link, Tile, count, latency, rate, sizes
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Oldest first."""
+    """Journal entries of a job, the oldest first."""
 
     observations: list[Observation] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Entries:
 
 
 def entries_since(journal: ReadableJournal, job: str, since_s: Instant) -> Entries:
-    """A service that was started again has begun another run of its jobs: what was before belongs to it too."""
+    """Return the entries of a job since a time, of all its runs: a restarted service begins another run."""
     runs = journal.runs(job)
     ends_s = [after.started_s for (_, _), (_, after) in pairwise(runs)] + [float("inf")]
     found = Entries()
@@ -74,9 +74,9 @@ def entries_since(journal: ReadableJournal, job: str, since_s: Instant) -> Entri
 
 SPANS = {"5m": 300.0, "15m": 900.0, "1h": 3600.0, "6h": 21600.0, "24h": 86400.0}
 INTERVALS_SHOWN = 90
-"""Where nothing is asked for, the shortest span is shown that has so many decisions."""
+"""By default the shortest span with this many decisions is shown."""
 AHEAD_SHARE = 0.075
-"""Of the time shown, so much lies ahead, for what is expected."""
+"""The share of the time axis that lies ahead, for predictions."""
 MOST_AHEAD_S = 60.0
 
 
@@ -97,19 +97,19 @@ class JobPage:
     panels: Sequence[Panel]
     times: Markup
     story: Sequence[StoryRow]
-    story_told: str
+    story_span: str
     now: Sequence[tuple[str, str]]
-    expected: Sequence[Expected]
+    predictions: Sequence[PredictionRow]
     shadows: Sequence[ShadowRow]
     rules: Sequence[RuleRow]
     changes: Sequence[ChangeRow]
 
 
 def job_page(job: ServedJob, operator: str | None = None, span: str | None = None) -> JobPage:
-    """What the page shows of a job: one of its operators closely, and the time of a span."""
+    """Return the page of a job, with the plots of one of its operators over a span of time."""
     if span is None:
         least_s = INTERVALS_SHOWN * job.spec.interval_s
-        span = next((told for told, span_s in SPANS.items() if span_s >= least_s), "24h")
+        span = next((name for name, span_s in SPANS.items() if span_s >= least_s), "24h")
     if span not in SPANS:
         raise UnknownNameError("span", span, SPANS)
     chosen = job.operators[0] if operator is None else operator
@@ -132,13 +132,13 @@ def job_page(job: ServedJob, operator: str | None = None, span: str | None = Non
         graph=graph(job.spec.topology, lambda name: _node(job, name, chosen, _href(base, name, span))),
         operators=job.operators,
         operator=chosen,
-        spans=[Link(told, _href(base, chosen, told), told == span) for told in SPANS],
+        spans=[Link(name, _href(base, chosen, name), name == span) for name in SPANS],
         panels=panels(time, found.observations, found.decisions, items, objective_of(job), chosen),
         times=times(time),
         story=story,
-        story_told=f"the last {format_duration(span_s)}, newest first" if story else "",
+        story_span=f"the last {format_duration(span_s)}, newest first" if story else "",
         now=now_facts(job, chosen),
-        expected=expected_rows(found.decisions, found.observations, chosen),
+        predictions=prediction_rows(found.decisions, found.observations, chosen),
         shadows=shadow_rows(job, found.decisions),
         rules=rule_rows(job),
         changes=change_rows(job.changes),

@@ -1,4 +1,4 @@
-"""All jobs in a table, those first that want to be looked at."""
+"""All jobs in a table, those that need attention first."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from headgate.core.units import format_duration, plain
 from headgate.journal.findings import left_in_words, money
 from headgate.runtime.loop import Mode
 from headgate.service.jobs import ServedJob
+from headgate.service.pages.formats import UNKNOWN, Link, Tile, latency, rate, sizes
 from headgate.service.pages.plots.axes import TimeAxis
 from headgate.service.pages.plots.panel import meter, sparkline
 from headgate.service.pages.views.states import Badge, gravity, job_badges, objective_of, operator_states
-from headgate.service.pages.words import UNKNOWN, Link, Tile, latency, rate, sizes
 from headgate.service.service import Service
 
 PER_PAGE = 100
 COURSE_S = 900.0
 SHORTEST_COURSE_S = 120.0
-"""The time that the small plots show: less than the first, while less is known."""
+"""The span of the small plots is between the shortest and this one, by what is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,65 +51,65 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    told: str
+    summary: str
     tiles: Sequence[Tile]
     rows: Sequence[Row]
     pages: Sequence[Link]
-    asked: str
+    query: str
     is_many: bool
 
 
-def overview(service: Service, asked: str = "", page: int = 1) -> Overview:
-    """The jobs whose names hold what was asked for, a page of them."""
+def overview(service: Service, query: str = "", page: int = 1) -> Overview:
+    """Return a page of the jobs whose names contain the query."""
     now = service.clock.now()
-    found = [job for job in service.fleet if asked.lower() in job.name.lower()]
+    found = [job for job in service.fleet if query.lower() in job.name.lower()]
     badges = {job.name: badges_of(job) for job in found}
     found.sort(key=lambda job: (-gravity(badges[job.name]), job.name))
     pages = max(1, -(-len(found) // PER_PAGE))
     page = min(max(1, page), pages)
     shown = found[(page - 1) * PER_PAGE : page * PER_PAGE]
-    worried = sum(gravity(one) > 0 for one in badges.values())
+    worried = sum(gravity(found_badges) > 0 for found_badges in badges.values())
     links = [
-        Link(str(number), f"/?{urlencode({'q': asked, 'page': number})}", number == page)
+        Link(str(number), f"/?{urlencode({'q': query, 'page': number})}", number == page)
         for number in range(1, pages + 1)
     ]
     count = len(found)
-    told = f"{count} job{'' if count == 1 else 's'}, " + (
-        "all in order." if not worried else f"{worried} of which {'wants' if worried == 1 else 'want'} to be looked at."
+    summary = f"{count} job{'' if count == 1 else 's'}, " + (
+        "all in order." if not worried else f"{worried} of them {'needs' if worried == 1 else 'need'} attention."
     )
     return Overview(
-        told if found else "No jobs.",
+        summary if found else "No jobs.",
         _tiles(found, now),
         [_row(job, badges[job.name], now) for job in shown],
         links,
-        asked,
+        query,
         len(service.fleet) > 8,
     )
 
 
 def badges_of(job: ServedJob) -> list[Badge]:
-    """How a job is doing, the gravest first."""
+    """Return the states of a job, the worst first."""
     recommends = job.loop.mode is Mode.RECOMMEND
     return job_badges(operator_states(job).values(), job.changes, recommends=recommends)
 
 
 def _tiles(jobs: Sequence[ServedJob], now: Instant) -> list[Tile]:
-    instances = [one for job in jobs if job.observation is not None for one in job.observation.instances.values()]
-    ready, planned = sum(one.ready for one in instances), sum(one.planned for one in instances)
+    totals = [total(job.observation) for job in jobs if job.observation is not None]
+    ready, planned = sum(size.ready for size in totals), sum(size.planned for size in totals)
     budgets = [budget for job in jobs if (budget := worst_budget(job)) is not None]
-    kept = sum(budget.spent <= 1 for budget in budgets)
+    met = sum(budget.spent <= 1 for budget in budgets)
     used = [job.day.used(now) for job in jobs]
-    hours, fixed = sum(one.instance_hours for one in used), sum(one.fixed_hours for one in used)
+    hours, fixed = sum(day.instance_hours for day in used), sum(day.fixed_hours for day in used)
     load = [job_load(job) for job in jobs]
-    known = [one for one in load if one is not None]
+    known = [rate_per_s for rate_per_s in load if rate_per_s is not None]
     return [
         Tile("Load", plain(sum(known)) if known else UNKNOWN, "at the sources of all jobs", "records/s"),
         Tile("Instances", f"{ready}", f"{planned} planned", "ready"),
         Tile(
-            "Objectives kept",
-            f"{kept} of {len(budgets)}" if budgets else UNKNOWN,
+            "Objectives met",
+            f"{met} of {len(budgets)}" if budgets else UNKNOWN,
             "by their error budgets",
-            kind="bad" if kept < len(budgets) else "",
+            kind="bad" if met < len(budgets) else "",
         ),
         Tile(
             "Instance hours, last 24 hours",
@@ -129,7 +129,7 @@ def saved_in_words(used: float, fixed: float) -> str:
 
 
 def job_load(job: ServedJob) -> float | None:
-    """What arrives at the sources of a job."""
+    """Return the rate at which records arrive at the sources of a job."""
     if job.observation is None:
         return None
     rates = [
@@ -141,22 +141,22 @@ def job_load(job: ServedJob) -> float | None:
 
 
 def job_latency(job: ServedJob) -> float | None:
-    """The longest that a record waited at any operator, by the newest readings."""
+    """Return the longest latency at any operator, by the newest readings."""
     samples = [] if job.observation is None else job.observation.samples.values()
     known = [sample.worst_latency_s for sample in samples if sample.worst_latency_s is not None]
     return max(known, default=None)
 
 
 def total(observation: Observation) -> Instances:
-    """All instances of a job."""
+    """Return the instances of all operators together."""
     every = observation.instances.values()
     return Instances(
-        sum(one.planned for one in every), sum(one.requested for one in every), sum(one.ready for one in every)
+        sum(size.planned for size in every), sum(size.requested for size in every), sum(size.ready for size in every)
     )
 
 
 def worst_budget(job: ServedJob) -> Budget | None:
-    """The budget of that operator which has used up most of its own."""
+    """Return the budget of the operator that has spent the largest share of it."""
     found = [budget for name in job.operators if (budget := job.loop.history.budget(name)) is not None]
     return max(found, key=lambda budget: budget.spent, default=None)
 
@@ -175,7 +175,7 @@ def budget_left(budget: Budget | None) -> str:
 
 
 def cost_of(job: ServedJob, now: Instant) -> tuple[str, str]:
-    """What a job had in the last day, in money where there is a price, and against fixed sizes."""
+    """Return the cost of the last day, in money where there is a price, and compared with fixed sizes."""
     used, spending = job.day.used(now), job.loop.history.spending()
     if not used.known_s:
         return UNKNOWN, ""
@@ -187,13 +187,14 @@ def cost_of(job: ServedJob, now: Instant) -> tuple[str, str]:
 
 def _row(job: ServedJob, badges: Sequence[Badge], now: Instant) -> Row:
     with job.at_rest() as loop:
-        recent = [one for one in loop.history.observations if one.at_s >= now - COURSE_S]
+        recent = [reading for reading in loop.history.observations if reading.at_s >= now - COURSE_S]
     known_s = now - recent[0].at_s if recent else 0.0
     time = TimeAxis(now, min(COURSE_S, max(SHORTEST_COURSE_S, known_s)))
     seen, budget = job.observation, worst_budget(job)
     size = None if seen is None else total(seen)
     slo = objective_of(job).slo
     cost, cost_more = cost_of(job, now)
+    ready = [(reading.at_s, float(total(reading).ready)) for reading in recent]
     source = job.spec.topology.sources[0]
     return Row(
         name=job.name,
@@ -206,11 +207,15 @@ def _row(job: ServedJob, badges: Sequence[Badge], now: Instant) -> Row:
             time,
             "load",
             "rate",
-            [(one.at_s, one.samples[source].input_rate_per_s) for one in recent if source in one.samples],
+            [
+                (reading.at_s, reading.samples[source].input_rate_per_s)
+                for reading in recent
+                if source in reading.samples
+            ],
         ),
         size=sizes(size),
         size_more="" if size is None else _leaving(size),
-        size_course=sparkline(time, "instances", "ready", [(one.at_s, float(total(one).ready)) for one in recent]),
+        size_course=sparkline(time, "instances", "ready", ready),
         latency=latency(job_latency(job)),
         latency_more=f"{format_duration(slo.bound_s)} allowed" if isinstance(slo, LatencySlo) else "",
         budget=budget_left(budget),

@@ -1,4 +1,4 @@
-"""How a job and its operators are doing, each in a word, a sign and a colour."""
+"""The states of a job and its operators, each as a word, a sign and a colour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headgate.service.store.changes import ChangeKind, JobChange
 
 
 def objective_of(job: ServedJob) -> Objective:
-    """What its policy goes by."""
+    """Return the objective of the job's policy."""
     found = job.loop.policy.objective  # type: ignore[attr-defined]  # all policies of a service are made by name
     assert isinstance(found, Objective)
     return found
@@ -23,13 +23,13 @@ class Badge:
     kind: str
     """The class that gives it its colour."""
     sign: str
-    """Tells it apart where there are no colours."""
+    """Distinguishes it without colours."""
     word: str
     more: str = ""
 
 
 WAITING = Badge("waiting", "…", "waits for its agent", "no agent has reported yet")
-LOST = Badge("lost", "?", "agent lost", "nothing is heard of an agent; its size is left as it is")
+LOST = Badge("lost", "?", "agent lost", "an agent does not report; its size is left unchanged")
 LATE = Badge("late", "✕", "objective violated", "by the newest reading")
 GROWING = Badge("scaling", "▲", "scaling out", "more instances are planned than are ready")
 SHRINKING = Badge("scaling", "▼", "scaling in", "fewer instances are planned than are ready")
@@ -42,7 +42,7 @@ _WORRYING = frozenset({WAITING, LATE, LOST})
 def operator_state(
     objective: Objective, operator: str, instances: Instances | None, sample: Sample | None, *, is_joined: bool
 ) -> Badge:
-    """How one operator is doing."""
+    """Return the state of one operator."""
     if sample is None and not is_joined:
         return WAITING
     if not is_joined:
@@ -55,7 +55,7 @@ def operator_state(
 
 
 def operator_states(job: ServedJob) -> dict[str, Badge]:
-    """How each operator of a job is doing."""
+    """Return the state of each operator of a job."""
     seen, joined, objective = job.observation, job.engine.joined, objective_of(job)
     return {
         name: operator_state(
@@ -69,15 +69,15 @@ def operator_states(job: ServedJob) -> dict[str, Badge]:
     }
 
 
-def job_badges(states: Iterable[Badge], changes: Sequence[JobChange], *, recommends: bool) -> list[Badge]:
-    """The gravest state of a job's operators, and what was asked of it for now."""
+def job_badges(states: Iterable[Badge], changes: Sequence[Change], *, recommends: bool) -> list[Badge]:
+    """Return the worst state of a job's operators, and the overrides in force."""
     found = [max(states, key=_GRAVITY.index)]
     found += [badge for change in changes if (badge := _change_badge(change)) is not None]
     return [*found, RECOMMENDING] if recommends else found
 
 
 def gravity(badges: Sequence[Badge]) -> int:
-    """By how much a job wants to be looked at; 0: not at all."""
+    """Return how urgently a job needs attention; 0: not at all."""
     return _GRAVITY.index(badges[0]) if badges[0] in _WORRYING else 0
 
 

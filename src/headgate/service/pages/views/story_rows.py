@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headgate.render.story import Hold, Item, Row, row_of
-from headgate.service.pages.words import clock, iso
+from headgate.service.pages.formats import clock, iso
 
 MOST_ROWS = 60
 SIGNS = {"out": "▲", "in": "▼", "stopped": "⊘", "advice": "◇", "event": "·", "warning": "!", "failed": "✕"}

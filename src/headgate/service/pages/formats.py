@@ -1,4 +1,4 @@
-"""Small values in words, alike on all pages."""
+"""Values in words, the same on all pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure, and what there is to say of it."""
+    """A figure with a remark."""
 
     name: str
     value: str
@@ -27,7 +27,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    told: str
+    text: str
     href: str
     is_this: bool = False
 
@@ -45,7 +45,7 @@ def count(number: float | None) -> str:
 
 
 def latency(seconds: float | None) -> str:
-    """A latency, of which nobody needs more than a tenth of a second.
+    """Return a latency, to a tenth of a second.
 
     >>> latency(0.4321), latency(12.345), latency(None)
     ('432ms', '12.3s', '–')
@@ -66,7 +66,7 @@ def sizes(instances: Instances | None) -> str:
 
 
 def clock(at_s: Instant) -> str:
-    """A time of the day.
+    """Return the time of day.
 
     >>> clock(1_700_000_000.0)
     '22:13:20'

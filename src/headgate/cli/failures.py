@@ -1,9 +1,9 @@
-"""How a command ends: faults in one sentence on standard error, and exit codes that say what kind of fault it was.
+"""How a command fails: a sentence on standard error, and an exit code for the kind of failure.
 
 | exit code | meaning |
 | --- | --- |
 | 0 | done |
-| 1 | the work failed, or what was asked about is not as it should be |
+| 1 | the work failed, or a check did not pass |
 | 2 | the input was at fault, or a cluster that is not set up to be scaled |
 | 3 | a result could not be written; the others were |
 | 130 | interrupted |
@@ -172,18 +172,18 @@ class HeadgateGroup(TyperGroup):
             if isinstance(sys.stdout, StandardOutput):
                 sys.stdout.flush()
         except HeadgateError as error:
-            code = _tell(as_typed(in_one_line(str(error), given), self, given), code_of(error))
+            code = _report(as_typed(in_one_line(str(error), given), self, given), code_of(error))
         except typer.TyperException as error:
-            code = _tell_usage(error)
+            code = _report_usage(error)
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
-            # Whoever asks for such a file is told, also who only asks whether it is there.
-            code = _tell(f"no file can be called {error.filename!r}: {cause_of(error)}.", WRONG_INPUT)
+            # Even a check whether such a file exists raises this error.
+            code = _report(f"no file can be called {error.filename!r}: {cause_of(error)}.", WRONG_INPUT)
         except ModuleNotFoundError as error:
             if (module := missing_module(error)) is None:
                 raise
-            code = _tell(str(MissingExtraError("this command", module)), WRONG_INPUT)
+            code = _report(str(MissingExtraError("this command", module)), WRONG_INPUT)
         sys.exit(code if isinstance(code, int) else 0)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -191,31 +191,31 @@ class HeadgateGroup(TyperGroup):
 
 
 def code_of(error: HeadgateError) -> int:
-    """The exit code that says what kind of fault it was."""
+    """Return the exit code for the kind of error."""
     if isinstance(error, OutputError):
         return NOT_WRITTEN
     return WRONG_INPUT if isinstance(error, InputError | UnsupportedEngineError) else FAILED
 
 
 def as_typed(sentence: str, command: Any, arguments: Sequence[str]) -> str:
-    """A sentence in which options are called as the user typed them: ``--min`` and not ``min_instances``."""
+    """Return a sentence with options as the user types them: ``--min`` and not ``min_instances``."""
     for name in arguments:
         command = getattr(command, "commands", {}).get(name, command)
     for parameter in getattr(command, "params", ()):
-        option = next((one for one in parameter.opts if one.startswith("--")), None)
+        option = next((name for name in parameter.opts if name.startswith("--")), None)
         if option is None:
             continue
         name = parameter.name
         if "_" in name:
             sentence = re.sub(rf"\b{name}\b(?![=(])", option, sentence)
-        # In the midst of a sentence a plain word may mean something else, and interval_s a setting of a policy.
-        said = rf"^({name}_s|{name}|{name.replace('_', ' ')}|an? {name} of)"
-        sentence = re.sub(rf"{said}[ =](?=-?(\d|inf|nan)|')", f"{option} ", sentence)
+        # Inside a sentence a plain word may mean something else, and interval_s a setting of a policy.
+        subject = rf"^({name}_s|{name}|{name.replace('_', ' ')}|an? {name} of)"
+        sentence = re.sub(rf"{subject}[ =](?=-?(\d|inf|nan)|')", f"{option} ", sentence)
     return sentence
 
 
 def in_one_line(sentence: str, arguments: Sequence[str]) -> str:
-    """A sentence in which what the user typed breaks no line: a path may have any character in it."""
+    """Return a sentence without line breaks from the user's arguments: a path may contain any character."""
     for argument in arguments:
         value = argument.partition("=")[2]
         for typed in (argument, value, str(PurePath(value or argument).parent)):
@@ -224,54 +224,54 @@ def in_one_line(sentence: str, arguments: Sequence[str]) -> str:
     return sentence
 
 
-def _tell(sentence: str, code: int) -> int:
-    with suppress(OSError):  # Where nothing can be said, the exit code still can.
+def _report(sentence: str, code: int) -> int:
+    with suppress(OSError):  # Without standard error the exit code still reports the failure.
         typer.echo(f"headgate: {sentence}", err=True)
     return code
 
 
-def _tell_usage(error: typer.TyperException) -> int:
+def _report_usage(error: typer.TyperException) -> int:
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         return error.exit_code  # The help has been printed instead.
     message = error.format_message().rstrip(".")
     problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
-    if problems:  # Typer tells what is allowed, but not what it got.
+    if problems:  # Typer says what is allowed, but not what it received.
         message = message.replace("Invalid value for", f"Invalid value {problems[0]['input']!r} for", 1)
     hint = f" See '{context.command_path} --help'." if context is not None else ""
     # A question ends by itself: "Did you mean 'version'?"
     end = "" if message.endswith("?") else "."
-    return _tell(f"{message[:1].lower()}{message[1:]}{end}{hint}", error.exit_code)
+    return _report(f"{message[:1].lower()}{message[1:]}{end}{hint}", error.exit_code)
 
 
 # ---------------------------------------------------------------------------------------------------- standard output
 
 
 class StandardOutput(io.TextIOWrapper):
-    """Standard output that tells in a sentence that it cannot be written."""
+    """Standard output whose failures become an ``OutputError`` with a readable message."""
 
     @classmethod
     def take_over(cls) -> None:
-        """Be ``sys.stdout`` from now on."""
+        """Replace ``sys.stdout``."""
         usual = sys.stdout
-        if isinstance(usual, io.TextIOWrapper):  # It is nothing at all where it was closed from the start.
-            # A sign that the terminal's encoding does not have is no reason to lose the others.
+        if isinstance(usual, io.TextIOWrapper):  # It is None if it was closed from the start.
+            # A character that the terminal's encoding lacks must not lose the others.
             errors = "replace" if usual.errors == "strict" else usual.errors
             sys.stdout = cls(usual.buffer, encoding=usual.encoding, errors=errors, line_buffering=usual.line_buffering)
 
     def write(self, text: str, /) -> int:
-        with self._told():
+        with self._reported():
             return super().write(text)
 
     def flush(self) -> None:
-        with self._told():
+        with self._reported():
             super().flush()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reported(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:  # ``headgate policies | head -1``: nobody wants to read on, and Typer ends quietly.
+        except BrokenPipeError:  # ``headgate policies | head -1``: the reader has closed the pipe; Typer ends quietly.
             raise
         except OSError as error:
             # Python itself would try again when it ends, and complain.
