@@ -195,7 +195,7 @@ rules:
 """
 FORMS: list[tuple[str, dict[str, str], str]] = [
     ("pause", {"direction": "in", "operator": "*", "lasts": "30m"}, "Scaling is paused."),
-    ("resume", {"operator": "*"}, "Scaling goes on."),
+    ("resume", {"operator": "*"}, "Scaling continues."),
     ("size", {"operator": "count", "size": "3", "lasts": "10m"}, "The size is forced"),
     ("mode", {"mode": "recommend", "lasts": "1h"}, "The mode is changed."),
     ("bounds", {"operator": "count", "fewest": "2", "most": "7"}, "The bounds are changed."),
