@@ -71,7 +71,7 @@ def test_rows_are_the_same_however_cut_and_what_was_killed_goes_on(tmp_path: Pat
         assert read_parts(other.runs).equals(rows)
         assert read_summary(other.summary) == read_summary(whole.summary)
     for ours, theirs in zip(read_summary(whole.summary), groups_by_arrow(rows), strict=True):
-        assert (ours.labels, ours.runs, ours.kept) == (theirs.labels, theirs.runs, theirs.kept)
+        assert (ours.labels, ours.runs, ours.met) == (theirs.labels, theirs.runs, theirs.met)
         for name, found in ours.figures.items():
             again = theirs.figures[name]
             assert (found is None) == (again is None)

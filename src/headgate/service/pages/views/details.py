@@ -14,7 +14,7 @@ from headgate.rules.rules_policy import RulesPolicy
 from headgate.service.jobs import ServedJob
 from headgate.service.pages.formats import UNKNOWN, clock, moment
 from headgate.service.pages.views.states import objective_of
-from headgate.service.store.changes import Change
+from headgate.service.store.changes import JobChange
 
 _NOT_FIRING = frozenset({"waiting", "guard-time", "at-limit"})
 
@@ -135,7 +135,7 @@ def change_rows(changes: Sequence[JobChange]) -> list[ChangeRow]:
     ]
 
 
-def change_text(change: Change) -> str:
+def change_text(change: JobChange) -> str:
     """Return a change in a few words."""
     name = "" if change.name in ("", "*") else f" of {change.name}"
     body = change.body

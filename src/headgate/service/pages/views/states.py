@@ -69,7 +69,7 @@ def operator_states(job: ServedJob) -> dict[str, Badge]:
     }
 
 
-def job_badges(states: Iterable[Badge], changes: Sequence[Change], *, recommends: bool) -> list[Badge]:
+def job_badges(states: Iterable[Badge], changes: Sequence[JobChange], *, recommends: bool) -> list[Badge]:
     """Return the worst state of a job's operators, and the overrides in force."""
     found = [max(states, key=_GRAVITY.index)]
     found += [badge for change in changes if (badge := _change_badge(change)) is not None]
