@@ -146,7 +146,7 @@ def test_other_options_lead_to_new_measurements(folder: Path, monkeypatch: pytes
         ('{"version": 9}', "model file 'models/grep.json' has version 9; version 1 is needed."),
         (
             '{"version": 1, "measurements": [{"executors": 1, "agreeing_per_s": [1], "use": "training"}]}',
-            "model file 'models/grep.json' is damaged: KeyError('app'); delete it to measure anew.",
+            "model file 'models/grep.json' is damaged: KeyError('app'); delete it to measure again.",
         ),
     ],
 )
