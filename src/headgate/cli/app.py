@@ -15,7 +15,7 @@ from headgate.cli.common import JsonOption, check_target, write_json
 from headgate.cli.demo import demo
 from headgate.cli.doctor import doctor
 from headgate.cli.explain import explain
-from headgate.cli.failures import HeadgateGroup, StandardOutput
+from headgate.cli.failures import HeadgateGroup, StandardOutput, completion
 from headgate.cli.flink import flink
 from headgate.cli.interrupts import interrupts_delivered
 from headgate.cli.kafka import kafka
