@@ -318,7 +318,7 @@ class Differences:
             most=max(before.most, verdict.target),
         )
 
-    def told(self) -> dict[str, ShadowStory]:
+    def stories(self) -> dict[str, ShadowStory]:
         """By the shadow's name."""
         return self._told
 
@@ -331,7 +331,7 @@ def shadow_stories(decisions: Iterable[Decision]) -> dict[str, ShadowStory]:
         acting = next((one for one in together if one.role is not Role.SHADOW), None)
         if acting is not None:
             differences.add(acting, [one for one in together if one.role is Role.SHADOW])
-    return differences.told()
+    return differences.stories()
 
 
 def story_in_words(name: str, story: ShadowStory) -> str:
