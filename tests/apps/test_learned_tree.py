@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.apps.learned_tree import GRACE, Branch, Counts, Leaf, LearnedTree, Told
+from headgate.apps.hoeffding_tree import GRACE, Branch, Counts, Leaf, LeafTally, LearnedTree
 
 VALUES = st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=30)
 
@@ -17,11 +17,11 @@ def counts(values: list[float]) -> Counts:
     return Counts(len(array), array.mean(), array.var() * len(array), array.min(), array.max())
 
 
-def told(examples: int, *, apart: float = 10.0, leaf: int = 0) -> list[Told]:
+def reported(examples: int, *, apart: float = 10.0, leaf: int = 0) -> list[LeafTally]:
     """Two attributes, of which the first tells the labels apart."""
     random = np.random.default_rng(0)
     return [
-        Told(
+        LeafTally(
             leaf,
             attribute,
             label,
@@ -39,7 +39,7 @@ def test_counts_of_two_parts_are_those_of_the_whole(one: list[float], other: lis
 
 def test_a_leaf_is_split_by_the_attribute_that_tells_labels_apart() -> None:
     tree = LearnedTree()
-    tree.take(told(GRACE))
+    tree.take(reported(GRACE))
     tree.grow()
     assert isinstance(tree.root, Branch)
     assert tree.root.attribute == 0
@@ -53,14 +53,14 @@ def test_a_leaf_is_split_by_the_attribute_that_tells_labels_apart() -> None:
 )
 def test_a_leaf_stays_whole_while_it_is_not_certain_how_to_split_it(examples: int, apart: float) -> None:
     tree = LearnedTree()
-    tree.take(told(examples, apart=apart))
+    tree.take(reported(examples, apart=apart))
     tree.grow()
     assert isinstance(tree.root, Leaf)
 
 
 def test_a_leaf_with_one_label_stays_whole() -> None:
     tree = LearnedTree()
-    tree.take([each for each in told(2 * GRACE) if each.label == 0])
+    tree.take([each for each in reported(2 * GRACE) if each.label == 0])
     tree.grow()
     assert isinstance(tree.root, Leaf)
     assert tree.root.label == 0
@@ -68,11 +68,11 @@ def test_a_leaf_with_one_label_stays_whole() -> None:
 
 def test_a_tree_that_was_saved_learns_on_as_if_it_had_not_been() -> None:
     tree = LearnedTree()
-    tree.take(told(GRACE))
+    tree.take(reported(GRACE))
     tree.grow()
     again = LearnedTree.from_json(tree.to_json())
     for learner in (tree, again):
-        learner.take(told(GRACE, leaf=1))
+        learner.take(reported(GRACE, leaf=1))
         learner.grow()
     assert again.to_json() == tree.to_json()
     assert len(list(again.leaves())) == 3

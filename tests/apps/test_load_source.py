@@ -85,6 +85,6 @@ def test_reading_a_range_again_gives_the_same_records() -> None:
         ({"workload": "constant:10", "max_rows_per_batch": "-1"}, "max_rows_per_batch '-1' is not allowed"),
     ],
 )
-def test_wrong_options_are_told(options: dict[str, str], message: str) -> None:
+def test_wrong_options_are_reported(options: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         LoadSource(options).streamReader(StructType())

@@ -79,13 +79,13 @@ def test_records_arrive_by_the_clock_and_the_speed(since_s: float, least: int, m
     assert least <= reader(since_s).reportLatestOffset()["records"] <= most
 
 
-def test_those_who_scale_the_job_are_told_how_far_it_has_come() -> None:
+def test_those_who_scale_the_job_are_reported_how_far_it_has_come() -> None:
     options = LOAD.options() | {"started_s": str(time.time() - 100.0)}
     assert newest_offset(options) == '{"records": 3000}'
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({}, "option started_s '' is not a time; a number since the epoch is needed."),
         ({"started_s": "noon"}, "option started_s 'noon' is not a time"),
@@ -94,6 +94,6 @@ def test_those_who_scale_the_job_are_told_how_far_it_has_come() -> None:
         ({"started_s": "0", "app": "numbred"}, "did you mean 'numbered'"),
     ],
 )
-def test_wrong_options_are_told_at_once(options: dict[str, str], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_wrong_options_are_reported_at_once(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         RecordSource(LOAD.options() | options).streamReader(StructType())

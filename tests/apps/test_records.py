@@ -40,9 +40,9 @@ def test_an_unknown_application_is_answered_with_the_closest_one() -> None:
 @pytest.mark.parametrize("name", sorted(MADE_BY))
 def test_records_carry_their_number_and_when_they_are_due(name: str) -> None:
     records = payloads_of(name).records(100, START_MS + np.arange(500))
-    told = [json.loads(record.value) for record in records]
-    assert [each["number"] for each in told] == list(range(100, 600))
-    assert [each["at_ms"] for each in told] == list(range(START_MS, START_MS + 500))
+    reported = [json.loads(record.value) for record in records]
+    assert [each["number"] for each in reported] == list(range(100, 600))
+    assert [each["at_ms"] for each in reported] == list(range(START_MS, START_MS + 500))
 
 
 @pytest.mark.parametrize("name", sorted(MADE_BY))
@@ -61,7 +61,7 @@ def test_another_seed_gives_other_records(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "records"), [("smart-plugs", 16_814), ("cluster-tasks", 527_922)])
-def test_real_data_begins_anew_when_it_is_at_its_end(name: str, records: int) -> None:
+def test_real_data_begins_again_when_it_is_at_its_end(name: str, records: int) -> None:
     payloads = payloads_of(name)
     first, last, again = (
         json.loads(payloads.records(number, np.array([START_MS]))[0].value) for number in (0, records - 1, records)

@@ -43,6 +43,6 @@ def test_records_are_written_by_their_task_and_seen_when_their_batch_is_committe
     np.testing.assert_array_equal(found.committed_s, [12, 12, 12, np.inf, 14])
 
 
-def test_records_beyond_those_asked_for_are_left_out(tmp_path: Path) -> None:
+def test_records_beyond_those_requested_for_are_left_out(tmp_path: Path) -> None:
     commit(tmp_path, "0", [write(tmp_path, "part", [0, 1, 2], 5.0)], 6.0)
     assert delivered(tmp_path, 2).committed_s.tolist() == [6.0, 6.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headgate.apps.tally import Tally, tally
+from headgate.apps.contract import RecordTally, tally
 
 
 def progress(read: int | None, late: tuple[int, ...] = (), watermark: str | None = None) -> dict[str, Any]:
@@ -16,16 +16,16 @@ def progress(read: int | None, late: tuple[int, ...] = (), watermark: str | None
 
 
 def test_batches_are_added_up_and_the_newest_watermark_counts() -> None:
-    told = tally(
+    reported = tally(
         [
             progress(10, (0, 0), "1970-01-01T00:00:00.000Z"),
             progress(20, (3, 1), "1970-01-01T00:00:07.500Z"),
             progress(None, (0, 0), "1970-01-01T00:00:07.500Z"),
         ]
     )
-    assert told == Tally(read=30, malformed=2, late=4, watermark_ms=7500)
+    assert reported == RecordTally(read=30, malformed=2, late=4, watermark_ms=7500)
 
 
 def test_a_query_without_windows_has_no_watermark() -> None:
-    assert tally([progress(5)]) == Tally(read=5, malformed=1, late=0, watermark_ms=None)
-    assert tally([]) == Tally(read=0, malformed=0, late=0, watermark_ms=None)
+    assert tally([progress(5)]) == RecordTally(read=5, malformed=1, late=0, watermark_ms=None)
+    assert tally([]) == RecordTally(read=0, malformed=0, late=0, watermark_ms=None)

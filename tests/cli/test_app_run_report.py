@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import headgate.apps.payloads  # noqa: F401 - registers them
-from headgate.apps.comparison import Differences
+from headgate.apps.comparison import ResultDifferences
 from headgate.apps.registry import find_application
 from headgate.apps.running.accounts import Totals
 from headgate.apps.running.folder import RunFolder
-from headgate.apps.running.plan import RunPlan
+from headgate.apps.running.plan import ApplicationRunPlan
 from headgate.apps.running.run import RunResult
 from headgate.cli.application import problems, sentences
 from headgate.core.objective import parse_objective
@@ -20,14 +20,16 @@ from headgate.runtime.summary import RunRecord
 from headgate.workloads.load import Load
 from headgate.workloads.replay import Answers, ReplayProgress
 
-EXACT = Differences(missing=0, unexpected=0, doubled=0, wrong=0, expected=7)
+EXACT = ResultDifferences(missing=0, unexpected=0, doubled=0, wrong=0, expected=7)
 
 
 @pytest.fixture
 def result(tmp_path: Path) -> RunResult:
     objective = parse_objective("latency p95 < 10s").within(1, 2)
     load = Load("constant:10", "grep", seconds=10.0)
-    plan = RunPlan(find_application("grep"), "embedded", RunFolder.at(tmp_path), objective, "static", load=load)
+    plan = ApplicationRunPlan(
+        find_application("grep"), "embedded", RunFolder.at(tmp_path), objective, "static", load=load
+    )
     return RunResult(plan, RunRecord(objective), 100, Totals(read=100, batches=4), None, EXACT, None, None)
 
 
@@ -46,7 +48,7 @@ def test_malformed_records_and_unknown_counts_are_reported(result: RunResult) ->
 
 
 def test_results_that_differ_are_a_problem_and_late_records_may_be_why(result: RunResult) -> None:
-    differ = Differences(missing=1, unexpected=2, doubled=3, wrong=4, expected=7)
+    differ = ResultDifferences(missing=1, unexpected=2, doubled=3, wrong=4, expected=7)
     (text,) = problems(replace(result, differences=differ, totals=Totals(late=5)))
     assert "1 missing, 2 unexpected, 3 doubled, 4 wrong; 5 records were late" in text
 

@@ -81,9 +81,9 @@ class AppRun:
 
     def ended_and_said(self, process: subprocess.Popen[str], code: int = 0) -> tuple[dict[str, Any], str]:
         """The same, and what it printed."""
-        said, _ = process.communicate(timeout=400)
-        assert process.returncode == code, said
-        return json.loads(self._result.read_text()), said
+        message, _ = process.communicate(timeout=400)
+        assert process.returncode == code, message
+        return json.loads(self._result.read_text()), message
 
     def changes(self) -> list[int]:
         """By how much its size was changed each time, in the decisions of all its starts."""

@@ -11,15 +11,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.apps.contract import Application
-from headgate.apps.tally import Tally, tally
+from headgate.apps.contract import RecordTally, StreamingApplication, tally
 
 Row = dict[str, Any]
 
 
 def streamed(
-    application: Application, spark: SparkSession, batches: Sequence[Sequence[bytes]], folder: Path
-) -> tuple[list[Row], Tally]:
+    application: StreamingApplication, spark: SparkSession, batches: Sequence[Sequence[bytes]], folder: Path
+) -> tuple[list[Row], RecordTally]:
     """Run the application over the batches in turn, until nothing is left to be done.
 
     Gives what counts of the results: all in append mode, the newest of each key in update mode.

@@ -142,9 +142,9 @@ class Terminal:
             check=False,
             timeout=within_s,
         )
-        told = f"{typed.text}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert done.returncode == 0, told
-        assert "Traceback" not in done.stderr, told
+        reported = f"{typed.text}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == 0, reported
+        assert "Traceback" not in done.stderr, reported
         if typed.target is not None:
             (self.folder / typed.target).write_text(done.stdout)
         return done

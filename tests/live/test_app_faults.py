@@ -54,7 +54,7 @@ def reading(kafka: LocalKafka, topic: str, cluster: LocalCluster, folder: Path, 
 
 
 @pytest.mark.soak
-def test_malformed_records_are_kept_aside_and_partitions_that_are_made_meanwhile_are_read(
+def test_malformed_records_are_retained_aside_and_partitions_that_are_made_meanwhile_are_read(
     cluster: LocalCluster, kafka: LocalKafka, topic: str, tmp_path: Path
 ) -> None:
     send(kafka, topic, [*sentences(0, 500), *(Record(None, each) for each in MALFORMED)])
@@ -65,22 +65,22 @@ def test_malformed_records_are_kept_aside_and_partitions_that_are_made_meanwhile
         admin.create_partitions([NewPartitions(topic, 6)])[topic].result()
         eventually("six partitions", lambda: kafka.topics()[topic] == 6)
         send(kafka, topic, sentences(500, 500))
-        told = run.ended(process)
-    assert told["records"] == told["records"] | {"available": 1003, "read": 1003, "malformed": 3, "late": 0}
-    assert told["check"]["is_exact"], told["check"]
+        reported = run.ended(process)
+    assert reported["records"] == reported["records"] | {"available": 1003, "read": 1003, "malformed": 3, "late": 0}
+    assert reported["check"]["is_exact"], reported["check"]
     aside = [line for file in (tmp_path / "run/malformed").rglob("*.json") for line in file.read_text().splitlines()]
     assert len(aside) == len(MALFORMED)
     assert '{"malformed":"not JSON"}' in aside
 
 
-def test_an_unknown_topic_is_told_before_anything_is_started(
+def test_an_unknown_topic_is_reported_before_anything_is_started(
     cluster: LocalCluster, kafka: LocalKafka, topic: str, tmp_path: Path
 ) -> None:
     run = reading(kafka, f"{topic}-not", cluster, tmp_path / "run", "10s")
     with run.started() as process:
-        said, _ = process.communicate(timeout=60)
+        message, _ = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert said.startswith(f"headgate: there is no topic '{topic}-not' at {kafka.bootstrap} (there are: ")
+    assert message.startswith(f"headgate: there is no topic '{topic}-not' at {kafka.bootstrap} (there are: ")
     assert not (tmp_path / "run/run.json").exists()
 
 
@@ -93,11 +93,11 @@ def test_a_topic_that_is_deleted_ends_the_job_in_a_sentence(
     with run.started() as process:
         eventually("a batch", lambda: run.batches > 0)
         kafka.delete_topic(topic)
-        said, _ = process.communicate(timeout=200)
-    assert process.returncode == 1, said
-    told = said.splitlines()[-1]
-    assert told.startswith("headgate: the query was stopped for good: "), said
-    assert f"the same command with --folder {tmp_path / 'run'} continues the run." in told
+        message, _ = process.communicate(timeout=200)
+    assert process.returncode == 1, message
+    reported = message.splitlines()[-1]
+    assert reported.startswith("headgate: the query was stopped for good: "), message
+    assert f"the same command with --folder {tmp_path / 'run'} continues the run." in reported
 
 
 @pytest.mark.soak
@@ -116,14 +116,14 @@ def test_a_broker_that_is_away_for_minutes_is_waited_for(
         finally:
             broker.send_signal(signal.SIGCONT)
         send(kafka, topic, sentences(500, 500))
-        said, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, said
-    assert "1,000 read" in said
-    assert "none missing, doubled or wrong" in said
+        message, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, message
+    assert "1,000 read" in message
+    assert "none missing, doubled or wrong" in message
 
 
 @pytest.mark.soak
-def test_a_full_disk_of_the_checkpoint_is_told_and_the_job_goes_on_when_there_is_room(
+def test_a_full_disk_of_the_checkpoint_is_reported_and_the_job_continues_when_there_is_room(
     cluster: LocalCluster, kafka: LocalKafka, topic: str, tmp_path: Path
 ) -> None:
     send(kafka, topic, sentences(0, 500))
@@ -139,10 +139,10 @@ def test_a_full_disk_of_the_checkpoint_is_told_and_the_job_goes_on_when_there_is
             send(kafka, topic, sentences(500, 500))
             time.sleep(15.0)
             filler.unlink()
-            told, said = run.ended_and_said(process)
-    assert "no space left on device" in said.lower() or "no-room" in said, said
-    assert told["records"] == told["records"] | {"available": 1000, "read": 1000}
-    assert told["check"]["is_exact"], told["check"]
+            reported, message = run.ended_and_said(process)
+    assert "no space left on device" in message.lower() or "no-room" in message, message
+    assert reported["records"] == reported["records"] | {"available": 1000, "read": 1000}
+    assert reported["check"]["is_exact"], reported["check"]
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 import headgate.apps.payloads  # noqa: F401 - registers them
 from headgate.apps.cluster_tasks import results as cluster_results
 from headgate.apps.cluster_tasks import trace_events
-from headgate.apps.comparison import Differences, compare
-from headgate.apps.contract import Application
+from headgate.apps.comparison import ResultDifferences, compare
+from headgate.apps.contract import StreamingApplication
 from headgate.apps.records.tasks import COLUMNS, FOLDER, PARTS
 from headgate.apps.registry import APPLICATIONS, find_application
 from headgate.apps.smart_plugs import results as smart_plugs
@@ -82,7 +82,7 @@ def local() -> Iterator[SparkSession]:
     SparkContext._jvm = None
 
 
-def records_of(application: Application, count: int = COUNT) -> list[bytes]:
+def records_of(application: StreamingApplication, count: int = COUNT) -> list[bytes]:
     if application.name == "cluster-tasks":
         return task_events()
     try:
@@ -109,24 +109,26 @@ def assert_same(rows: Sequence[Row], expected: Sequence[Row], keys: Sequence[str
     "application",
     [pytest.param(each, id=each.name, marks=[pytest.mark.soak] if each.name in SLOW else []) for each in TRIED],
 )
-def test_a_stream_gives_what_plain_python_finds(application: Application, local: SparkSession, tmp_path: Path) -> None:
+def test_a_stream_gives_what_plain_python_finds(
+    application: StreamingApplication, local: SparkSession, tmp_path: Path
+) -> None:
     records = records_of(application)
     third = len(records) // 3
     batches = [[*records[:third], *MALFORMED], records[third : 2 * third], records[2 * third :]]
     if application.watermark_s is not None:
         batches.append(records[:20])
-    rows, told = streamed(application, local, batches, tmp_path)
+    rows, reported = streamed(application, local, batches, tmp_path)
     expected = EXPECTED[application.name]([json.loads(record) for record in records])
-    if told.watermark_ms is not None:
-        expected = [row for row in expected if row["window_end_ms"] <= told.watermark_ms]
+    if reported.watermark_ms is not None:
+        expected = [row for row in expected if row["window_end_ms"] <= reported.watermark_ms]
     assert expected
     assert_same(rows, expected, application.keys)
-    assert (told.read, told.malformed) == (sum(map(len, batches)), len(MALFORMED))
-    assert (told.late > 0) == (application.watermark_s is not None)
+    assert (reported.read, reported.malformed) == (sum(map(len, batches)), len(MALFORMED))
+    assert (reported.late > 0) == (application.watermark_s is not None)
 
 
 @pytest.mark.parametrize("application", TRIED, ids=lambda each: each.name)
-def test_a_batch_gives_the_same_without_a_change(application: Application, local: SparkSession) -> None:
+def test_a_batch_gives_the_same_without_a_change(application: StreamingApplication, local: SparkSession) -> None:
     records = records_of(application)
     raw = local.createDataFrame([(bytearray(record),) for record in records], "value BINARY")
     rows = [row.asDict(recursive=True) for row in application.run(raw).collect()]
@@ -161,7 +163,7 @@ def test_a_batch_that_is_run_again_teaches_the_tree_once(local: SparkSession, tm
     assert learned([(first, 0), (second, 1), (second, 1)], tmp_path / "again") == once
 
 
-def test_malformed_records_are_kept_aside_as_they_came(local: SparkSession) -> None:
+def test_malformed_records_are_retained_aside_as_they_came(local: SparkSession) -> None:
     grep = find_application("grep")
     good = b'{"number": 1, "at_ms": 1, "text": "x"}'
     impossible = [b'{"number": 1, "at_ms": %d, "text": "x"}' % at_ms for at_ms in IMPOSSIBLE_MS]
@@ -192,7 +194,7 @@ def test_a_comparison_tells_what_is_missing_doubled_and_wrong(local: SparkSessio
         pytest.param([(0, 10_000, 2, 1), (1_000, 12_000, 3, 2), (0, 10_000, 1, 1)], 0, 1, id="one is cut short"),
     ],
 )
-def test_a_session_that_goes_on_is_not_missed_and_one_that_is_closed_is(
+def test_a_session_that_continues_is_not_missed_and_one_that_is_closed_is(
     written: list[tuple[int, ...]], missing: int, unexpected: int, local: SparkSession
 ) -> None:
     application = find_application("nexmark-11")
@@ -205,7 +207,7 @@ def test_a_session_that_goes_on_is_not_missed_and_one_that_is_closed_is(
     expected = application.run(local.createDataFrame([(value,) for value in values], "value STRING"))
     sink = local.createDataFrame(written, expected.schema)
     found = compare(application, sink, expected, closed_until_ms=12_000)
-    assert found == Differences(missing, unexpected, doubled=0, wrong=0, expected=2)
+    assert found == ResultDifferences(missing, unexpected, doubled=0, wrong=0, expected=2)
 
 
 def test_in_update_mode_the_newest_result_of_a_key_counts(local: SparkSession) -> None:
@@ -234,11 +236,11 @@ def test_the_real_trace_gives_the_same_by_replay_as_from_its_files(local: SparkS
     application = find_application("cluster-tasks")
     made = make_payloads(application.name).records(0, START_MS + np.arange(TRACE_RECORDS))
     batches = [[record.value for record in made[first : first + 66_000]] for first in range(0, TRACE_RECORDS, 66_000)]
-    rows, told = streamed(application, local, batches, tmp_path)
-    assert (told.read, told.malformed, told.late) == (TRACE_RECORDS, 0, 0)
+    rows, reported = streamed(application, local, batches, tmp_path)
+    assert (reported.read, reported.malformed, reported.late) == (TRACE_RECORDS, 0, 0)
     expected = cluster_results(trace_events(local, trace_folder().resolve()))
     written = local.createDataFrame(rows, expected.schema)
-    assert compare(application, written, expected, closed_until_ms=told.watermark_ms).is_exact
+    assert compare(application, written, expected, closed_until_ms=reported.watermark_ms).is_exact
 
 
 def _plain_trace(folder: Path) -> Iterator[Event]:

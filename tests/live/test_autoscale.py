@@ -64,9 +64,9 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
     with closing(SqliteJournal.read(journal)) as reader:
         changes = [decision.verdicts["job"] for decision in reader.decisions() if not decision.is_hold]
         kinds = [event.kind for event in reader.events()]
-        told = (startup for seen in reader.observations() for startup in seen.startups.get("job", ()))
+        reported = (startup for seen in reader.observations() for startup in seen.startups.get("job", ()))
         # Each is told of when it has registered, and again when all is known.
-        startups = list({startup.instance: startup for startup in told}.values())
+        startups = list({startup.instance: startup for startup in reported}.values())
         learned = reader.load_state(startup_key("follows"))
     assert startups, "how long a new executor took to be of use"
     for entry in startups:
@@ -80,7 +80,7 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
 
 
 @pytest.mark.soak
-def test_one_that_recommends_changes_nothing_beside_one_that_acts_and_both_keep_the_budget(
+def test_one_that_recommends_changes_nothing_next_to_one_that_acts_and_both_keep_the_budget(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     job = SteadyJob(tmp_path, "constant:60", seconds=40.0, cost_s=0.05, trigger_interval_s=1.0, partitions=4)

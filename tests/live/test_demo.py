@@ -55,28 +55,28 @@ def run_demo(folder: Path, seconds: str) -> tuple[dict[str, Any], str, list[psut
         await_line(process, "running")
         processes = spark_processes(process)
         assert process.stdout is not None
-        said = process.stdout.read()
-        assert process.wait() == 0, said
-    return json.loads(result.read_text()), said, processes
+        message = process.stdout.read()
+        assert process.wait() == 0, message
+    return json.loads(result.read_text()), message, processes
 
 
 @pytest.mark.soak
 def test_it_scales_out_for_the_peak_loses_nothing_and_leaves_a_report(tmp_path: Path) -> None:
     """As short as it may be: on a slow machine that is over before the queue of the peak is worked off."""
-    told, said, processes = run_demo(tmp_path, "40s")
-    sizes = [point["ready"] for point in told["series"]]
+    reported, message, processes = run_demo(tmp_path, "40s")
+    sizes = [point["ready"] for point in reported["series"]]
     assert sizes[0] == 1
-    assert max(point["planned"] for point in told["series"]) >= 2
-    grown = next(decision for decision in told["decisions"] if decision["to"] > decision["from"])
+    assert max(point["planned"] for point in reported["series"]) >= 2
+    grown = next(decision for decision in reported["decisions"] if decision["to"] > decision["from"])
     assert grown["reason"]
-    assert told["output"]["records"] > 300
-    assert told["output"]["missing"] == told["output"]["doubled"] == 0
-    assert set(told["fixed_sizes_simulated"]) == {"1", "2", "3", "4"}
+    assert reported["output"]["records"] > 300
+    assert reported["output"]["missing"] == reported["output"]["doubled"] == 0
+    assert set(reported["fixed_sizes_simulated"]) == {"1", "2", "3", "4"}
     page = (tmp_path / "report.html").read_text()
     assert "0 missing, 0 doubled" in page
     assert grown["code"] in page or grown["reason"] in html.unescape(page)
-    assert "report:" in said
-    assert "headgate explain" in said
+    assert "report:" in message
+    assert "headgate explain" in message
     assert processes
     assert all_gone(processes)
 
@@ -84,21 +84,21 @@ def test_it_scales_out_for_the_peak_loses_nothing_and_leaves_a_report(tmp_path: 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_it_keeps_its_objective_for_less_than_the_smallest_fixed_size_that_does(tmp_path: Path) -> None:
-    told, _, _ = run_demo(tmp_path, "240s")
-    sizes = [point["ready"] for point in told["series"]]
+    reported, _, _ = run_demo(tmp_path, "240s")
+    sizes = [point["ready"] for point in reported["series"]]
     assert sizes[0] == 1
     assert max(sizes) >= 2
     assert sizes[-1] < max(sizes)
     changes = {
-        (decision["to"] > decision["from"]) for decision in told["decisions"] if decision["to"] != decision["from"]
+        (decision["to"] > decision["from"]) for decision in reported["decisions"] if decision["to"] != decision["from"]
     }
     assert changes == {True, False}
-    assert told["output"]["missing"] == told["output"]["doubled"] == 0
-    assert told["summary"]["rescales"] >= 2
-    assert told["summary"]["late_records_pct"] <= 5
-    fixed = told["fixed_sizes_simulated"].values()
+    assert reported["output"]["missing"] == reported["output"]["doubled"] == 0
+    assert reported["summary"]["rescales"] >= 2
+    assert reported["summary"]["late_records_pct"] <= 5
+    fixed = reported["fixed_sizes_simulated"].values()
     as_good = [run["instance_seconds"] for run in fixed if run["late_records_pct"] <= 5]
-    assert told["summary"]["instance_seconds"] < min(as_good)
+    assert reported["summary"]["instance_seconds"] < min(as_good)
     assert_it_can_be_replayed(tmp_path / "journal.db")
 
 

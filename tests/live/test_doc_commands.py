@@ -46,11 +46,11 @@ def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> No
 def run(page: str, typed: Typed, terminal: Terminal, beside: ExitStack) -> None:
     asked = how(page, typed)
     if isinstance(asked, Ends):
-        said = terminal.output(completed(typed), within_s=asked.within_s)
+        message = terminal.output(completed(typed), within_s=asked.within_s)
         if asked.as_printed:
-            learn_addresses(terminal, typed.says, said)
-            assert ADDRESS.sub("", said) == f"{ADDRESS.sub('', typed.says)}\n"
-        assert re.search(asked.says, said, re.DOTALL | re.MULTILINE), f"{typed.text} says: {said}"
+            learn_addresses(terminal, typed.says, message)
+            assert ADDRESS.sub("", message) == f"{ADDRESS.sub('', typed.says)}\n"
+        assert re.search(asked.says, message, re.DOTALL | re.MULTILINE), f"{typed.text} says: {message}"
         return
     going = terminal.start(typed)
     beside.callback(going.kill)
@@ -71,9 +71,9 @@ def stop(going: Going, asked: Stopped) -> None:
     assert re.search(asked.says, going.printed, re.DOTALL), f"{going} says: {going.printed[-3000:]}"
 
 
-def learn_addresses(terminal: Terminal, printed: str, said: str) -> None:
+def learn_addresses(terminal: Terminal, printed: str, message: str) -> None:
     """Where the page's own server is, others that the page names are meant."""
-    for there, here in zip(ADDRESS.findall(printed), ADDRESS.findall(said), strict=True):
+    for there, here in zip(ADDRESS.findall(printed), ADDRESS.findall(message), strict=True):
         terminal.replaced[there] = here
 
 
@@ -235,8 +235,8 @@ def a_clone(terminal: Terminal) -> Iterator[None]:
         "project": "requirements/*.txt pyproject.toml src/headgate/_version.py",
     }
     for name, files in settled.items():
-        told = ["bash", "-c", f"(pwd && cat {files}) | cksum"]
-        stamp = subprocess.run(told, cwd=terminal.folder, capture_output=True, check=True)
+        reported = ["bash", "-c", f"(pwd && cat {files}) | cksum"]
+        stamp = subprocess.run(reported, cwd=terminal.folder, capture_output=True, check=True)
         (environment / f"{name}.stamp").write_bytes(stamp.stdout)
     terminal.environment["PIP_DRY_RUN"] = "1"
     yield

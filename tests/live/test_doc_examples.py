@@ -59,10 +59,10 @@ class Gauges:
     """Stands for the metrics library of whoever reads the guide."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
 
     def set(self, **values: Any) -> None:
-        self.told.append(values)
+        self.reported.append(values)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_an_example_scales_a_session(name: str, spark: SparkSession, query: Stre
     gauges = Gauges()
     run(PRINTED[name], spark=spark, query=query, gauges=gauges)
     eventually("two decisions", started.has_decided)
-    assert bool(gauges.told) == ("gauges" in PRINTED[name])
+    assert bool(gauges.reported) == ("gauges" in PRINTED[name])
 
 
 def test_the_example_writes_a_journal_in_postgres(spark: SparkSession, query: StreamingQuery, started: Started) -> None:

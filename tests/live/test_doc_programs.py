@@ -83,9 +83,9 @@ def test_an_application_on_a_topic_gives_what_a_batch_computes(
     # Where a driver that was started elsewhere writes to is not this test's folder.
     printed = PRINTED["docs/apps.md python 1"].replace(BROKER, kafka.bootstrap)
     run(printed.replace('"counts', f'"{tmp_path}/counts'), spark=spark)
-    told = capsys.readouterr().out
-    assert "missing=0, unexpected=0, doubled=0, wrong=0" in told
-    assert int(re.findall(r"expected=(\d+)", told)[-1]) > 100
+    reported = capsys.readouterr().out
+    assert "missing=0, unexpected=0, doubled=0, wrong=0" in reported
+    assert int(re.findall(r"expected=(\d+)", reported)[-1]) > 100
 
 
 @needs_traces
@@ -209,12 +209,12 @@ def test_the_pipeline_of_the_guide_finds_its_lines(tmp_path: Path, cluster: Loca
     """The guide's own file and function, for a quarter of the time."""
     (tmp_path / "steps.py").write_text(PRINTED["docs/guides/pipelines.md python 1"])
     printed = PRINTED["docs/guides/pipelines.md yaml 1"].replace("seconds: 2m", "seconds: 30s")
-    told = run_pipeline(tmp_path, printed, Spectator(), master=cluster.master_url, bootstrap=kafka.bootstrap)
+    reported = run_pipeline(tmp_path, printed, Spectator(), master=cluster.master_url, bootstrap=kafka.bootstrap)
     sent = make_payloads("grep").records(0, np.zeros(600, dtype=np.int64))
     found = sum(re.search(PATTERN, json.loads(record.value)["text"]) is not None for record in sent)
-    assert told.outcome.sent == 600
+    assert reported.outcome.sent == 600
     assert 0 < found < 600
-    assert (told.outcome.end_to_end["distinct"], told.outcome.end_to_end["doubled"]) == (found, 0)
+    assert (reported.outcome.end_to_end["distinct"], reported.outcome.end_to_end["doubled"]) == (found, 0)
 
 
 @contextmanager
@@ -290,6 +290,6 @@ def test_a_job_joins_two_services_follows_the_one_that_leads_and_decides_alone_w
 
 def test_taskmanagers_come_and_go(capsys: pytest.CaptureFixture[str]) -> None:
     run(PRINTED["docs/guides/flink-cluster.md python 1"])
-    told = capsys.readouterr().out
-    assert re.match(r"http://127\.0\.0\.1:\d+ \[", told)
-    assert told.count("free_slots=2") == 2
+    reported = capsys.readouterr().out
+    assert re.match(r"http://127\.0\.0\.1:\d+ \[", reported)
+    assert reported.count("free_slots=2") == 2

@@ -108,11 +108,11 @@ def run_and_kill(
         process.wait(30)
     eventually("the executors of the killed driver to be gone", lambda: not executors_beside(others))
     with run.started() as process:
-        told = run.ended(process)
-    assert told["records"]["read"] == told["records"]["available"] > 1000
-    assert told["records"]["late"] == told["records"]["malformed"] == 0
-    assert told["check"]["is_exact"], told["check"]
-    assert told["check"]["expected"] > 0
+        reported = run.ended(process)
+    assert reported["records"]["read"] == reported["records"]["available"] > 1000
+    assert reported["records"]["late"] == reported["records"]["malformed"] == 0
+    assert reported["check"]["is_exact"], reported["check"]
+    assert reported["check"]["expected"] > 0
     assert all(0 < startup.registered_after_s < 90 for startup in run.startups())
     return run.changes()
 

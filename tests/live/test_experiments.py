@@ -45,7 +45,7 @@ def start(file: Path, out: Path, master: str, tasks: int) -> subprocess.Popen[by
 
 
 @pytest.mark.soak
-def test_rows_are_the_same_however_cut_and_what_was_killed_goes_on(tmp_path: Path, cluster: LocalCluster) -> None:
+def test_rows_are_the_same_however_cut_and_what_was_killed_continues(tmp_path: Path, cluster: LocalCluster) -> None:
     file = tmp_path / "live.yaml"
     file.write_text(EXPERIMENT)
     whole, cut, elsewhere = (LabFolder(tmp_path / name) for name in ("whole", "cut", "elsewhere"))

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 import headgate.apps.payloads  # noqa: F401 - registers them
-from headgate.apps.running.feeder import Feeder, Sent, numbers_sent
+from headgate.apps.running.feeder import Sent, TopicFeeder, numbers_sent
 from headgate.apps.running.folder import Beginning
 from headgate.core.errors import InputError
 from headgate.local.kafka import LocalKafka
@@ -40,7 +40,7 @@ def topic(kafka: LocalKafka) -> str:
 @pytest.mark.soak
 def test_what_a_killed_load_left_out_is_sent_and_the_rest_follows(kafka: LocalKafka, topic: str) -> None:
     assert numbers_sent(kafka.bootstrap, topic, 400) == Sent(100, MISSING)
-    feeder = Feeder(LOAD, kafka.bootstrap, topic, Beginning(STARTED_S, round(1000 * STARTED_S)))
+    feeder = TopicFeeder(LOAD, kafka.bootstrap, topic, Beginning(STARTED_S, round(1000 * STARTED_S)))
     feeder.start()
     eventually("the end of the load", lambda: feeder.is_done, 30.0)
     standing = feeder.standing

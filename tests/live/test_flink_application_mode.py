@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import headgate.apps.payloads  # noqa: F401 - registers them
-from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
+from headgate.apps.flink.programs import SLOW_MIDDLE, SubmittedJob
 from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import COMPILER
 from headgate.core.errors import EngineError
@@ -60,7 +60,7 @@ WITHOUT_COORDINATOR = ("high-availability", "zookeeper")
 def url(kafka: LocalKafka, tmp_path: Path) -> Iterator[str]:
     """A JobManager whose program is the job, and TaskManagers of one slot beside it; told by its address."""
     kafka.create_topic(JOB, TASK_MANAGERS)
-    job = FlinkJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, JOB), JOB, cost_ms=COST_MS)
+    job = SubmittedJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, JOB), JOB, cost_ms=COST_MS)
     web_port, port = free_ports(2)
     cluster = flink_settings.settings(str(tmp_path), web_port, port, 0, 1)
     settings = {name: value for name, value in cluster.items() if not name.startswith(WITHOUT_COORDINATOR)}

@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headgate.apps.payloads  # noqa: F401 - registers them
-from headgate.apps.flink.checking import check_results
-from headgate.apps.flink.programs import PROGRAMS, SLOW_MIDDLE, FlinkJob
+from headgate.apps.flink.programs import PROGRAMS, SLOW_MIDDLE, SubmittedJob, check_results
 from headgate.apps.flink.sources import FileRecords, TopicRecords, write_records
 from headgate.apps.flink.submission import submit
 from headgate.core.errors import EngineError
@@ -35,7 +34,7 @@ def test_an_application_that_grows_gives_what_a_batch_computes(
 ) -> None:
     records, results = tmp_path / "records.json", tmp_path / "results"
     write_records(Load("constant:200", "click-fraud", 300.0, keys=50), records, START_MS)
-    job = FlinkJob("click-fraud", FileRecords(records), "grows", results)
+    job = SubmittedJob("click-fraud", FileRecords(records), "grows", results)
     running = RunningJob(flink, submit(job, flink.url))
     eventually("the windows that the records close", lambda: _count(results) >= 2 * 50 * 4, 60.0)
     running.resize(2)
@@ -72,7 +71,7 @@ def test_results_are_exact_through_ten_sizes_and_two_kills(
     feeder = threading.Thread(target=replay.run, args=(stop,), daemon=True)
     feeder.start()
     results = tmp_path / "results"
-    job = FlinkJob(program, TopicRecords(kafka.bootstrap, program), program, results, cost_ms=1.0)
+    job = SubmittedJob(program, TopicRecords(kafka.bootstrap, program), program, results, cost_ms=1.0)
     running = RunningJob(flink, submit(job, flink.url))
     try:
         _disturb(running, flink)

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined] # its stubs do not name it
 
 import headgate.apps.payloads  # noqa: F401 - registers them
-from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
+from headgate.apps.flink.programs import SLOW_MIDDLE, SubmittedJob
 from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import submit
 from headgate.core.objective import parse_objective
@@ -43,12 +43,12 @@ PARTITIONS = 4
 QUICK = {"policy_interval_s": 6, "warm_up_s": 6}
 
 
-def program(kafka: LocalKafka, name: str, **more: Any) -> FlinkJob:
-    return FlinkJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, name), name, cost_ms=COST_MS, **more)
+def program(kafka: LocalKafka, name: str, **more: Any) -> SubmittedJob:
+    return SubmittedJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, name), name, cost_ms=COST_MS, **more)
 
 
 @contextmanager
-def at_work(flink: LocalFlink, job: FlinkJob) -> Iterator[str]:
+def at_work(flink: LocalFlink, job: SubmittedJob) -> Iterator[str]:
     """A job, by its number, as long as this lasts."""
     number = submit(job, flink.url)
     try:
@@ -105,7 +105,7 @@ class Scaled:
     def kinds(self) -> list[str]:
         return [event.kind for event in self.events]
 
-    def told(self, kind: str) -> list[str]:
+    def reported(self, kind: str) -> list[str]:
         return [event.detail for event in self.events if event.kind == kind]
 
     def changes(self, since_s: float = 0.0) -> list[int]:
@@ -150,7 +150,7 @@ def test_a_source_gets_as_many_instances_as_its_topic_has_partitions(flink: Loca
     """300 records/s where an instance gets through 50: six would be needed, and two can read, then four."""
     name = "two-partitions"
     kafka.create_topic(name, 2)
-    job = FlinkJob("click-fraud", TopicRecords(kafka.bootstrap, name), name, cost_ms=20.0)
+    job = SubmittedJob("click-fraud", TopicRecords(kafka.bootstrap, name), name, cost_ms=20.0)
     with at_work(flink, job), fed(kafka, name, "constant:300", "click-fraud"), Scaled(flink, name) as scaled:
         (source,) = scaled.engine.topology().sources
         eventually("both to be read side by side", lambda: scaled.ready(source) == 2, 120.0)
@@ -180,11 +180,11 @@ def test_an_upgrade_under_the_same_name_is_followed(flink: LocalFlink, kafka: Lo
             "its end to be told", lambda: any("no other of that name" in event.detail for event in scaled.events)
         )
         second = submit(program(kafka, name, savepoint=savepoint), flink.url)
-        eventually("the new one to be followed", lambda: bool(scaled.told("job-followed")), 60.0)
+        eventually("the new one to be followed", lambda: bool(scaled.reported("job-followed")), 60.0)
         followed_s = scaled.clock.now()
         eventually("it to have the size of the one before", lambda: scaled.ready() >= size, 60.0)
         eventually("readings of it", lambda: scaled.done()[-1] > before + 1000, 60.0)
-    assert second in scaled.told("job-followed")[0]
+    assert second in scaled.reported("job-followed")[0]
     assert all(earlier <= other for earlier, other in pairwise(scaled.done())), "counts go on"
     # 300 records a second came all the time: what it had done is not done once more, and nothing is left out.
     came = 300.0 * (scaled.clock.now() - stopped_s)
@@ -244,9 +244,11 @@ def test_a_job_that_is_cancelled_is_waited_for_and_then_let_go(flink: LocalFlink
         cancelled_s = scaled.clock.now()
         cancel(flink, name)
         eventually("the loop to end", lambda: not scaled.running.is_alive, 60.0)
-    told = [event.detail for event in scaled.events if event.at_s >= cancelled_s]
-    assert any("is CANCELED at" in message and "no other of that name runs yet" in message for message in told), told
-    assert any("no other of that name came within" in message for message in told), told
+    reported = [event.detail for event in scaled.events if event.at_s >= cancelled_s]
+    assert any("is CANCELED at" in message and "no other of that name runs yet" in message for message in reported), (
+        reported
+    )
+    assert any("no other of that name came within" in message for message in reported), reported
     assert not scaled.changes(cancelled_s)
 
 

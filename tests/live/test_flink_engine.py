@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import headgate.apps.payloads  # noqa: F401 - registers them
-from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
+from headgate.apps.flink.programs import SLOW_MIDDLE, SubmittedJob
 from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import submit
 from headgate.core.contracts import Engine
@@ -55,7 +55,7 @@ def slow_job(flink: LocalFlink, kafka: LocalKafka, records: TopicRecords, home: 
     )
     feeder = threading.Thread(target=replay.run, args=(stop,), daemon=True)
     feeder.start()
-    number = submit(FlinkJob(SLOW_MIDDLE, records, "slow", None, cost_ms=COST_MS), flink.url, home)
+    number = submit(SubmittedJob(SLOW_MIDDLE, records, "slow", None, cost_ms=COST_MS), flink.url, home)
     eventually("all of its instances to run", lambda: bool(RunningJob(flink, number).sizes()))
     yield "slow"
     stop.set()
@@ -107,9 +107,11 @@ def check_growth(flink: LocalFlink, job: str) -> None:
     assert 0.4 * 1000 / COST_MS < done / busy_s <= 1.1 * 1000 / COST_MS
     settled = [sample for sample in alone if not sample.warming]
     # Flink counts time that was not spent at work after five seconds only: what is told of fewer may be too fast.
-    told = [rate for sample in settled if sample.at_s - settled[0].at_s >= 5 and (rate := sample.processed_rate_per_s)]
-    assert told
-    assert 0.4 * 1000 / COST_MS < min(told) <= max(told) <= 1.1 * 1000 / COST_MS
+    reported = [
+        rate for sample in settled if sample.at_s - settled[0].at_s >= 5 and (rate := sample.processed_rate_per_s)
+    ]
+    assert reported
+    assert 0.4 * 1000 / COST_MS < min(reported) <= max(reported) <= 1.1 * 1000 / COST_MS
     offered = [sample.input_rate_per_s for sample in window.samples(source) if sample.input_rate_per_s]
     assert 0.5 * OFFERED_PER_S < sum(offered) / len(offered) < 2 * OFFERED_PER_S
     pause_s = engine.usual_pause_s

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
+from headgate.apps.flink.programs import SLOW_MIDDLE, SubmittedJob
 from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import submit
 from headgate.core.objective import parse_objective
@@ -51,7 +51,7 @@ def slow_job(flink: LocalFlink, kafka: LocalKafka) -> Iterator[str]:
     """A job that one middle vertex is too slow for, as long as this module needs it."""
     topic, clock = "policies", SystemClock()
     kafka.create_topic(topic, partitions=4)
-    job = FlinkJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, topic), topic, cost_ms=8.0)
+    job = SubmittedJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, topic), topic, cost_ms=8.0)
     job_id = submit(job, flink.url)
     feeder = TopicFeeder(
         Load("constant:220", seconds=LASTS_S), TopicSink(kafka.bootstrap, topic), clock, clock.now(), lambda _: None

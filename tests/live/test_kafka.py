@@ -75,7 +75,7 @@ def test_a_broker_tells_its_release(kafka: LocalKafka) -> None:
     assert kafka.release() == "4.3"
 
 
-def test_what_a_broker_refuses_is_told(kafka: LocalKafka, topic: str) -> None:
+def test_what_a_broker_refuses_is_reported(kafka: LocalKafka, topic: str) -> None:
     kafka.create_topic(topic)
     with pytest.raises(InputError, match=rf"^topic '{topic}' was not made at {kafka.bootstrap}: .*already exists\.$"):
         kafka.create_topic(topic)

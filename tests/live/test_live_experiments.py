@@ -48,15 +48,15 @@ def _follow(folder: Path) -> None:
         objective=parse_objective("latency p95 < 10s").within(1, 2),
         record_cost_s=0.004,
     )
-    told: list[float] = []
-    (lived,) = play([live], told.append)
+    reported: list[float] = []
+    (lived,) = play([live], reported.append)
     found = outcome([lived], ("A note.",))
     (row,) = found.rows
     assert row["exact"] is True
     assert (row["records"], row["most_executors"]) == (4800, 2)
     assert row["changes"] >= 2
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    assert reported == sorted(reported)
+    assert reported[-1] == 1.0
     report = folder / "live.html"
     scenario = find_scenario("giannakopoulos-live")
     write_scenario_report(report, scenario.name, scenario.summary, found)

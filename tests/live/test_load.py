@@ -94,7 +94,7 @@ def test_ctrl_c_tells_exactly_what_was_sent(kafka: LocalKafka, topic: str) -> No
     assert numbers == list(range(summary["sent"]))
 
 
-def test_an_unknown_topic_is_told_in_a_sentence(kafka: LocalKafka, topic: str) -> None:
+def test_an_unknown_topic_is_reported_in_a_sentence(kafka: LocalKafka, topic: str) -> None:
     process = load(kafka, f"{topic}-not", "constant:1", "--seconds", "1s")
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (2, "")

@@ -43,7 +43,7 @@ def test_a_limit_and_state_partitions_are_changed_while_it_runs_and_its_counts_a
 ) -> None:
     spark.dataSource.register(LoadSource)
     job = job_in(tmp_path, "constant:200", 12.0)
-    told: list[Event] = []
+    reported: list[Event] = []
     with headgate.run(
         job.build,
         checkpoint=job.checkpoint.path,
@@ -51,11 +51,11 @@ def test_a_limit_and_state_partitions_are_changed_while_it_runs_and_its_counts_a
         partitions=(2, 4),
         max_records_per_batch=400,
         scale=False,
-        on_event=told.append,
+        on_event=reported.append,
     ) as running:
         eventually("a batch is done", lambda: job.done() > 0)
         running.change(max_records_per_batch=90)
-        eventually("the limit is changed", lambda: "cap-changed" in [event.kind for event in told])
+        eventually("the limit is changed", lambda: "cap-changed" in [event.kind for event in reported])
         assert running.query is not None
         before = running.query.runId
         eventually(
@@ -64,11 +64,11 @@ def test_a_limit_and_state_partitions_are_changed_while_it_runs_and_its_counts_a
         assert running.query.runId == before, "it was not restarted for that"
         running.change(state_partitions=4, max_records_per_batch=2000)
         eventually("all records are done", lambda: job.done() >= job.total)
-        eventually("the change is told of", lambda: "change-made" in [event.kind for event in told])
+        eventually("the change is told of", lambda: "change-made" in [event.kind for event in reported])
     assert running.plan == headgate.Plan(2000, 4)
     assert job.checkpoint.state_partitions == 4
     assert job.counts() == job.expected()
-    made = next(event for event in told if event.kind == "change-made")
+    made = next(event for event in reported if event.kind == "change-made")
     assert 0 < float(made.numbers["pause_s"] or 0) < 60
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2", "the session has its own number again"
     left = {each.name for each in tmp_path.iterdir() if each.name.startswith("checkpoint")}

@@ -19,10 +19,10 @@ from headgate.apps.registry import application_names
 from headgate.core.types import JSON
 from headgate.local.kafka import LocalKafka
 from headgate.local.spark.cluster import LocalCluster
-from headgate.pipelines.children import Children
+from headgate.local.supervisor import ProcessSupervisor
 from headgate.pipelines.document import read_pipeline
 from headgate.pipelines.report import PipelineRun, write_pipeline_report
-from headgate.pipelines.run import CONTROLLER, RunPlan, run_pipeline
+from headgate.pipelines.run import CONTROLLER, PipelineRunPlan, run_pipeline
 from headgate.workloads.replay import ReplayProgress
 
 ROOT = Path(__file__).parents[2]
@@ -75,25 +75,25 @@ def run(folder: Path, text: str, spectator: Spectator, **where: str) -> Pipeline
     (folder / "pipeline_steps.py").write_text((ROOT / "tests/live/pipeline_steps.py").read_text())
     output = folder / "output"
     output.mkdir()
-    plan = RunPlan(read_pipeline(file, APPLICATIONS), APPLICATIONS, output, **where)
+    plan = PipelineRunPlan(read_pipeline(file, APPLICATIONS), APPLICATIONS, output, **where)
     return write_pipeline_report(plan, run_pipeline(plan, spectator, threading.Event()))
 
 
 def test_two_jobs_joined_by_a_topic_give_every_record_once_and_report_as_one(
     tmp_path: Path, cluster: LocalCluster, kafka: LocalKafka
 ) -> None:
-    told = run(tmp_path, TWO_JOBS, Spectator(), master=cluster.master_url, bootstrap=kafka.bootstrap)
-    end, load = told.outcome.end_to_end, told.pipeline.load
+    reported = run(tmp_path, TWO_JOBS, Spectator(), master=cluster.master_url, bootstrap=kafka.bootstrap)
+    end, load = reported.outcome.end_to_end, reported.pipeline.load
     assert load is not None
     lines = load.make_payloads().records(0, np.zeros(load.schedule.total, dtype=np.int64))
     matches = sum(re.search(PATTERN, json.loads(line.value)["text"]) is not None for line in lines)
-    assert told.outcome.sent == len(lines) == 360
+    assert reported.outcome.sent == len(lines) == 360
     assert 0 < matches < 360
     assert (end["distinct"], end["doubled"], end["unmeasured"]) == (matches, 0, 0)
     assert 0 < end["p50_s"] < 30
-    assert not told.outcome.restarts
-    assert all(job.mean_instances > 0 for job in told.jobs.values())
-    page = told.report.read_text()
+    assert not reported.outcome.restarts
+    assert all(job.mean_instances > 0 for job in reported.jobs.values())
+    page = reported.report.read_text()
     assert "What happened to grep" in page
     assert "What happened to look-up" in page
 
@@ -106,13 +106,13 @@ def test_two_jobs_joined_by_a_topic_give_every_record_once_and_report_as_one(
 @pytest.mark.parametrize("name", ["chain", "fork"])
 def test_an_example_keeps_its_objective_with_jobs_of_different_sizes(name: str, tmp_path: Path) -> None:
     pipeline = read_pipeline(ROOT / f"examples/pipeline-{name}.yaml", APPLICATIONS)
-    plan = RunPlan(pipeline, APPLICATIONS, tmp_path)
-    told = write_pipeline_report(plan, run_pipeline(plan, Spectator(), threading.Event()))
-    assert told.outcome.end_to_end["records"] == told.outcome.sent
-    assert told.in_time_pct is not None
-    assert told.in_time_pct >= 95
-    assert len({told.largest[job.name] for job in pipeline.jobs}) > 1
-    assert any(job.rescales >= 2 for job in told.jobs.values())
+    plan = PipelineRunPlan(pipeline, APPLICATIONS, tmp_path)
+    reported = write_pipeline_report(plan, run_pipeline(plan, Spectator(), threading.Event()))
+    assert reported.outcome.end_to_end["records"] == reported.outcome.sent
+    assert reported.in_time_pct is not None
+    assert reported.in_time_pct >= 95
+    assert len({reported.largest[job.name] for job in pipeline.jobs}) > 1
+    assert any(job.rescales >= 2 for job in reported.jobs.values())
 
 
 @pytest.mark.soak
@@ -121,14 +121,14 @@ def test_killed_drivers_controllers_and_executors_cost_no_record_and_double_none
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver of a job, the controller, the driver of another job and an executor are killed with -9 under load."""
-    started: list[Children] = []
+    started: list[ProcessSupervisor] = []
 
-    class Watched(Children):
+    class Watched(ProcessSupervisor):
         def __init__(self, *arguments: object) -> None:
             super().__init__(*arguments)  # type: ignore[arg-type]
             started.append(self)
 
-    monkeypatch.setattr("headgate.pipelines.run.Children", Watched)
+    monkeypatch.setattr("headgate.pipelines.run.ProcessSupervisor", Watched)
 
     def kill(name: str) -> Callable[[], None]:
         def killed() -> None:
@@ -145,8 +145,8 @@ def test_killed_drivers_controllers_and_executors_cost_no_record_and_double_none
 
     moments = {400: kill("parse"), 800: kill(CONTROLLER), 1200: kill("enrich"), 1500: kill_executor}
     spectator = Spectator(moments)
-    told = run(tmp_path, THREE_JOBS, spectator)
-    end = told.outcome.end_to_end
-    assert told.outcome.sent == 2000
+    reported = run(tmp_path, THREE_JOBS, spectator)
+    end = reported.outcome.end_to_end
+    assert reported.outcome.sent == 2000
     assert (end["distinct"], end["doubled"]) == (2000, 0)
-    assert told.outcome.restarts == {"parse": 1, CONTROLLER: 1, "enrich": 1}
+    assert reported.outcome.restarts == {"parse": 1, CONTROLLER: 1, "enrich": 1}

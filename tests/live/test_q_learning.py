@@ -20,7 +20,7 @@ SETTINGS = {"window_size_s": 4, "decision_interval_s": 3, "latency_granularity_s
 
 
 @pytest.mark.soak
-def test_it_scales_a_real_job_learns_from_it_and_goes_on_from_there(
+def test_it_scales_a_real_job_learns_from_it_and_continues_from_there(
     spark: SparkSession, engine: SparkEngine, tmp_path: Path
 ) -> None:
     engine.close()

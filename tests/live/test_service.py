@@ -84,7 +84,7 @@ def test_a_service_scales_a_job_that_keeps_its_size_and_then_decides_itself_whil
             )
             eventually("the service scales it up", lambda: planned[-1:] == [2] and len(executor_processes()) == 2)
             with Client(url) as client:
-                told = [event["detail"] for event in client.events("served")]
+                reported = [event["detail"] for event in client.events("served")]
             before = len(planned)
             service.kill()
         try:
@@ -95,15 +95,15 @@ def test_a_service_scales_a_job_that_keeps_its_size_and_then_decides_itself_whil
             with serving(file, port), Client(url) as client:
                 eventually("it is in again, and scaled by the service", lambda: not agent.agent.is_away)
                 eventually("the service's bounds hold again", lambda: planned[-1] == 2)
-                told += [event["detail"] for event in client.events("served")]
+                reported += [event["detail"] for event in client.events("served")]
                 changes = client.decisions("served", holds=False)
         finally:
             agent.stop()
     finally:
         query.stop()
-    assert any(detail.startswith("count joined at size 1") for detail in told), told
-    assert any(detail.startswith("count joined at size 3") for detail in told), told
-    assert any(detail.startswith("count chose size 3 itself") for detail in told), told
+    assert any(detail.startswith("count joined at size 1") for detail in reported), reported
+    assert any(detail.startswith("count joined at size 3") for detail in reported), reported
+    assert any(detail.startswith("count chose size 3 itself") for detail in reported), reported
     assert any(change["verdicts"]["count"]["target"] == 2 for change in changes)
 
 

@@ -176,7 +176,7 @@ def test_applying_what_is_there_changes_nothing(engine: SparkEngine) -> None:
     assert engine.apply(decision(size(engine), 1)).outcome is Outcome.UNCHANGED
 
 
-def test_sparks_own_allocation_is_not_fought_unless_asked_to_take_over(spark: SparkSession) -> None:
+def test_sparks_own_allocation_is_not_fought_unless_requested_to_take_over(spark: SparkSession) -> None:
     with pytest.raises(UnsupportedEngineError, match="take_over=True"):
         headgate.autoscale(spark, executors=(1, 2))
 
@@ -192,7 +192,7 @@ def test_sparks_own_allocation_is_not_fought_unless_asked_to_take_over(spark: Sp
         ({"interval": "soon"}, "'soon' is not understood"),
     ],
 )
-def test_wrong_arguments_are_told_before_the_session_is_touched(
+def test_wrong_arguments_are_reported_before_the_session_is_touched(
     spark: SparkSession, arguments: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):

@@ -182,14 +182,14 @@ def compare(observation: Observation, truth: Truth) -> Comparison | None:
         return None
     moments_s = [sample.at_s - back_s for back_s in np.linspace(0.0, NEWS_S, 9)]
     rate_per_s = partial(truth.rate_per_s, over_s=RATE_OVER_S)
-    told: dict[str, tuple[float | None, Callable[[float], float], float]] = {
+    reported: dict[str, tuple[float | None, Callable[[float], float], float]] = {
         "backlog": (sample.backlog, truth.backlog, FEW_RECORDS),
         "rate": (sample.input_rate_per_s, rate_per_s, LOW_PER_S),
         "latency": (sample.latency_s, truth.latency_s, SHORT_S),
     }
     wrong = tuple(
         name
-        for name, (read, true_at, allowed) in told.items()
+        for name, (read, true_at, allowed) in reported.items()
         if not any(_is_near(read, true_at(at_s), allowed) for at_s in moments_s)
     )
     at_s = sample.at_s

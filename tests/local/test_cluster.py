@@ -79,7 +79,7 @@ def test_a_cluster_that_does_not_run_has_no_address() -> None:
         _ = LocalCluster().master_url
 
 
-def test_a_missing_java_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_is_reported_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(InputError, match="Spark needs Java 17 or newer"):

@@ -69,7 +69,7 @@ def test_its_own_token_provider_is_taken_where_there_is_one(
     assert versions(find_connector()) == [f"{CONNECTOR}-4.9.0", f"{TOKEN_PROVIDER}-4.9.0", "clients-3"]
 
 
-def test_the_known_one_is_taken_where_there_is_no_other_and_that_is_said(
+def test_the_known_one_is_taken_where_there_is_no_other_and_that_is_reported(
     known: JarSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs(monkeypatch, "4.9.0")

@@ -45,7 +45,7 @@ def test_the_name_of_a_taskmanager_is_not_given_twice(tmp_path: Path) -> None:
     assert wanted_taskmanagers(directory) == [f"taskmanager-{number}" for number in (1, *range(3, 10), 11)]
 
 
-def test_nothing_that_answers_is_told_with_the_address() -> None:
+def test_nothing_that_answers_is_reported_with_the_address() -> None:
     with pytest.raises(EngineError, match=r"no Flink cluster answers at http://127\.0\.0\.1:9: .*refused"):
         FlinkCluster.at("http://127.0.0.1:9/")
 

@@ -76,20 +76,22 @@ def test_what_comes_damaged_is_fetched_once_more_and_then_refused(
     assert names(cache) == {"lock", "org.example_river_2.13-2.0.jar"}, "what came whole is kept, all else is not"
 
 
-def test_what_has_not_been_published_is_told(wanted: dict[Jar, str], repository: Repository) -> None:
+def test_what_has_not_been_published_is_reported(wanted: dict[Jar, str], repository: Repository) -> None:
     repository.path(Jar.parse(RIVER)).unlink()
     with pytest.raises(FetchError, match=rf"^water cannot be fetched: there is no {RIVER} in file:/.*/repository\.$"):
         fetch("water", wanted)
 
 
-def test_a_repository_that_cannot_be_reached_is_told(wanted: dict[Jar, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_cannot_be_reached_is_reported(
+    wanted: dict[Jar, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (port,) = free_ports(1)
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", f"http://127.0.0.1:{port}/")
     with pytest.raises(FetchError, match=r"^water cannot be fetched: server access error at url .*Connection refused"):
         fetch("water", wanted)
 
 
-def test_a_cache_that_cannot_be_written_is_told(wanted: dict[Jar, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(wanted: dict[Jar, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_CACHE", f"{os.devnull}/cache")
     with pytest.raises(InputError) as caught:
         fetch("water", wanted)
@@ -144,9 +146,9 @@ def test_of_two_processes_that_need_the_same_one_fetches(
         command = [sys.executable, "-c", program]
         pipe = subprocess.PIPE
         both = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
-        told = [process.communicate(timeout=60) for process in both]
-    assert [out for out, _ in told] == ["2\n", "2\n"]
-    assert sorted(err for _, err in told) == [
+        reported = [process.communicate(timeout=60) for process in both]
+    assert [out for out, _ in reported] == ["2\n", "2\n"]
+    assert sorted(err for _, err in reported) == [
         "fetching water: 2 jars\n",
         "waiting for another process that is fetching water\n",
     ]
@@ -165,7 +167,7 @@ def test_a_connection_that_falls_silent_is_given_up(
 # ------------------------------------------------------------------------------------------------------- without sums
 
 
-def test_a_jar_without_a_known_sum_is_kept_by_the_one_it_came_with(
+def test_a_jar_without_a_known_sum_is_retained_by_the_one_it_came_with(
     cache: Path, repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jar, _ = repository.publish(BROOK, b"brook")
@@ -187,7 +189,7 @@ def test_a_jar_that_does_not_fit_its_published_sum_is_refused(cache: Path, repos
     assert names(cache) == {"lock"}
 
 
-def test_a_jar_that_is_not_published_is_asked_for_again_after_a_day(
+def test_a_jar_that_is_not_published_is_requested_for_again_after_a_day(
     cache: Path, repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jar = Jar.parse(BROOK)
@@ -205,7 +207,7 @@ def test_a_jar_that_is_not_published_is_asked_for_again_after_a_day(
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reported"),
     [
         ("\tHost no.such.host not found. url=https://no.such.host/a.jar", "host no.such.host not found"),
         ("\tYour proxy requires authentication.", "your proxy requires authentication"),
@@ -215,8 +217,8 @@ def test_a_jar_that_is_not_published_is_asked_for_again_after_a_day(
         ("\t\t:: org.example#brook;1.0: not found", None),
     ],
 )
-def test_what_ivy_says_is_told_in_short(line: str, told: str | None) -> None:
-    assert _problem([":: problems summary ::", line]) == told
+def test_what_ivy_says_is_reported_in_short(line: str, reported: str | None) -> None:
+    assert _problem([":: problems summary ::", line]) == reported
 
 
 @pytest.mark.parametrize(

@@ -75,24 +75,24 @@ def test_a_detached_broker_is_found_missed_and_stopped_by_later_commands(tmp_pat
         command = [sys.executable, "-m", "headgate", "kafka", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
-    def told(*arguments: str) -> dict[str, object]:
+    def reported(*arguments: str) -> dict[str, object]:
         answer: dict[str, object] = json.loads(headgate(*arguments, "--json").stdout)
         return answer
 
-    assert told("status") == {
+    assert reported("status") == {
         "up": False,
         "bootstrap": None,
         "reason": "no broker is up; start one with: headgate kafka up",
     }
     assert "no broker is up" in headgate("topic", "orders").stderr
-    started = told("up")
+    started = reported("up")
     warden_pid, bootstrap = int(str(started["warden_pid"])), str(started["bootstrap"])
     processes = [psutil.Process(warden_pid), *psutil.Process(warden_pid).children(recursive=True)]
     try:
         assert headgate("status").stdout == f"up at {bootstrap}, Kafka 4.3, no topics\n"
         assert headgate("topic", "orders", "--partitions", "8").stdout == "made orders with 8 partitions\n"
-        assert told("status") == {"up": True, "bootstrap": bootstrap, "release": "4.3", "topics": {"orders": 8}}
-        assert told("status", "--bootstrap", bootstrap) == told("status")
+        assert reported("status") == {"up": True, "bootstrap": bootstrap, "release": "4.3", "topics": {"orders": 8}}
+        assert reported("status", "--bootstrap", bootstrap) == reported("status")
         again = headgate("up")
         assert (again.returncode, again.stderr) == (
             2,
@@ -112,8 +112,8 @@ def test_a_detached_broker_is_found_missed_and_stopped_by_later_commands(tmp_pat
             f"no Kafka broker can be reached ({bootstrap}: connection refused).\n",
         )
     finally:
-        assert told("down") == {"up": False, "stopped": False}
-    assert told("down") == {"up": False, "stopped": False}
+        assert reported("down") == {"up": False, "stopped": False}
+    assert reported("down") == {"up": False, "stopped": False}
     assert not list(tmp_path.glob("headgate-kafka-*"))
 
 
@@ -144,7 +144,7 @@ def test_a_broker_that_does_not_run_has_no_address() -> None:
         _ = LocalKafka().bootstrap
 
 
-def test_a_missing_java_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_is_reported_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(InputError, match="Kafka needs Java 17 or newer"):
         LocalKafka().start()

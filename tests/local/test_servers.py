@@ -38,7 +38,7 @@ def test_none_is_up_at_first(mill: Detached[MillState]) -> None:
     assert mill.down() is None
 
 
-def test_one_that_is_gone_is_told_until_it_is_put_down(mill: Detached[MillState], tmp_path: Path) -> None:
+def test_one_that_is_gone_is_reported_until_it_is_put_down(mill: Detached[MillState], tmp_path: Path) -> None:
     # This very process is alive, but it is no warden.
     written(mill, MillState(os.getpid(), str(tmp_path / "gone")))
     mill.last_words.write_text("the wheel ended with exit code 3: it broke")
@@ -92,14 +92,14 @@ def test_another_can_be_started_after_one_that_is_gone(mill: Detached[MillState]
     assert not mill.last_words.exists()
 
 
-def test_a_state_file_that_cannot_be_read_is_told(mill: Detached[MillState]) -> None:
+def test_a_state_file_that_cannot_be_read_is_reported(mill: Detached[MillState]) -> None:
     mill.file.parent.mkdir(parents=True)
     mill.file.write_text("{")
     with pytest.raises(InputError, match=r"of the mill cannot be read.*delete it"):
         mill.status()
 
 
-def test_a_state_folder_that_cannot_be_written_is_told(
+def test_a_state_folder_that_cannot_be_written_is_reported(
     mill: Detached[MillState], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", os.devnull)

@@ -13,7 +13,7 @@ import pytest
 
 from headgate.core.errors import EngineError
 from headgate.local import supervisor
-from headgate.local.supervisor import ProcessEnd, SupervisedProcess, Supervisor, python_process
+from headgate.local.supervisor import ProcessEnd, ProcessSupervisor, SupervisedProcess, python_process
 
 MODULE = "tests.local.short_lived"
 
@@ -43,7 +43,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_killed_process_is_restarted(tmp_path: Path) -> None:
     ends: list[ProcessEnd] = []
-    running = Supervisor(ends.append)
+    running = ProcessSupervisor(ends.append)
     running.start(child(tmp_path))
     eventually(lambda: starts(tmp_path) == 1)
     pid = running["job"].pid
@@ -60,7 +60,7 @@ def test_a_killed_process_is_restarted(tmp_path: Path) -> None:
 
 
 def test_a_process_that_keeps_failing_is_given_up_with_its_last_words(tmp_path: Path) -> None:
-    running = Supervisor(lambda end: None)
+    running = ProcessSupervisor(lambda end: None)
     running.start(child(tmp_path, lasts_s=0.0, code=3))
 
     def keep_checking() -> None:
@@ -75,7 +75,7 @@ def test_a_process_that_keeps_failing_is_given_up_with_its_last_words(tmp_path: 
 
 
 def test_a_stopped_process_is_gone_and_not_restarted(tmp_path: Path) -> None:
-    running = Supervisor(lambda end: None)
+    running = ProcessSupervisor(lambda end: None)
     running.start(child(tmp_path))
     eventually(lambda: starts(tmp_path) == 1)
     pid = running["job"].pid
@@ -88,7 +88,7 @@ def test_a_stopped_process_is_gone_and_not_restarted(tmp_path: Path) -> None:
 
 
 def test_processes_that_ignore_the_request_are_killed_after_one_common_wait(tmp_path: Path) -> None:
-    running = Supervisor(lambda end: None)
+    running = ProcessSupervisor(lambda end: None)
     pids = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

@@ -19,14 +19,14 @@ QUESTIONS: list[Callable[[str], object]] = [
 
 
 @pytest.mark.parametrize("ask", QUESTIONS, ids=["list", "create", "delete"])
-def test_a_broker_that_is_not_there_is_told(ask: Callable[[str], object]) -> None:
+def test_a_broker_that_is_not_there_is_reported(ask: Callable[[str], object]) -> None:
     bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
     with pytest.raises(EngineError, match=f"no Kafka broker can be reached .{bootstrap}: connection refused"):
         ask(bootstrap)
 
 
 @pytest.mark.parametrize("ask", QUESTIONS, ids=["list", "create", "delete"])
-def test_without_its_package_it_is_told_what_to_install(
+def test_without_its_package_it_is_reported_what_to_install(
     ask: Callable[[str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)

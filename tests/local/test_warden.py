@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from headgate.local.server_plan import Server
+from headgate.local.server_plan import ServerProcess
 from headgate.local.supervisor import MOST_FAILURES
 from tests.live.support import eventually
 
@@ -33,13 +33,13 @@ class Folder:
     directory: str
     last_words: str
 
-    def servers(self) -> Iterator[Server]:
-        yield Server("always", (sys.executable, "-c", SLEEPS), lambda: True, os.environ)
+    def servers(self) -> Iterator[ServerProcess]:
+        yield ServerProcess("always", (sys.executable, "-c", SLEEPS), lambda: True, os.environ)
 
-    def wanted(self) -> Iterator[Server]:
+    def wanted(self) -> Iterator[ServerProcess]:
         for path in sorted(Path(self.directory, "wanted").iterdir()):
             command = (sys.executable, "-c", path.read_text())
-            yield Server(path.name, command, None, os.environ, is_restarted=True)
+            yield ServerProcess(path.name, command, None, os.environ, is_restarted=True)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def want(wanted: Path, program: str) -> None:
     unfinished.rename(wanted / "one")
 
 
-def told(words: Path) -> str:
+def reported(words: Path) -> str:
     return words.read_text() if words.exists() else ""
 
 
@@ -96,12 +96,12 @@ def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
 def test_a_server_that_ends_again_and_again_is_the_end_of_all(tmp_path: Path) -> None:
     with kept(tmp_path) as (process, wanted, words):
         want(wanted, "print('no such thing'); exit(3)")
-        said = "the one ended with exit code 3 6 times in a row: no such thing"
-        eventually("the warden to give up", lambda: told(words) == said, 10.0 + MOST_FAILURES)
+        message = "the one ended with exit code 3 6 times in a row: no such thing"
+        eventually("the warden to give up", lambda: reported(words) == message, 10.0 + MOST_FAILURES)
         assert process.wait(20) == 1
 
 
 def test_the_end_of_a_server_that_is_not_started_again_is_the_end_of_all(tmp_path: Path) -> None:
     with kept(tmp_path) as (process, _, words):
         children(process)[0].kill()
-        eventually("the warden to end", lambda: told(words) == "the always was killed by SIGKILL", 10.0)
+        eventually("the warden to end", lambda: reported(words) == "the always was killed by SIGKILL", 10.0)

@@ -54,8 +54,10 @@ def test_joining_losing_and_coming_back_are_in_the_one_journal() -> None:
     cluster.pass_time(10)
     loop.tick()
     loop.tick()
-    told = [(event.kind, event.detail.split(" ")[0]) for event in journal.events() if event.kind.startswith("agent-")]
-    assert told == [
+    reported = [
+        (event.kind, event.detail.split(" ")[0]) for event in journal.events() if event.kind.startswith("agent-")
+    ]
+    assert reported == [
         ("agent-joined", "parse"),
         ("agent-joined", "enrich"),
         ("agent-joined", "sum"),
@@ -64,7 +66,7 @@ def test_joining_losing_and_coming_back_are_in_the_one_journal() -> None:
     ]
 
 
-def test_a_controller_that_was_started_again_goes_on_with_the_sizes_of_the_jobs() -> None:
+def test_a_controller_that_was_started_again_continues_with_the_sizes_of_the_jobs() -> None:
     cluster, journal = Cluster(CHAIN.topology), MemoryJournal()
     loop = controlled(CHAIN, cluster, journal)
     for _ in range(60):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.core.types import JSON
-from headgate.pipelines.progress import QUIET_S, Progress
+from headgate.pipelines.run import QUIET_S, PipelineProgress
 from headgate.testing.clock import FakeClock
 
 JOBS = ("parse", "sum")
@@ -23,7 +23,7 @@ UNTOUCHED: dict[str, JSON] = {"backlog": 0.0}
 
 
 def test_before_anything_is_known_nothing_is_concluded() -> None:
-    progress = Progress(JOBS)
+    progress = PipelineProgress(JOBS)
     assert progress.missing == ["parse", "sum"]
     assert not progress.is_warm()
     assert not progress.is_quiet(0.0)
@@ -31,7 +31,7 @@ def test_before_anything_is_known_nothing_is_concluded() -> None:
 
 
 def test_jobs_that_have_got_something_done_are_warm() -> None:
-    progress = Progress(JOBS)
+    progress = PipelineProgress(JOBS)
     progress.take(state(THROUGH, BUSY))
     assert not progress.is_warm()
     progress.take(state(THROUGH, THROUGH))
@@ -41,7 +41,7 @@ def test_jobs_that_have_got_something_done_are_warm() -> None:
 
 def test_a_job_that_gets_nothing_is_warm_when_no_more_comes() -> None:
     clock = FakeClock()
-    progress = Progress(JOBS, clock.now)
+    progress = PipelineProgress(JOBS, clock.now)
     progress.take(state(THROUGH, UNTOUCHED))
     assert not progress.is_warm()
     clock.advance(QUIET_S)
@@ -50,7 +50,7 @@ def test_a_job_that_gets_nothing_is_warm_when_no_more_comes() -> None:
 
 def test_a_run_has_given_all_when_every_record_is_out_or_nothing_waits_for_a_while() -> None:
     clock = FakeClock()
-    progress = Progress(JOBS, clock.now)
+    progress = PipelineProgress(JOBS, clock.now)
     progress.take(state(THROUGH, BUSY, distinct=10))
     assert progress.has_given(10)
     assert not progress.has_given(11)

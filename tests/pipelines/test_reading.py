@@ -79,7 +79,7 @@ def test_a_pipeline_is_read_as_it_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "reported"),
     [
         ("", 1, "the file is empty"),
         ("version: 1\njobs: [", 2, "this is not YAML"),
@@ -115,16 +115,18 @@ def test_a_pipeline_is_read_as_it_is_written(tmp_path: Path) -> None:
         (changed("trigger: 5s", "trigger: soon"), 22, "trigger"),
     ],
 )
-def test_a_mistake_is_told_in_one_sentence_with_its_line(tmp_path: Path, text: str, line: int, told: str) -> None:
+def test_a_mistake_is_reported_in_one_sentence_with_its_line(
+    tmp_path: Path, text: str, line: int, reported: str
+) -> None:
     with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)
     (problem,) = caught.value.problems
-    assert told in problem.message
+    assert reported in problem.message
     assert problem.position.line == line, str(problem)
     assert str(problem).startswith(f"{tmp_path / 'flow.yaml'}:{line}:")
 
 
-def test_all_mistakes_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     text = changed("app: grep", "app: grpe").replace("[1, 3]", "[3, 1]").replace("version: 1", "version: one")
     with pytest.raises(DocumentError) as caught:
         read(tmp_path, text)

@@ -17,7 +17,7 @@ from headgate.journal.sqlite import SqliteJournal
 from headgate.pipelines.controller import pipeline_job
 from headgate.pipelines.meter import Meter
 from headgate.pipelines.report import PipelineRun, write_pipeline_report
-from headgate.pipelines.run import Outcome, RunPlan
+from headgate.pipelines.run import PipelineResult, PipelineRunPlan
 from tests.engines.agents.inprocess import Cluster
 from tests.pipelines.test_loop import CHAIN
 
@@ -27,7 +27,7 @@ END = {"records": 990.0, "late": 9.9, "late_share": 0.01, "distinct": 990, "doub
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[PipelineRun, list[Mapping[str, JSON]]]:
     folder = tmp_path_factory.mktemp("run")
-    plan = RunPlan(CHAIN, (), folder)
+    plan = PipelineRunPlan(CHAIN, (), folder)
     cluster, states = Cluster(CHAIN.topology), list[Mapping[str, JSON]]()
     # The controller was started again half-way: two runs of one job in one journal.
     for _ in range(2):
@@ -45,25 +45,25 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[PipelineRun, list[Map
             cluster.pass_time(5)
         journal.close()
         cluster.with_new_controller().tick()
-    return write_pipeline_report(plan, Outcome(END, 1000, {"parse": 1})), states
+    return write_pipeline_report(plan, PipelineResult(END, 1000, {"parse": 1})), states
 
 
 def test_the_report_has_every_job_and_what_came_out(ran: tuple[PipelineRun, list[Mapping[str, JSON]]]) -> None:
-    told, _ = ran
-    page = told.report.read_text()
+    reported, _ = ran
+    page = reported.report.read_text()
     for name in ("parse", "enrich", "sum"):
         assert f"What happened to {name}" in page
     assert "1,000 records were sent; 990 came out, 990 different ones, 0 of them again." in page
     assert "parse was started again once." in page
-    assert told.in_time_pct == pytest.approx(99.0)
-    assert all(largest > 1 for largest in told.largest.values())
-    assert told.whole.instance_seconds == pytest.approx(sum(job.instance_seconds for job in told.jobs.values()))
-    assert told.to_json()["end_to_end"]["p95_s"] == 9.0
+    assert reported.in_time_pct == pytest.approx(99.0)
+    assert all(largest > 1 for largest in reported.largest.values())
+    assert reported.whole.instance_seconds == pytest.approx(sum(job.instance_seconds for job in reported.jobs.values()))
+    assert reported.to_json()["end_to_end"]["p95_s"] == 9.0
 
 
 def test_the_report_spans_all_runs_of_the_controller(ran: tuple[PipelineRun, list[Mapping[str, JSON]]]) -> None:
-    told, _ = ran
-    with_both = told.jobs["parse"].instance_seconds
+    reported, _ = ran
+    with_both = reported.jobs["parse"].instance_seconds
     assert with_both > 1.5 * 30 * 5
 
 
@@ -71,7 +71,7 @@ def test_the_report_spans_all_runs_of_the_controller(ran: tuple[PipelineRun, lis
 def test_the_view_shows_every_job_and_latency_from_end_to_end(
     ran: tuple[PipelineRun, list[Mapping[str, JSON]]], is_terminal: bool
 ) -> None:
-    told, states = ran
+    reported, states = ran
     out = io.StringIO()
     console = Console(file=out, width=160, force_terminal=is_terminal, color_system=None, highlight=False)
     view = PipelineView(console, CHAIN)
@@ -80,7 +80,7 @@ def test_the_view_shows_every_job_and_latency_from_end_to_end(
         view.state(state, None)
     if is_terminal:
         console.print(view)
-    print_result(told, console)
+    print_result(reported, console)
     text = out.getvalue()
     for name in ("parse", "enrich", "sum"):
         assert name in text

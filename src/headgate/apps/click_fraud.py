@@ -10,9 +10,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import WINDOW, StreamingApplication, window_bounds, window_of
 from headgate.apps.records.clicks import SCHEMA
-from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 60
 
@@ -34,7 +33,7 @@ def _side(subject: str, other: str) -> Column:
     return f.struct(f.lit(subject).alias("subject"), f.col(subject).alias("name"), f.col(other).alias("other"))
 
 
-CLICK_FRAUD = Application(
+CLICK_FRAUD = StreamingApplication(
     name="click-fraud",
     summary="users per address, addresses per user and click-through rate in 60 s",
     document="giannakopoulos §5.1",

@@ -8,7 +8,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import StreamingApplication
 
 BATCH = "batch"
 """In update mode, the column of what was written that tells the number of its batch."""
@@ -18,7 +18,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Differences:
+class ResultDifferences:
     """Counts of results."""
 
     missing: int
@@ -34,8 +34,8 @@ class Differences:
 
 
 def compare(
-    application: Application, written: DataFrame, expected: DataFrame, *, closed_until_ms: int | None = None
-) -> Differences:
+    application: StreamingApplication, written: DataFrame, expected: DataFrame, *, closed_until_ms: int | None = None
+) -> ResultDifferences:
     """What the sink holds against the results of a batch.
 
     ``closed_until_ms`` is the watermark that the stream had reached: windows that end later need not be written yet.
@@ -62,7 +62,7 @@ def compare(
         f.count_if(is_wanted),
     ).first()
     assert row is not None
-    return Differences(*row)
+    return ResultDifferences(*row)
 
 
 def _differ(expected: DataFrame, name: str) -> Column:

@@ -6,21 +6,77 @@ table, so the batch computation over the same records is the check of what the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from headgate.apps.tally import RECORDS
 from headgate.core.types import JSON
 
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, in a folder that is made if needed; one that exists is replaced."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+
+
+WINDOW = ("window_start_ms", "window_end_ms")
+"""The columns by which results tell their window."""
+
+
+def window_of(length_s: int, slide_s: int | None = None) -> Column:
+    """The windows an event lies in; windows follow each other where no slide is given."""
+    return f.window("at", f"{length_s} seconds", f"{slide_s or length_s} seconds")
+
+
+def window_bounds() -> list[Column]:
+    """Start and end of the column ``window``, in milliseconds since the epoch."""
+    return [f.unix_millis(f.col(f"window.{edge}")).alias(f"window_{edge}_ms") for edge in ("start", "end")]
+
+
+RECORDS = "records"
+"""The name of the metrics that an application has observed: records ``read``, and ``malformed`` ones among them."""
+
+
+@dataclass(frozen=True)
+class RecordTally:
+    read: int
+    malformed: int
+    """Records that could not be used."""
+    late: int
+    """What came after its window was closed. Spark counts it after adding up what a task has of one key and window."""
+    watermark_ms: int | None
+    """Up to when windows have been closed; None if no window can have been."""
+
+
+def tally(progresses: Iterable[Mapping[str, Any]]) -> RecordTally:
+    """Add up the batches of a query, each as parsed from ``StreamingQueryProgress.json``.
+
+    >>> tally([{"observedMetrics": {"records": {"read": 9, "malformed": 1}}, "stateOperators": []}])
+    RecordTally(read=9, malformed=1, late=0, watermark_ms=None)
+    """
+    batches = list(progresses)
+    observed = [batch["observedMetrics"][RECORDS] for batch in batches if RECORDS in batch.get("observedMetrics", {})]
+    operators = [operator for batch in batches for operator in batch["stateOperators"]]
+    watermarks = [batch["eventTime"]["watermark"] for batch in batches if "watermark" in batch.get("eventTime", {})]
+    return RecordTally(
+        read=sum(metrics["read"] for metrics in observed),
+        malformed=sum(metrics["malformed"] for metrics in observed),
+        late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
+        watermark_ms=max((round(datetime.fromisoformat(each).timestamp() * 1000) for each in watermarks), default=None),
+    )
+
+
 MALFORMED = "malformed"
-"""The column of ``Application.parse`` that holds what could not be parsed."""
+"""The column of ``StreamingApplication.parse`` that holds what could not be parsed."""
 
 _TEXT = "text as it came"
 _PER_SECOND = {"ms": 1000, "us": 1_000_000}
@@ -34,7 +90,7 @@ Learner = Callable[[DataFrame, int, Path, Write], None]
 
 
 @dataclass(frozen=True)
-class Application:
+class StreamingApplication:
     """One application; ``registry.py`` finds it by name."""
 
     name: str
@@ -119,7 +175,7 @@ class Application:
         return good if self.watermark_s is None else good.withWatermark("at", f"{self.watermark_s} seconds")
 
     def malformed(self, raw: DataFrame) -> DataFrame:
-        """The text of the records that could not be used, to be kept aside."""
+        """The text of the records that could not be used, to be set aside."""
         return self.parse(raw).where(f.col(MALFORMED).isNotNull()).select(MALFORMED)
 
     def run(self, raw: DataFrame) -> DataFrame:

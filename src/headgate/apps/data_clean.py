@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import StreamingApplication
 from headgate.apps.records.pages import SCHEMA
 
 SUCCEEDED = 200
@@ -18,7 +18,7 @@ def results(events: DataFrame) -> DataFrame:
     return succeeded.select("number", "at_ms", page.alias("url"), "zip", "user")
 
 
-DATA_CLEAN = Application(
+DATA_CLEAN = StreamingApplication(
     name="data-clean",
     summary="page views that succeeded, with one address for each page",
     document="imai §IV-A",

@@ -1,7 +1,7 @@
 """Pairs of flights that will be close in a minute, from what they reported in the last one, every five seconds.
 
 The last report of each flight in a window tells where it will be. Comparing each with each other would be the square of
-the flights; here the earth is cut into strips along the parallels, as high as the distance that is looked for, so that
+the flights; here the earth is cut into strips along the parallels, as high as the distance that is searched, so that
 only flights of the same or of neighbouring strips are compared, each strip by itself.
 """
 
@@ -10,14 +10,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import WINDOW, StreamingApplication, window_bounds, window_of
 from headgate.apps.records.flights import METRES_PER_DEGREE, SCHEMA
-from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 60
 SLIDE_S = 5
 AHEAD_S = 60
-"""How far ahead flights are looked at, after their last report."""
+"""How far ahead positions of flights are predicted after their last report."""
 CLOSE_M = 20_000
 EARTH_RADIUS_M = 6_371_000
 STRIP_DEGREES = CLOSE_M / METRES_PER_DEGREE * 1.001
@@ -60,16 +59,16 @@ def _flight(strip: Column) -> Column:
     return f.struct("flight", "ahead.latitude", "ahead.longitude", strip.alias("strip"))
 
 
-def _distance_m(one: str, other: str) -> Column:
+def _distance_m(first: str, other: str) -> Column:
     """Along the earth, by the haversine formula."""
-    from_north, to_north = (f.radians(f"{side}.latitude") for side in (one, other))
+    from_north, to_north = (f.radians(f"{side}.latitude") for side in (first, other))
     half_north = (to_north - from_north) / 2
-    half_east = (f.radians(f"{other}.longitude") - f.radians(f"{one}.longitude")) / 2
+    half_east = (f.radians(f"{other}.longitude") - f.radians(f"{first}.longitude")) / 2
     chord = f.pow(f.sin(half_north), 2) + f.cos(from_north) * f.cos(to_north) * f.pow(f.sin(half_east), 2)
     return 2 * EARTH_RADIUS_M * f.asin(f.sqrt(chord))
 
 
-FLIGHT_DISTANCES = Application(
+FLIGHT_DISTANCES = StreamingApplication(
     name="flight-distances",
     summary="pairs of flights that will be within 20 km in a minute, from 60 s, every 5 s",
     document="imai §IV-A",

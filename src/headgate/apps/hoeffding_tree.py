@@ -11,17 +11,191 @@ that is run again after a failure gives the same tree and the same results.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
-from headgate.apps.learned_tree import Counts, Leaf, LearnedTree, Node, Told
+from headgate.apps.contract import StreamingApplication, write_whole
 from headgate.apps.records.examples import SCHEMA
-from headgate.apps.whole_files import write_whole
 from headgate.core.errors import StateError
+
+GRACE = 200
+"""New examples that a leaf must have seen before it is examined again."""
+DELTA = 1e-7
+"""How likely it may be that another attribute is the best one after all."""
+TIE = 0.05
+"""A bound so narrow that the two best attributes are taken for equally good."""
+LEAST_SHARE = 0.01
+"""Of the examples, each side of a split must have this share."""
+
+
+class Counts(NamedTuple):
+    """Of the values of one attribute, among the examples of one label."""
+
+    examples: int
+    mean: float
+    squares: float
+    """The sum of squared distances from the mean."""
+    lowest: float
+    highest: float
+
+    def plus(self, other: Counts) -> Counts:
+        """The counts of both sets of examples.
+
+        >>> Counts(2, 1.0, 2.0, 0.0, 2.0).plus(Counts(1, 4.0, 0.0, 4.0, 4.0))
+        Counts(examples=3, mean=2.0, squares=8.0, lowest=0.0, highest=4.0)
+        """
+        examples = self.examples + other.examples
+        apart = other.mean - self.mean
+        return Counts(
+            examples,
+            self.mean + apart * other.examples / examples,
+            self.squares + other.squares + apart * apart * self.examples * other.examples / examples,
+            min(self.lowest, other.lowest),
+            max(self.highest, other.highest),
+        )
+
+
+@dataclass
+class Leaf:
+    number: int
+    labels: dict[int, float]
+    """Examples by label; those from before the split that made this leaf are an estimate."""
+    counts: dict[int, dict[int, Counts]] = field(default_factory=dict)
+    """By attribute and label."""
+    looked_at: float = 0.0
+    """How many examples there were when it was last tried to split it."""
+
+    @property
+    def examples(self) -> float:
+        return sum(self.labels.values())
+
+    @property
+    def label(self) -> int:
+        """The most frequent one."""
+        return min(self.labels, key=lambda label: (-self.labels[label], label), default=0)
+
+
+@dataclass
+class Branch:
+    attribute: int
+    threshold: float
+    """Values up to it go to the left."""
+    left: Node
+    right: Node
+
+
+Node = Leaf | Branch
+
+
+class LeafTally(NamedTuple):
+    """What a batch tells of one leaf, attribute and label."""
+
+    leaf: int
+    attribute: int
+    label: int
+    counts: Counts
+
+
+class LearnedTree:
+    def __init__(self, root: Node | None = None, leaves: int = 1) -> None:
+        self.root = root or Leaf(0, {})
+        self._next = leaves
+        """The number of the next leaf."""
+
+    def leaves(self) -> Iterator[Leaf]:
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Branch):
+                waiting += [node.right, node.left]
+            else:
+                yield node
+
+    def take(self, tallies: Iterable[LeafTally]) -> None:
+        """Add what was counted in a batch."""
+        leaves = {leaf.number: leaf for leaf in self.leaves()}
+        for number, attribute, label, counts in tallies:
+            leaf = leaves[number]
+            if attribute == 0:  # Every example has each attribute: one of them is enough to count examples.
+                leaf.labels[label] = leaf.labels.get(label, 0.0) + counts.examples
+            known = leaf.counts.setdefault(attribute, {})
+            known[label] = known[label].plus(counts) if label in known else counts
+
+    def grow(self) -> None:
+        """Split the leaves that have seen enough."""
+        self.root = self._grown(self.root)
+
+    def _grown(self, node: Node) -> Node:
+        if isinstance(node, Branch):
+            node.left, node.right = self._grown(node.left), self._grown(node.right)
+            return node
+        if node.examples - node.looked_at < GRACE or len(node.labels) < 2:
+            return node
+        node.looked_at = node.examples
+        split = best_split(node)
+        if split is None:
+            return node
+        attribute, threshold, sides = split
+        left, right = (Leaf(self._next + side, labels, {}, sum(labels.values())) for side, labels in enumerate(sides))
+        self._next += 2
+        return Branch(attribute, threshold, left, right)
+
+    def to_json(self) -> str:
+        return json.dumps({"root": asdict(self.root), "leaves": self._next})
+
+    @classmethod
+    def from_json(cls, text: str) -> LearnedTree:
+        saved = json.loads(text)
+        return cls(_node(saved["root"]), saved["leaves"])
+
+
+def best_split(leaf: Leaf) -> tuple[int, float, list[dict[int, float]]] | None:
+    """Attribute, threshold and the labels on either side, if it is certain enough that no other is better."""
+    from river.tree.split_criterion import InfoGainSplitCriterion
+
+    criterion: Any = InfoGainSplitCriterion(LEAST_SHARE)  # type: ignore[no-untyped-call]
+    found = sorted(
+        _observer(by_label).best_evaluated_split_suggestion(criterion, leaf.labels, attribute, True)
+        for attribute, by_label in sorted(leaf.counts.items())
+    )
+    bound = math.sqrt(criterion.range_of_merit(leaf.labels) ** 2 * math.log(1 / DELTA) / (2 * leaf.examples))
+    best = found[-1]
+    second = found[-2].merit if len(found) > 1 else 0.0
+    if best.merit <= 0 or (best.merit - second <= bound and bound >= TIE):
+        return None
+    return best.feature, best.split_info, best.children_stats
+
+
+def _observer(by_label: dict[int, Counts]) -> Any:
+    """river's observer of an attribute, as if it had seen the examples itself."""
+    from river.proba import Gaussian
+    from river.tree.splitter import GaussianSplitter
+
+    gaussian: Any = Gaussian
+    observer = GaussianSplitter()
+    for label, counts in by_label.items():
+        variance = counts.squares / (counts.examples - 1) if counts.examples > 1 else 0.0
+        observer._att_dist_per_class[label] = gaussian._from_state(counts.examples, counts.mean, variance, 1)
+        observer._min_per_class[label] = counts.lowest
+        observer._max_per_class[label] = counts.highest
+    return observer
+
+
+def _node(saved: dict[str, Any]) -> Node:
+    if "threshold" in saved:
+        return Branch(saved["attribute"], saved["threshold"], _node(saved["left"]), _node(saved["right"]))
+    counts = {
+        int(attribute): {int(label): Counts(*values) for label, values in by_label.items()}
+        for attribute, by_label in saved["counts"].items()
+    }
+    return Leaf(saved["number"], {int(label): n for label, n in saved["labels"].items()}, counts, saved["looked_at"])
 
 
 def results(events: DataFrame) -> DataFrame:
@@ -31,19 +205,19 @@ def results(events: DataFrame) -> DataFrame:
 def learn(examples: DataFrame, batch: int, folder: Path, write: Callable[[DataFrame], None]) -> None:
     """Classify the examples of a batch by the tree of the batch before, and learn from them."""
     tree = LearnedTree() if batch == 0 else _read(_file(folder, batch - 1))
-    kept = examples.persist()
+    cached = examples.persist()
     try:
         predicted = _at_leaves(tree.root, lambda leaf: leaf.label)
-        write(kept.select("number", "at_ms", "label", predicted.alias("predicted"), f.lit(batch).alias("batch")))
-        tree.take(_told(kept, tree))
+        write(cached.select("number", "at_ms", "label", predicted.alias("predicted"), f.lit(batch).alias("batch")))
+        tree.take(_leaf_tallies(cached, tree))
     finally:
-        kept.unpersist()
+        cached.unpersist()
     tree.grow()
     write_whole(_file(folder, batch), tree.to_json())
     _file(folder, batch - 2).unlink(missing_ok=True)
 
 
-def _told(examples: DataFrame, tree: LearnedTree) -> list[Told]:
+def _leaf_tallies(examples: DataFrame, tree: LearnedTree) -> list[LeafTally]:
     """What the examples tell of each leaf, attribute and label."""
     values = examples.select(
         _at_leaves(tree.root, lambda leaf: leaf.number).alias("leaf"),
@@ -53,7 +227,7 @@ def _told(examples: DataFrame, tree: LearnedTree) -> list[Told]:
     counts = values.groupBy("leaf", "attribute", "label").agg(
         f.count("*"), f.avg("value"), f.var_pop("value") * f.count("*"), f.min("value"), f.max("value")
     )
-    return [Told(row[0], row[1], row[2], Counts(*row[3:])) for row in counts.collect()]
+    return [LeafTally(row[0], row[1], row[2], Counts(*row[3:])) for row in counts.collect()]
 
 
 def _at_leaves(node: Node, value: Callable[[Leaf], int]) -> Column:
@@ -76,7 +250,7 @@ def _read(path: Path) -> LearnedTree:
         raise StateError(f"the tree {str(path)!r}, to be learned on from, cannot be read: {error}.") from error
 
 
-HOEFFDING_TREE = Application(
+HOEFFDING_TREE = StreamingApplication(
     name="hoeffding-tree",
     summary="a decision tree that learns from each batch, by attribute",
     document="imai §IV-A",

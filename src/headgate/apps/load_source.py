@@ -99,7 +99,7 @@ class NumberedReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         first, records = start["records"], end["records"] - start["records"]
         cuts = [first + records * part // self._partitions for part in range(self._partitions + 1)]
-        return [Range(one, other) for one, other in pairwise(cuts) if other > one]
+        return [Range(start, end) for start, end in pairwise(cuts) if end > start]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import StreamingApplication
 from headgate.apps.records.pages import SCHEMA
 
 
@@ -13,7 +13,7 @@ def results(events: DataFrame) -> DataFrame:
     return events.groupBy("url").agg(f.count("*").alias("views"))
 
 
-PAGE_VIEW = Application(
+PAGE_VIEW = StreamingApplication(
     name="page-view",
     summary="how often each page has been viewed",
     document="imai §IV-A",

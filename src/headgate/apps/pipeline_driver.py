@@ -1,8 +1,8 @@
 """The driver of one job of a pipeline: ``python -m headgate.apps.pipeline_driver PLAN``, where PLAN is a file of JSON.
 
 It opens a session of its own, starts the job's query, and joins the controller as the operator of the job's name, from
-which it gets its size. It ends when it is told to (SIGTERM), with its query, and with its parent, who holds the other
-end of its standard input. Started again it goes on from its checkpoint.
+which it gets its size. It ends on SIGTERM, with its query, and with its parent, which holds the other end of its
+standard input. After a restart it continues from its checkpoint.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOOK_EVERY_S = 0.5
 
 @dataclass(frozen=True)
 class DriverPlan:
-    """What a driver needs to know; it is written by whoever starts it."""
+    """What a driver needs to know, written by the process that starts it."""
 
     pipeline: str
     job: str
@@ -61,7 +61,7 @@ class DriverPlan:
     state_partitions: tuple[int, int] | None = None
     """Fewest and most; ``None``: as the session has it."""
     objective: str = "latency p95 < 10s"
-    """The job's part of what is asked, by which it is known how many records a batch may take."""
+    """The job's part of the objective, which determines how many records a batch may take."""
     late_after_s: float | None = None
     """A bound of the job's own, by which it counts what is late; ``None`` where what counts is the end."""
     spark: dict[str, str] = field(default_factory=dict)

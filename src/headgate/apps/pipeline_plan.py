@@ -5,7 +5,7 @@
         return plan.write(records.where("text like '%error%'"))
 
 Records are JSON. The time at which a record was due travels with it as ``at_ms`` (milliseconds since the epoch), and is
-looked at where results come out; an operator that makes one record of several gives it the oldest, and their number as
+evaluated where results come out; an operator that makes one record of several gives it the oldest, and their number as
 ``records``. Where the first topic's records carry none, ``unix_millis(timestamp)`` of ``plan.read`` is the next best.
 """
 
@@ -76,4 +76,4 @@ class PipelinePlan:
 
 
 BuildFunction: TypeAlias = Callable[[SparkSession, PipelinePlan], DataStreamWriter]
-"""Builds a job's query, without a checkpoint and without starting it; called anew for every start."""
+"""Builds a job's query, without a checkpoint and without starting it; called for every start."""

@@ -32,7 +32,7 @@ from headgate.workloads.load import Load
 from headgate.workloads.payloads import Payloads
 from headgate.workloads.schedule import event_times_ms
 
-LOADS_KEPT = 8
+LOADS_CACHED = 8
 """Each process reads the workload and the data of so many loads once only."""
 
 
@@ -69,10 +69,10 @@ class RecordReader(NumberedReader):
         self.arrived()  # What is wrong with the workload is said at once.
 
     def arrived(self) -> int:
-        return _kept(self._load).due_after(time.time() - self._started_s)
+        return _cached(self._load).due_after(time.time() - self._started_s)
 
     def rows(self, first: int, end: int) -> pa.RecordBatch:
-        due_s = _kept(self._load).schedule.due_s(first, end - first)
+        due_s = _cached(self._load).schedule.due_s(first, end - first)
         records = _payloads(self._load).records(first, event_times_ms(due_s, self._start_ms))
         columns = {"key": [record.key for record in records], "value": [record.value for record in records]}
         return pa.RecordBatch.from_pydict({name: pa.array(column, pa.binary()) for name, column in columns.items()})
@@ -96,13 +96,13 @@ class RecordTable(DataSourceReader):
 offers(RecordSource.name(), newest_offset)
 
 
-@lru_cache(LOADS_KEPT)
-def _kept(load: Load) -> Load:
+@lru_cache(LOADS_CACHED)
+def _cached(load: Load) -> Load:
     """The same load, with what has been read for it: readers travel to every task, and that must not."""
     return replace(load)
 
 
-@lru_cache(LOADS_KEPT)
+@lru_cache(LOADS_CACHED)
 def _payloads(load: Load) -> Payloads:
     return load.make_payloads()
 

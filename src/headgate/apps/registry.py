@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.apps.click_fraud import CLICK_FRAUD
 from headgate.apps.cluster_tasks import CLUSTER_TASKS
-from headgate.apps.contract import Application
+from headgate.apps.contract import StreamingApplication
 from headgate.apps.data_clean import DATA_CLEAN
 from headgate.apps.flight_distances import FLIGHT_DISTANCES
 from headgate.apps.grep import GREP
@@ -49,7 +49,7 @@ def application_names() -> list[str]:
     return [application.name for application in APPLICATIONS]
 
 
-def find_application(name: str) -> Application:
+def find_application(name: str) -> StreamingApplication:
     """One application by its name."""
     if name not in _BY_NAME:
         raise UnknownNameError("application", name, _BY_NAME)

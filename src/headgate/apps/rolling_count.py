@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import WINDOW, StreamingApplication, window_bounds, window_of
 from headgate.apps.records.words import SCHEMA
-from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 9
 SLIDE_S = 3
@@ -19,7 +18,7 @@ def results(events: DataFrame) -> DataFrame:
     return counts.select(*window_bounds(), "word", "times")
 
 
-ROLLING_COUNT = Application(
+ROLLING_COUNT = StreamingApplication(
     name="rolling-count",
     summary="how often each word was said in 9 s, every 3 s",
     document="imai §IV-A",

@@ -9,9 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import WINDOW, StreamingApplication, window_bounds, window_of
 from headgate.apps.records.words import SCHEMA
-from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 60
 SLIDE_S = 5
@@ -27,7 +26,7 @@ def results(events: DataFrame) -> DataFrame:
     return counts.select(*window_bounds(), "hashtag", "times")
 
 
-ROLLING_HASHTAG_COUNT = Application(
+ROLLING_HASHTAG_COUNT = StreamingApplication(
     name="rolling-hashtag-count",
     summary="how often each hashtag was used in 60 s, every 5 s",
     document="imai §IV-A",

@@ -1,7 +1,7 @@
 """A job that never waits for records: an application whose load is all due at once, read in batches of a given size.
 
 Its records are made in the tasks that read them, which takes a part of the executors' time; results are computed and
-not kept, so that no disk is measured.
+not stored, so that no disk is measured.
 """
 
 from __future__ import annotations

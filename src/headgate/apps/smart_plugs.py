@@ -1,6 +1,6 @@
 """What each plug, household and house will draw, predicted from its last readings (azimi, equation 5.1).
 
-The prediction is half the mean plus half the median of the last n readings, sorted anew whenever one of them is new.
+The prediction is half the mean plus half the median of the last n readings, sorted again whenever one of them is new.
 State is the last n readings of each place. A reading that comes late takes its place by time, if it is still among the
 last n.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import StreamingApplication
 from headgate.apps.records.plugs import SCHEMA
 
 READINGS = 1650
@@ -43,7 +43,7 @@ def _place(level: str, *fields: str) -> Column:
     return f.struct(f.lit(level).alias("level"), f.concat_ws("/", *fields).alias("place"))
 
 
-SMART_PLUGS = Application(
+SMART_PLUGS = StreamingApplication(
     name="smart-plugs",
     summary="predicted load of each plug, household and house from its last readings",
     document="azimi §5.1",

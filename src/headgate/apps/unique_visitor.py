@@ -1,7 +1,7 @@
 """How many different users saw each page in a window that moves.
 
 Two aggregations in a row, the first by user: its state is one small row for each user of a page, each of which is
-written once. A set of users in one row would be written anew with every batch.
+written once. A set of users in one row would be rewritten with every batch.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import WINDOW, StreamingApplication, window_bounds, window_of
 from headgate.apps.records.pages import SCHEMA
-from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 9
 SLIDE_S = 3
@@ -23,7 +22,7 @@ def results(events: DataFrame) -> DataFrame:
     return counts.select(*window_bounds(), "url", "visitors")
 
 
-UNIQUE_VISITOR = Application(
+UNIQUE_VISITOR = StreamingApplication(
     name="unique-visitor",
     summary="how many different users saw each page in 9 s, every 3 s",
     document="imai §IV-A",

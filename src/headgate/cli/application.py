@@ -32,7 +32,7 @@ from headgate.core.types import JSON
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from headgate.apps.running.plan import RunPlan
+    from headgate.apps.running.plan import ApplicationRunPlan
     from headgate.apps.running.run import RunResult
     from headgate.workloads.load import Load
 
@@ -138,7 +138,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     require("an application", "pyspark", *report_packages(), *from_kafka)
     from headgate.apps.registry import find_application
     from headgate.apps.running.folder import RunFolder
-    from headgate.apps.running.plan import RunPlan
+    from headgate.apps.running.plan import ApplicationRunPlan
     from headgate.core.objective import parse_objective
 
     check_target(json_file)
@@ -148,7 +148,7 @@ def run(  # noqa: PLR0913 - one parameter per option
     lasting_s = None if seconds is None else duration_s("--seconds", seconds)
     load = _load(no_load, workload, name, lasting_s, (speed, keys, skew, seed))
     place = folder or Path("headgate-runs") / f"{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    plan = RunPlan(
+    plan = ApplicationRunPlan(
         application=application,
         source=_one_of("--source", source, SOURCES),  # type: ignore[arg-type] # it is one of them
         folder=RunFolder.at(place, checkpoint),
@@ -219,7 +219,7 @@ def _load(
 # ------------------------------------------------------------------------------------------------------------- running
 
 
-def _run(plan: RunPlan, console: Console) -> RunResult:
+def _run(plan: ApplicationRunPlan, console: Console) -> RunResult:
     from headgate.apps.running.accounts import Totals
     from headgate.apps.running.run import RunView, run_application
     from headgate.cli.job_view import LiveJobView
@@ -273,7 +273,7 @@ def _run(plan: RunPlan, console: Console) -> RunResult:
         raise EngineError(f"{str(error).rstrip('.')}; {message}.") from error
 
 
-def _own_broker(plan: RunPlan) -> str | None:
+def _own_broker(plan: ApplicationRunPlan) -> str | None:
     """The address of the broker of ``headgate kafka`` that is up, where the run may use it."""
     if plan.source != "kafka" or plan.bootstrap is not None:
         return None

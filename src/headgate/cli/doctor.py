@@ -51,7 +51,7 @@ def doctor(
       [cyan]headgate doctor --only java --only spark --json[/cyan]
       [cyan]headgate doctor --kafka 127.0.0.1:9092 --service http://127.0.0.1:8420[/cyan]
     """
-    from headgate.local.checkup.finding import Status
+    from headgate.local.checkup.finding import FindingStatus
 
     check_target(json_file)
     checks = _checks(kafka, service, config, port)
@@ -64,7 +64,7 @@ def doctor(
         write_json({"version": FORMAT_VERSION, "headgate": __version__, "findings": found}, json_file)
     if json_file != "-":
         _print(findings)
-    if any(finding.status is Status.PROBLEM for finding in findings):
+    if any(finding.status is FindingStatus.PROBLEM for finding in findings):
         raise typer.Exit(1)
 
 
@@ -129,7 +129,7 @@ def _print(findings: list[Finding]) -> None:
 
     table = Table.grid(padding=(0, 2, 0, 0))
     for finding in findings:
-        text = Text(finding.told)
+        text = Text(finding.text)
         if finding.remedy:
             text.append(f"\n→ {finding.remedy}", style="dim")
         table.add_row(Text.from_markup(_SIGNS[finding.status]), Text(finding.check, style="cyan"), text)

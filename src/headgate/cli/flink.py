@@ -17,7 +17,7 @@ from headgate.core.errors import InputError
 from headgate.core.types import JSON
 
 if TYPE_CHECKING:
-    from headgate.apps.comparison import Differences
+    from headgate.apps.comparison import ResultDifferences
     from headgate.apps.flink.sources import FlinkSource
     from headgate.local.flink import FlinkState
 
@@ -95,7 +95,7 @@ def run(  # noqa: PLR0913 - one parameter per option
       [cyan]headgate flink run click-fraud --topic clicks --parallelism 2[/cyan]
       [cyan]headgate flink run slow-middle --topic numbers --cost 5ms --job middle[/cyan]
     """
-    from headgate.apps.flink.programs import PROGRAMS, FlinkJob
+    from headgate.apps.flink.programs import PROGRAMS, SubmittedJob
     from headgate.apps.flink.submission import submit
     from headgate.core.errors import UnknownNameError
 
@@ -113,7 +113,7 @@ def run(  # noqa: PLR0913 - one parameter per option
         records = _file(name, load, folder, check)
     else:
         raise InputError(f"--source {source!r} is not known; {' and '.join(SOURCES)} are.")
-    wanted = FlinkJob(name, records, job or name, results, parallelism, cost_ms=cost_ms, savepoint=savepoint)
+    wanted = SubmittedJob(name, records, job or name, results, parallelism, cost_ms=cost_ms, savepoint=savepoint)
     console = make_console(stderr=True)
     message = f"a {wanted.name} that Flink had taken already runs at {address}, where it can be cancelled"
     with message_when_stopped(message), console.status(f"handing {wanted.name} to {address}"):
@@ -210,8 +210,8 @@ def _results(folder: Path | None, check: bool) -> Path | None:
 # ------------------------------------------------------------------------------------------------------------ checking
 
 
-def _checked(name: str, source: FlinkSource, results: Path, url: str, job_id: str) -> Differences:
-    from headgate.apps.flink.checking import check_results
+def _checked(name: str, source: FlinkSource, results: Path, url: str, job_id: str) -> ResultDifferences:
+    from headgate.apps.flink.programs import check_results
     from headgate.apps.flink.sources import FileRecords, TopicRecords
     from headgate.local.flink_rest import await_end
     from headgate.local.records import topic_values

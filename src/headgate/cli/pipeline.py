@@ -122,13 +122,13 @@ def run(
     from headgate.cli.live_view import shown
     from headgate.cli.pipeline_view import PipelineView, print_result
     from headgate.pipelines.report import write_pipeline_report
-    from headgate.pipelines.run import RunPlan, run_pipeline
+    from headgate.pipelines.run import PipelineRunPlan, run_pipeline
 
     check_target(json_file)
     found = _changed(_read(file), policy, None if seconds is None else duration_s("--seconds", seconds))
     _require_servers(master, bootstrap)
     prepare_folder("--output", output)
-    plan = RunPlan(found, _applications(), output, master, bootstrap, checkpoints)
+    plan = PipelineRunPlan(found, _applications(), output, master, bootstrap, checkpoints)
     console = make_console(stderr=json_file == "-")
     message = f"no load had been sent yet, and what jobs said is in {output / 'logs'}"
     with message_when_stopped(message), stopped_by_signals() as stop, shown(PipelineView(console, found)) as view:

@@ -97,13 +97,13 @@ def _demonstrate(config: ServiceConfig) -> None:
     from tempfile import TemporaryDirectory
 
     from headgate.cli.interrupts import stopped_by_signals
-    from headgate.local.supervisor import ProcessEnd, Supervisor, python_process
+    from headgate.local.supervisor import ProcessEnd, ProcessSupervisor, python_process
     from headgate.service.demo.demonstration import demonstrating
 
     def report(end: ProcessEnd) -> None:
         say(f"headgate: {end.name} {end.reason}; it restarts in a moment.", stderr=True)
 
-    jobs = Supervisor(report)
+    jobs = ProcessSupervisor(report)
     with (
         stopped_by_signals() as stop,
         TemporaryDirectory(prefix="headgate-demo-") as folder,

@@ -1,1 +1,1 @@
-"""Real servers on this machine, on loopback, each kept by a warden: a Spark cluster, a Kafka broker."""
+"""Real servers on this machine, on loopback: Spark, Kafka, Flink and Prometheus, each run by a warden."""

@@ -22,7 +22,7 @@ TOKEN_PROVIDER = "spark-token-provider-kafka-0-10_2.13"
 
 @dataclass(frozen=True)
 class Connector:
-    """The connector that was taken, and why that one."""
+    """The chosen connector, and why it was chosen."""
 
     version: str
     spark_version: str
@@ -55,7 +55,7 @@ def find_connector() -> Connector:
 
 
 def _others(running: str, known: JarSet) -> Iterator[Path]:
-    """What a connector of another version than the known one needs beside itself."""
+    """Yield the other jars that a connector of another version than the pinned one needs."""
     provider = fetch_published(f"Spark's token provider {running}", Jar(ORGANISATION, TOKEN_PROVIDER, running))
     if provider is not None:
         yield provider

@@ -26,18 +26,18 @@ from headgate.local import flink_settings
 from headgate.local.flink_rest import flink_response
 from headgate.local.flink_settings import DIRECTORY_KEY
 from headgate.local.machine import LOOPBACK, QUICK_START, flink_home, free_ports, java
-from headgate.local.server_plan import Server, log_file
+from headgate.local.server_plan import ServerProcess, log_file
 from headgate.local.servers import Detached, DetachedServer, LocalServers
 
 WANTED = "taskmanagers"
 TASKMANAGER = "taskmanager-"
 LEAVING_SUFFIX = ".left"
-"""What a wanted TaskManager's file ends with when it is wanted no more: its name is not given again."""
+"""The suffix of the file of a TaskManager that is to leave; its name is not used again."""
 
 
 @dataclass(frozen=True)
 class FlinkPlan:
-    """Ports are chosen by whoever asks, who also knows that they are free. ``slots`` is per TaskManager."""
+    """How a cluster is started, on ports that the caller has found free. ``slots`` is per TaskManager."""
 
     flink_home: str
     java: str
@@ -52,7 +52,7 @@ class FlinkPlan:
     def url(self) -> str:
         return f"http://{LOOPBACK}:{self.web_port}"
 
-    def servers(self) -> Iterator[Server]:
+    def servers(self) -> Iterator[ServerProcess]:
         self._write_settings()
         coordinator = "org.apache.flink.shaded.zookeeper3.org.apache.zookeeper.server.ZooKeeperServerMain"
         small = (f"-Xmx{flink_settings.COORDINATOR_HEAP_MB}m",)
@@ -63,7 +63,7 @@ class FlinkPlan:
         where = ("--configDir", self.directory)
         yield self._server("jobmanager", heap, jobmanager, *where, is_up=self._answers, is_restarted=True)
 
-    def wanted(self) -> Iterator[Server]:
+    def wanted(self) -> Iterator[ServerProcess]:
         taskmanager = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
         options = (*flink_settings.TaskManagerMemory(self.slots).java_options(), *flink_settings.OPENS)
         for name in wanted_taskmanagers(self.directory):
@@ -87,13 +87,13 @@ class FlinkPlan:
         *arguments: str,
         is_up: Callable[[], bool] | None = None,
         is_restarted: bool = False,
-    ) -> Server:
+    ) -> ServerProcess:
         logging = (
             f"-Dlog4j.configurationFile={self.directory}/log4j.properties",
             f"-Dlog.file={log_file(self.directory, name)}",
         )
         command = [self.java, *options, *QUICK_START, *logging, main_class, *arguments]
-        return Server(name, command, is_up, self._environment(), is_restarted)
+        return ServerProcess(name, command, is_up, self._environment(), is_restarted)
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {
@@ -122,13 +122,13 @@ def _listens(port: int) -> bool:
 
 
 def wanted_taskmanagers(directory: str) -> list[str]:
-    """The TaskManagers that are to run in the cluster of this folder, in the order in which they were asked for."""
+    """Return the TaskManagers that are to run in the cluster of this folder, in the order of their requests."""
     numbers = sorted(number for number, left in _numbers(directory) if not left)
     return [f"{TASKMANAGER}{number}" for number in numbers]
 
 
 def want_taskmanager(directory: str) -> str:
-    """Ask for one more; gives its name, which is also Flink's id for it."""
+    """Request another TaskManager; return its name, which is also Flink's id for it."""
     folder = Path(directory, WANTED)
     folder.mkdir(exist_ok=True)
     number = 1 + max((number for number, _ in _numbers(directory)), default=0)
@@ -136,7 +136,7 @@ def want_taskmanager(directory: str) -> str:
         name = f"{TASKMANAGER}{number}"
         try:
             (folder / name).touch(exist_ok=False)
-        except FileExistsError:  # Another process asked for one at the same moment.
+        except FileExistsError:  # Another process requested one at the same moment.
             number += 1
         else:
             return name
@@ -149,7 +149,7 @@ def leave_taskmanager(directory: str, name: str) -> None:
 
 
 def _numbers(directory: str) -> Iterator[tuple[int, bool]]:
-    """The numbers that were given so far, and whether that TaskManager is wanted no more."""
+    """Yield the number of each TaskManager requested so far, and whether it is to leave."""
     for path in Path(directory, WANTED).glob(f"{TASKMANAGER}*"):
         yield int(path.name.removeprefix(TASKMANAGER).removesuffix(LEAVING_SUFFIX)), path.name.endswith(LEAVING_SUFFIX)
 
@@ -161,7 +161,7 @@ POLL_S = 0.2
 
 @dataclass(frozen=True)
 class FlinkState:
-    """What is written about a detached cluster, so that other commands find it."""
+    """The state file of a detached cluster, by which other commands find it."""
 
     warden_pid: int
     url: str
@@ -178,7 +178,7 @@ DETACHED = Detached("flink", "Flink cluster", FlinkState)
 
 @dataclass(frozen=True)
 class TaskManager:
-    """One that has registered."""
+    """A registered TaskManager."""
 
     id: str
     slots: int
@@ -191,7 +191,7 @@ class TaskManager:
 
 
 class FlinkCluster:
-    """A running cluster that a warden on this machine keeps, for any process of its user."""
+    """A running cluster of a warden on this machine, for any process of the same user."""
 
     def __init__(self, url: str, directory: str) -> None:
         self.url = url
@@ -208,22 +208,22 @@ class FlinkCluster:
         return cls(url, directory)
 
     def taskmanagers(self) -> list[TaskManager]:
-        """Those that have registered, wanted or on their way out."""
+        """Return the TaskManagers that have registered, also those that are leaving."""
         found = flink_response(self.url, "taskmanagers")["taskmanagers"]
         return [TaskManager(manager["id"], manager["slotsNumber"], manager["freeSlots"]) for manager in found]
 
     def wanted(self) -> list[str]:
-        """The ids of the TaskManagers that are to run, the oldest first, whether they have registered or not."""
+        """Return the ids of the TaskManagers that are to run, registered or not, the oldest first."""
         return wanted_taskmanagers(self.directory)
 
     def add_taskmanager(self) -> str:
-        """Have one more started; gives its id. It registers some seconds later (``await_taskmanagers``)."""
+        """Start another TaskManager; return its id. It registers some seconds later (``await_taskmanagers``)."""
         if not Path(self.directory).is_dir():
             raise EngineError(f"the Flink cluster at {self.url} is gone.")
         return want_taskmanager(self.directory)
 
     def remove_taskmanager(self, taskmanager_id: str, *, even_if_busy: bool = False) -> None:
-        """Have one stopped. One with work is refused: a job would have to start again from its last checkpoint."""
+        """Stop a TaskManager. One with work is refused: a job would have to restart from its last checkpoint."""
         wanted = self.wanted()
         if taskmanager_id not in wanted:
             there = ", ".join(wanted) or "none"
@@ -238,7 +238,7 @@ class FlinkCluster:
         leave_taskmanager(self.directory, taskmanager_id)
 
     def await_taskmanagers(self, ids: Collection[str] | None = None, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until exactly these have registered (those that are wanted), and those that were removed have left."""
+        """Wait until exactly these have registered, by default those that are to run, and removed ones have left."""
         registered: list[str] = []
 
         def settled() -> bool:
@@ -252,7 +252,7 @@ class FlinkCluster:
 
 
 class LocalFlink(LocalServers[FlinkPlan, FlinkState]):
-    """A cluster that begins with so many TaskManagers of so many slots each.
+    """A cluster that starts with so many TaskManagers of so many slots each.
 
     ``home`` is the folder of another Flink than the one that the extra brings, 1.20 or newer.
     """
@@ -301,17 +301,17 @@ class LocalFlink(LocalServers[FlinkPlan, FlinkState]):
 
 
 def up(taskmanagers: int, slots: int) -> FlinkState:
-    """Start a cluster that goes on after this process; there is one at a time."""
+    """Start a cluster that outlives this process; only one may be up."""
     return DETACHED.up(LocalFlink(taskmanagers, slots))
 
 
 def status() -> DetachedServer[FlinkState] | None:
-    """The detached cluster: up, or gone though nobody stopped it; ``None`` if there is none."""
+    """Return the detached cluster, up or ended by itself; ``None`` if there is none."""
     return DETACHED.status()
 
 
 def down() -> DetachedServer[FlinkState] | None:
-    """Stop the detached cluster; gives what was found."""
+    """Stop the detached cluster; return what was found."""
     return DETACHED.down()
 
 

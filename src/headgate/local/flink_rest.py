@@ -1,4 +1,4 @@
-"""Questions to a Flink cluster, ours or anybody's, as far as starting one and running jobs on it needs them."""
+"""Requests to the REST API of any Flink cluster, as far as starting one and running jobs on it needs them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def flink_response(url: str, path: str, body: object = None, method: str | None = None) -> Any:
-    """What a cluster answers, which is JSON; ``body`` makes it a request to do something, by POST if not said."""
+    """Return the JSON that a cluster answers; a request with a ``body`` is a POST by default."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{url}/{path}", data, {"Content-Type": "application/json"}, method=method)
     try:
@@ -36,7 +36,7 @@ def flink_response(url: str, path: str, body: object = None, method: str | None 
 
 
 def await_end(url: str, job: str, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Wait until a job has done all there is to do; one that ends otherwise is an error that says why."""
+    """Wait until a job has finished; raise ``QueryFailedError`` with the reason if it ends otherwise."""
     while not stopped():
         found = flink_response(url, f"jobs/{job}")
         if found["state"] == FINISHED:
@@ -49,13 +49,13 @@ def await_end(url: str, job: str, stopped: Callable[[], bool] = lambda: False) -
 
 
 def drain(url: str, job: str) -> None:
-    """Have a job write all its results, those of windows that are still open too, and end."""
+    """End a job after it has written all its results, those of open windows included."""
     flink_response(url, f"jobs/{job}/stop", {"drain": True})
     await_end(url, job)
 
 
 def stop_with_savepoint(url: str, job: str) -> str:
-    """Have a job write down how far it is, and end; gives where, for one that goes on from there."""
+    """End a job with a savepoint; return its location, from which another job can continue."""
     request = flink_response(url, f"jobs/{job}/stop", {"drain": False})["request-id"]
     await_end(url, job)
     while (found := flink_response(url, f"jobs/{job}/savepoints/{request}"))["status"]["id"] != "COMPLETED":
@@ -64,7 +64,7 @@ def stop_with_savepoint(url: str, job: str) -> str:
 
 
 def _error_text(error: urllib.error.HTTPError) -> str:
-    """The first line of what the cluster said."""
+    """Return the first line of the cluster's error message."""
     try:
         lines = "".join(json.load(error)["errors"]).splitlines()
     except (ValueError, KeyError, TypeError):
@@ -73,10 +73,10 @@ def _error_text(error: urllib.error.HTTPError) -> str:
 
 
 def _failure_reason(url: str, job: str) -> str:
-    """The last fault of a job: of a chain of causes, the deepest."""
+    """Return the deepest cause of a job's last failure."""
     entries = flink_response(url, f"jobs/{job}/exceptions")["exceptionHistory"]["entries"]
     if not entries:
-        return "somebody has ended it"
+        return "it was cancelled"
     trace = str(entries[0]["stacktrace"]).splitlines()
     lines = [line for line in trace if line.strip() and not line.startswith("\t")] or [str(entries[0]["exceptionName"])]
     return lines[-1].removeprefix("Caused by: ").rstrip(".")

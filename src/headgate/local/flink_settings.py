@@ -1,4 +1,4 @@
-"""What the servers of a local Flink cluster are told: the smallest memory that its jobs run in, and quick rescaling."""
+"""The settings of a local Flink cluster: the least memory that its jobs run in, and quick rescaling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from headgate.local.machine import LOOPBACK
 
 DIRECTORY_KEY = "headgate.directory"
-"""A setting of ours among Flink's: whoever has the cluster's address finds by it where its warden looks."""
+"""A setting of Headgate among Flink's, by which a client finds the folder that the warden watches."""
 
 JOBMANAGER_HEAP_MB = 256
 COORDINATOR_HEAP_MB = 48
@@ -117,7 +117,7 @@ def settings(directory: str, web_port: int, port: int, coordinator_port: int, sl
         "taskmanager.cpu.cores": float(slots),
         **TaskManagerMemory(slots).settings(),
         "io.tmp.dirs": _made(directory, "scratch"),
-        # Without them, what REST tells of a job is three seconds old, and figures of its steps are ten.
+        # By default, the REST API's state of a job is up to three seconds old, and its metrics ten.
         "web.refresh-interval": 200,
         "metrics.fetcher.update-interval": 500,
         # A TaskManager that was killed does not answer: for as long as this, the metrics of all others stand still.

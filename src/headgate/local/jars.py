@@ -99,19 +99,19 @@ def download(
 ) -> Downloaded:
     """Download jars into a folder of their own, and call ``on_jar`` for each that has come.
 
-    ``published_sums`` has each compared with the sum that is published beside it, as Maven does; that is one request
+    ``published_sums`` compares each with the sum that is published with it, as Maven does; that is one request
     more for each jar.
     """
     _write_settings(jars, directory, published_sums=published_sums)
     options = ("-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", str(directory))
     command = [java(needed_by="Ivy"), *QUICK_START, "-cp", _ivy(), "org.apache.ivy.Main", *options]
-    said = []
+    output = []
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=directory
     ) as ivy:
         try:
             for line in _lines(ivy):
-                said.append(line)
+                output.append(line)
                 if DOWNLOADED in line:
                     on_jar()
         except BaseException:
@@ -119,7 +119,7 @@ def download(
             raise
     paths = {jar: directory / jar.organisation / jar.name / "jars" / f"{jar.name}-{jar.version}.jar" for jar in jars}
     files = {jar: path for jar, path in paths.items() if path.exists()}
-    return Downloaded(files, _problem(said) if ivy.returncode else None)
+    return Downloaded(files, _problem(output) if ivy.returncode else None)
 
 
 def _write_settings(jars: Sequence[Jar], directory: Path, *, published_sums: bool) -> None:
@@ -154,10 +154,10 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
             return
 
 
-def _problem(said: Sequence[str]) -> str | None:
-    """What went wrong beside jars that are not there, if anything did."""
+def _problem(output: Sequence[str]) -> str | None:
+    """Return the error, if any, other than jars that do not exist."""
     for pattern in PROBLEMS:
-        for line in said:
+        for line in output:
             if match := pattern.search(line):
                 return f"{match[1][0].lower()}{match[1][1:]}".strip().rstrip(".")
     return None
@@ -185,7 +185,7 @@ def pinned(name: str) -> JarSet:
 
 
 def cache_directory() -> Path:
-    """Where what was fetched is kept: ``HEADGATE_CACHE``, or ``headgate`` in the user's cache folder."""
+    """Return the folder of fetched files: ``HEADGATE_CACHE``, or ``headgate`` in the user's cache folder."""
     if chosen := os.environ.get("HEADGATE_CACHE"):
         return Path(chosen).expanduser().absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "headgate")
@@ -197,7 +197,7 @@ def fetch(what: str, wanted: Mapping[Jar, str]) -> list[Path]:
     if _missing(wanted, directory):
         with _workshop(what, directory) as workshop:
             attempt, problem = 0, None
-            # Asked anew: another process may have fetched them meanwhile.
+            # Checked again: another process may have fetched them meanwhile.
             while missing := _missing(wanted, directory):
                 if attempt == ATTEMPTS:
                     raise FetchError(f"{what} cannot be fetched: {problem}.")
@@ -251,7 +251,7 @@ def _digest(path: Path) -> str | None:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:  # Not there, or of no use: it is fetched, and what stands in the way is told then.
+    except OSError:  # Missing or unreadable: it is fetched, and an obstacle is reported then.
         return None
 
 
@@ -260,7 +260,7 @@ def _digest(path: Path) -> str | None:
 
 @contextlib.contextmanager
 def _workshop(what: str, directory: Path) -> Iterator[Path]:
-    """A folder to fetch into, beside the one where files are moved to when they are whole; one process at a time."""
+    """Give a folder to fetch into, from which complete files are moved to ``directory``; one process at a time."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / "lock").open("a") as lock:
@@ -271,7 +271,7 @@ def _workshop(what: str, directory: Path) -> Iterator[Path]:
                 yield Path(folder)
     except OSError as error:
         remedy = "; HEADGATE_CACHE names another folder"
-        raise not_written(f"{what} cannot be kept in {directory}", error, remedy) from error
+        raise not_written(f"{what} cannot be stored in {directory}", error, remedy) from error
 
 
 def _lock(descriptor: int, what: str) -> None:

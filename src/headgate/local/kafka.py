@@ -7,7 +7,7 @@ As a context manager it lives as long as the block, and not longer than the proc
         spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap)
 
 Its jars are fetched when one is first started. ``detached`` brokers outlive their starter; they are found again by
-their state file (``headgate kafka``). What is in the topics goes away with the broker.
+their state file (``headgate kafka``). The records are removed with the broker. It needs the extra ``kafka``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headgate.core.errors import InputError
 from headgate.local import topics
 from headgate.local.jars import fetch, pinned
 from headgate.local.machine import LOOPBACK, QUICK_START, free_ports, java, problem_with_port
-from headgate.local.server_plan import Server
+from headgate.local.server_plan import ServerProcess
 from headgate.local.servers import Detached, DetachedServer, LocalServers
 
 # A single broker cannot make the three copies that internal topics have by default.
@@ -61,7 +61,7 @@ class KafkaPlan:
     def bootstrap(self) -> str:
         return f"{LOOPBACK}:{self.port}"
 
-    def servers(self) -> Iterator[Server]:
+    def servers(self) -> Iterator[ServerProcess]:
         settings = Path(self.directory, "server.properties")
         controller = f"{LOOPBACK}:{self.controller_port}"
         settings.write_text(
@@ -70,9 +70,9 @@ class KafkaPlan:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # In one word: one id in 64 begins with a dash, and would be taken for an option.
         form = ("format", "--standalone", f"--cluster-id={cluster_id}", "--config", str(settings))
-        yield Server("format", self._java("kafka.tools.StorageTool", *form), None, self._environment())
+        yield ServerProcess("format", self._java("kafka.tools.StorageTool", *form), None, self._environment())
         broker = self._java("kafka.Kafka", str(settings))
-        yield Server("broker", broker, lambda: topics.broker_answers(self.bootstrap), self._environment())
+        yield ServerProcess("broker", broker, lambda: topics.broker_answers(self.bootstrap), self._environment())
 
     def _java(self, main_class: str, *arguments: str) -> list[str]:
         log = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -89,7 +89,7 @@ STATE_VERSION = 1
 
 @dataclass(frozen=True)
 class KafkaState:
-    """What is written about a detached broker, so that other commands find it."""
+    """The state file of a detached broker, by which other commands find it."""
 
     warden_pid: int
     bootstrap: str
@@ -105,7 +105,7 @@ DETACHED = Detached("kafka", "broker", KafkaState)
 
 
 class LocalKafka(LocalServers[KafkaPlan, KafkaState]):
-    """``port`` is where it listens; a free one is taken where none is given."""
+    """A broker that listens at ``port``, by default a free one."""
 
     def __init__(self, port: int | None = None) -> None:
         if port is not None and not 0 < port < 65536:
@@ -146,11 +146,11 @@ class LocalKafka(LocalServers[KafkaPlan, KafkaState]):
         return topics.topics(self.bootstrap)
 
     def create_topic(self, name: str, partitions: int = 1, *, broker_stamps: bool = False) -> None:
-        """Make a topic, and wait until it is there; ``broker_stamps`` gives its records the broker's time."""
+        """Make a topic, and wait until it exists; ``broker_stamps`` gives its records the broker's time."""
         topics.create_topic(self.bootstrap, name, partitions, broker_stamps=broker_stamps)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with all that is in it."""
+        """Delete a topic with all its records."""
         topics.delete_topic(self.bootstrap, name)
 
 
@@ -175,15 +175,15 @@ def fetch_broker() -> list[Path]:
 
 
 def up(port: int | None = None) -> KafkaState:
-    """Start a broker that goes on after this process; there is one at a time."""
+    """Start a broker that outlives this process; only one may be up."""
     return DETACHED.up(LocalKafka(port))
 
 
 def status() -> DetachedServer[KafkaState] | None:
-    """The detached broker: up, or gone though nobody stopped it; ``None`` if there is none."""
+    """Return the detached broker, up or ended by itself; ``None`` if there is none."""
     return DETACHED.status()
 
 
 def down() -> DetachedServer[KafkaState] | None:
-    """Stop the detached broker; gives what was found."""
+    """Stop the detached broker; return what was found."""
     return DETACHED.down()

@@ -59,8 +59,8 @@ def free_ports(count: int) -> list[int]:
     """Ports nobody listens on, all different."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((LOOPBACK, 0))
+        for unbound in sockets:
+            unbound.bind((LOOPBACK, 0))
         return [bound.getsockname()[1] for bound in sockets]
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 from headgate.core.errors import EngineError, InputError
 from headgate.local.machine import LOOPBACK, free_ports
-from headgate.local.server_plan import Server
+from headgate.local.server_plan import ServerProcess
 from headgate.local.servers import WardenHandle
 
 ANSWER_WITHIN_S = 2.0
@@ -27,7 +27,7 @@ ANSWER_WITHIN_S = 2.0
 
 @dataclass(frozen=True)
 class PrometheusPlan:
-    """The port is chosen by whoever asks, who also knows that it is free."""
+    """How Prometheus is started, on a port that the caller has found free."""
 
     executable: str
     directory: str
@@ -40,7 +40,7 @@ class PrometheusPlan:
     def url(self) -> str:
         return f"http://{LOOPBACK}:{self.port}"
 
-    def servers(self) -> Iterator[Server]:
+    def servers(self) -> Iterator[ServerProcess]:
         settings = Path(self.directory, "prometheus.yml")
         found = {"static_configs": [{"targets": self.targets}], "job_name": "headgate", "honor_labels": True}
         # JSON is YAML.
@@ -52,7 +52,7 @@ class PrometheusPlan:
             f"--web.listen-address={LOOPBACK}:{self.port}",
             "--log.level=error",
         ]
-        yield Server("prometheus", command, self._is_ready)
+        yield ServerProcess("prometheus", command, self._is_ready)
 
     def _is_ready(self) -> bool:
         try:
@@ -84,16 +84,16 @@ class LocalPrometheus:
         return self._plan.url
 
     def over(self, query: str, from_s: float, to_s: float, step_s: float) -> Mapping[str, TimedValues]:
-        """What a query gave over time, by the label ``operator`` of its series."""
-        asked = urlencode({"query": query, "start": from_s, "end": to_s, "step": step_s})
+        """Return the results of a query over time, by the label ``operator`` of its series."""
+        arguments = urlencode({"query": query, "start": from_s, "end": to_s, "step": step_s})
         try:
-            with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{asked}", timeout=TIMEOUT_S) as answer:
+            with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{arguments}", timeout=TIMEOUT_S) as answer:
                 found = json.load(answer)["data"]["result"]
         except (OSError, ValueError, KeyError) as error:
             raise EngineError(f"Prometheus at {self.url} did not answer {query!r}: {error}.") from error
         return {
-            one["metric"].get("operator", ""): [(float(at_s), float(value)) for at_s, value in one["values"]]
-            for one in found
+            series["metric"].get("operator", ""): [(float(at_s), float(value)) for at_s, value in series["values"]]
+            for series in found
         }
 
     def __enter__(self) -> LocalPrometheus:

@@ -1,4 +1,4 @@
-"""What is in a topic, with confluent-kafka: how far its partitions reach, and its records, beside any job."""
+"""The records of a topic, by confluent-kafka: read outside any job, and written without loss or duplicates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Offsets = Mapping[int, int]
 
 
 def topic_offsets(bootstrap: str, topic: str) -> tuple[Offsets, Offsets]:
-    """The first offset of each partition of a topic, and the one that comes after the last."""
+    """Return the first offset of each partition of a topic, and the offset after the last."""
     require_topic(bootstrap, topic)
     partitions = range(topics(bootstrap)[topic])
     with _consumer(bootstrap, topic) as consumer:
@@ -43,12 +43,12 @@ def topic_offsets(bootstrap: str, topic: str) -> tuple[Offsets, Offsets]:
 
 
 def topic_values(bootstrap: str, topic: str) -> Iterator[bytes]:
-    """The values of all records that are in a topic now."""
+    """Yield the values of all records that are in a topic now."""
     return (value for value, _ in timestamped_values(bootstrap, topic))
 
 
 def timestamped_values(bootstrap: str, topic: str) -> Iterator[tuple[bytes, float]]:
-    """The values of all records that are in a topic now, each with its time in seconds since the epoch."""
+    """Yield the values of all records that are in a topic now, each with its time in seconds since the epoch."""
     from confluent_kafka import TopicPartition
 
     starts, ends = topic_offsets(bootstrap, topic)
@@ -57,7 +57,7 @@ def timestamped_values(bootstrap: str, topic: str) -> Iterator[tuple[bytes, floa
     with _consumer(bootstrap, topic) as consumer:
         consumer.assign([TopicPartition(topic, number, starts[number]) for number in left])
         while left:
-            # It waits for as many as it is asked for; some offsets may be without a record.
+            # The call waits for the requested number; some offsets may have no record.
             some = consumer.consume(max(1, min(count, AT_ONCE)), timeout=READ_TIMEOUT_S)
             count -= len(some)
             if not some:
@@ -83,7 +83,7 @@ def _bounds(consumer: Consumer, topic: str, number: int) -> tuple[int, int]:
     found = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=READ_TIMEOUT_S)
     if found is None:
         raise EngineError(
-            f"how far partition {number} of topic {topic!r} reaches is not told within {READ_TIMEOUT_S:g} s."
+            f"the offsets of partition {number} of topic {topic!r} were not received within {READ_TIMEOUT_S:g} s."
         )
     return found
 
@@ -94,7 +94,7 @@ def _consumer(bootstrap: str, topic: str) -> Iterator[Consumer]:
 
     settings: dict[str, str | int | float | bool] = {
         "bootstrap.servers": bootstrap,
-        # A group of its own, of which nothing is kept.
+        # A group of its own, which stores no offsets.
         "group.id": f"headgate-{uuid.uuid4().hex}",
         "enable.auto.commit": False,
         "log_level": 0,

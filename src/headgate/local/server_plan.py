@@ -14,7 +14,7 @@ KEEP_RUNNING = b"+"
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerProcess:
     """One process that a warden runs."""
 
     name: str
@@ -37,7 +37,7 @@ class ServerPlan(Protocol):
     def last_words(self) -> str | None:
         """The file in which the warden writes why it ended by itself; ``None`` for none."""
 
-    def servers(self) -> Iterator[Server]:
+    def servers(self) -> Iterator[ServerProcess]:
         """Yield the servers in the order of their start: each is started when the one before it is up."""
 
 
@@ -45,7 +45,7 @@ class ServerPlan(Protocol):
 class ChangingPlan(ServerPlan, Protocol):
     """A plan of which some servers come and go while the others run."""
 
-    def wanted(self) -> Iterator[Server]:
+    def wanted(self) -> Iterator[ServerProcess]:
         """Yield the servers that are to run besides ``servers`` now; a name always stands for the same server."""
 
 

@@ -149,7 +149,7 @@ class SupervisedProcess:
         self._process = None
 
 
-class Supervisor:
+class ProcessSupervisor:
     """Supervised processes that are stopped together, the last one started first."""
 
     def __init__(self, on_end: Callable[[ProcessEnd], None]) -> None:

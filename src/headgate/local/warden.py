@@ -21,8 +21,16 @@ from pathlib import Path
 from types import FrameType
 
 from headgate.core.errors import EngineError
-from headgate.local.server_plan import KEEP_RUNNING, POLL_S, STOP_TIMEOUT_S, ChangingPlan, Server, ServerPlan, log_file
-from headgate.local.supervisor import SupervisedProcess, Supervisor, last_line
+from headgate.local.server_plan import (
+    KEEP_RUNNING,
+    POLL_S,
+    STOP_TIMEOUT_S,
+    ChangingPlan,
+    ServerPlan,
+    ServerProcess,
+    log_file,
+)
+from headgate.local.supervisor import ProcessSupervisor, SupervisedProcess, last_line
 
 START_TIMEOUT_S = 60.0
 
@@ -41,7 +49,7 @@ class Warden:
     def __init__(self, plan: ServerPlan) -> None:
         self._plan = plan
         self._ended = threading.Event()
-        self._servers = Supervisor(lambda end: None)
+        self._servers = ProcessSupervisor(lambda end: None)
         self._restarted: set[str] = set()
         self._changing: set[str] = set()
         self._leaving: dict[str, tuple[SupervisedProcess, float]] = {}
@@ -84,7 +92,7 @@ class Warden:
             self._change()
         return None
 
-    def _launch(self, server: Server) -> SupervisedProcess:
+    def _launch(self, server: ServerProcess) -> SupervisedProcess:
         process = SupervisedProcess(
             server.name,
             server.command,
@@ -98,7 +106,7 @@ class Warden:
         self._servers.start(process)
         return process
 
-    def _await(self, server: Server, process: SupervisedProcess) -> str | None:
+    def _await(self, server: ServerProcess, process: SupervisedProcess) -> str | None:
         """Wait until a server is up, or has done its work; return the error, if any."""
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while not self._ended.is_set():

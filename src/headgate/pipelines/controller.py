@@ -1,10 +1,10 @@
 """The controller of a pipeline, in a process of its own: ``python -m headgate.pipelines.controller PLAN``.
 
-It answers the agents, runs the loop over all jobs and keeps the one journal. It ends when it is told to (SIGTERM), and
-with its parent. While it is away every job keeps its size; started again it goes on from the journal, at the same
-address, and the agents join again.
+It answers the agents, runs the loop over all jobs and writes the journal. It ends on SIGTERM, and with its parent.
+Without it every job keeps its size; after a restart it continues from the journal, at the same address, and the agents
+join again.
 
-What the jobs do while they warm up is looked at, and neither decided on nor learned from: first batches are slow.
+While jobs warm up they are observed, but nothing is decided or learned: first batches are slow.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from headgate.journal.contract import Journal
 from headgate.journal.sqlite import SqliteJournal
 from headgate.local.supervisor import stop_event
 from headgate.pipelines.document import read_pipeline
-from headgate.pipelines.meter import Meter, TopicMeter
-from headgate.pipelines.metered import MeteredEngine
+from headgate.pipelines.meter import Meter, MeteredEngine, TopicMeter
 from headgate.pipelines.model import Pipeline
 from headgate.runtime.loop import Clock, SystemClock
 from headgate.service.api import make_api
@@ -68,7 +67,7 @@ def pipeline_job(
         clock,
         engine=engine,
         wrap_engine=lambda mailbox: MeteredEngine(mailbox, meter, ends),
-        extra_state=lambda: {"end_to_end": meter.told(clock.now()).to_json()},
+        extra_state=lambda: {"end_to_end": meter.summary(clock.now()).to_json()},
     )
 
 

@@ -1,9 +1,8 @@
 """Latency from end to end, by the times that travel with records: read where results come out.
 
 A result carries when its record was due (``at_ms``); the topic it comes out at says when it was written. One that
-stands for several records says for how many (``records``). Numbered records are looked at one by one, so that it can be
-said whether any is missing or came twice. Everything is read from the topics' beginning: a controller that was started
-again counts all of it again, and comes to the same.
+stands for several records says for how many (``records``). Numbered records are counted singly, to find missing and
+duplicate ones. Topics are read from their beginning, so a restarted controller arrives at the same counts.
 """
 
 from __future__ import annotations
@@ -24,6 +23,14 @@ from headgate.core.types import JSON, Instant
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
+
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from headgate.core.topology import Topology
+from headgate.core.types import Decision, Observation, Receipt
+from headgate.engines.agents import AgentsEngine
 
 AT_ONCE = 1000
 MOMENT_S = 0.2
@@ -62,7 +69,7 @@ class EndToEnd:
 
 
 class Meter:
-    """Takes in results; ``late_after_s`` is what is asked from end to end.
+    """Measures results; ``late_after_s`` is the objective from end to end.
 
     Records that were due before ``counts_from_ms`` were sent to warm the jobs up, and are not counted.
     """
@@ -116,7 +123,7 @@ class Meter:
         with self._lock:
             return self._late.get(topic, 0.0)
 
-    def told(self, now: Instant) -> EndToEnd:
+    def summary(self, now: Instant) -> EndToEnd:
         """What came out so far."""
         with self._lock:
             while self._lately and self._lately[0][0] < now - LATELY_S:
@@ -162,7 +169,7 @@ class TopicMeter:
 
         settings: dict[str, str | int | float | bool] = {
             "bootstrap.servers": self._bootstrap,
-            # Required, though nobody's place in the topics is kept.
+            # Required, though no offsets are stored.
             "group.id": "headgate-meter",
             "enable.auto.commit": False,
             "log_level": 0,
@@ -199,3 +206,41 @@ class TopicMeter:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+
+
+class MeteredEngine:
+    """``ends`` are the operators at which results come out, with the topics that they write.
+
+    Their ``late`` counts records that came out later than the objective from end to end allows. Of other operators
+    nobody can say what is late, as long as they have no objective of their own.
+    """
+
+    def __init__(self, engine: AgentsEngine, meter: Meter, ends: Mapping[str, str]) -> None:
+        self._engine = engine
+        self._meter = meter
+        self._ends = ends
+
+    def topology(self) -> Topology:
+        return self._engine.topology()
+
+    @property
+    def extra_metrics(self) -> Collection[str]:
+        return self._engine.extra_metrics
+
+    def subscribe(self, keys: Collection[str]) -> None:
+        self._engine.subscribe(keys)
+
+    def observe(self) -> Observation:
+        seen = self._engine.observe()
+        measured = {
+            name: replace(seen.samples[name], late=self._meter.late(topic))
+            for name, topic in self._ends.items()
+            if name in seen.samples
+        }
+        return replace(seen, samples={**seen.samples, **measured})
+
+    def apply(self, decision: Decision) -> Receipt:
+        return self._engine.apply(decision)
+
+    def close(self) -> None:
+        self._engine.close()

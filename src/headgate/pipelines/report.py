@@ -13,7 +13,7 @@ from headgate.core.errors import OutputError
 from headgate.core.types import JSON, Decision, Event, Observation, Receipt
 from headgate.journal.sqlite import SqliteJournal
 from headgate.pipelines.model import Pipeline
-from headgate.pipelines.run import Outcome, RunPlan
+from headgate.pipelines.run import PipelineResult, PipelineRunPlan
 from headgate.render.report import write_report
 from headgate.runtime.summary import RunRecord, Summary
 
@@ -23,7 +23,7 @@ class PipelineRun:
     """The results of a run, as a whole and job by job."""
 
     pipeline: Pipeline
-    outcome: Outcome
+    outcome: PipelineResult
     whole: Summary
     jobs: Mapping[str, Summary]
     largest: Mapping[str, int]
@@ -72,7 +72,7 @@ def _entries(journal: Path, job: str) -> _Entries:
 
 
 def write_pipeline_report(
-    plan: RunPlan, outcome: Outcome, on_failure: Callable[[OutputError], None] | None = None
+    plan: PipelineRunPlan, outcome: PipelineResult, on_failure: Callable[[OutputError], None] | None = None
 ) -> PipelineRun:
     """Write ``report.html`` next to the journal, and return the results.
 
@@ -119,7 +119,7 @@ def _summary(pipeline: Pipeline, name: str, entries: _Entries) -> Summary:
     return record.summary()
 
 
-def _whole(outcome: Outcome, jobs: Mapping[str, Summary]) -> Summary:
+def _whole(outcome: PipelineResult, jobs: Mapping[str, Summary]) -> Summary:
     """Return the figures of all jobs together; latency is from end to end."""
     measured, late = outcome.end_to_end, outcome.end_to_end.get("late_share")
     backlogs = [job.max_backlog for job in jobs.values() if job.max_backlog is not None]
@@ -140,7 +140,7 @@ def _whole(outcome: Outcome, jobs: Mapping[str, Summary]) -> Summary:
     )
 
 
-def _notes(pipeline: Pipeline, outcome: Outcome) -> list[str]:
+def _notes(pipeline: Pipeline, outcome: PipelineResult) -> list[str]:
     streams = ", ".join(f"{source} → {target}" for source, target in pipeline.topology.streams)
     notes = [f"Jobs: {streams or pipeline.jobs[0].name}. Latency is from end to end, by the times in the records."]
     if pipeline.load is not None:
@@ -154,7 +154,7 @@ def _notes(pipeline: Pipeline, outcome: Outcome) -> list[str]:
     return notes
 
 
-def counted_in_words(outcome: Outcome) -> str:
+def counted_in_words(outcome: PipelineResult) -> str:
     """Describe how many records went in and came out."""
     measured = outcome.end_to_end
     out = f"{measured.get('records', 0):,.0f} came out"

@@ -22,29 +22,85 @@ from headgate.core.errors import EngineError
 from headgate.core.types import JSON
 from headgate.journal.codec import from_json
 from headgate.local.machine import LOOPBACK, free_ports
-from headgate.local.supervisor import STOP_WITHIN_S, ProcessEnd, Supervisor, python_process
+from headgate.local.supervisor import STOP_WITHIN_S, ProcessEnd, ProcessSupervisor, python_process
 from headgate.pipelines.controller import ControllerPlan
 from headgate.pipelines.model import Job, Pipeline
 from headgate.pipelines.progress import Progress
 from headgate.runtime.loop import SystemClock
 from headgate.workloads.replay import Replay, ReplayProgress
 
+QUIET_S = 8.0
+"""When nothing has been waiting for so long, no more comes."""
+
+
+class PipelineProgress:
+    """Takes in the controller's state again and again; ``jobs`` are the names of all of them."""
+
+    def __init__(self, jobs: tuple[str, ...], now: Callable[[], float] = time.monotonic) -> None:
+        self._jobs = jobs
+        self._now = now
+        self._state: Mapping[str, JSON] = {}
+        self._waited_s = now()
+        """When something was last seen to wait."""
+
+    def take(self, state: Mapping[str, JSON]) -> None:
+        self._state = state
+        if any(sample.get("backlog", 1.0) for sample in self._samples()):
+            self._waited_s = self._now()
+
+    def expect_more(self) -> None:
+        """Something is on its way from now on, though it does not wait anywhere yet."""
+        self._waited_s = self._now()
+
+    @property
+    def end_to_end(self) -> Mapping[str, JSON]:
+        """What came out so far."""
+        found: Mapping[str, JSON] = self._state.get("end_to_end", {})
+        return found
+
+    @property
+    def missing(self) -> list[str]:
+        """The jobs that have not joined."""
+        joined = set(self._state.get("joined", ()))
+        return [name for name in self._jobs if name not in joined]
+
+    def is_warm(self) -> bool:
+        """Whether every job has got something done; or no more comes, because a job leaves records out."""
+        done = [bool(sample.get("done")) for sample in self._samples()]
+        return any(done) and self.is_quiet(0.0 if all(done) else QUIET_S)
+
+    def has_given(self, sent: int) -> bool:
+        """Whether every record has come out, or nothing has been waiting anywhere for a while."""
+        return bool(self.end_to_end.get("distinct", 0) >= sent) or self.is_quiet(QUIET_S)
+
+    def is_quiet(self, for_s: float) -> bool:
+        """Whether nothing has been waiting at any job for so long."""
+        waits = any(sample.get("backlog", 1.0) for sample in self._samples())
+        return not waits and self._now() - self._waited_s >= for_s
+
+    def _samples(self) -> list[Mapping[str, JSON]]:
+        """What was read of each job last."""
+        seen = (self._state.get("observation") or {}).get("samples", {})
+        return [seen.get(name, {}) for name in self._jobs]
+
+
 CONTROLLER = "controller"
 LOOK_EVERY_S = 0.5
 JOINED_WITHIN_S = 180.0
-STOP_STARTING_WITHIN_S = 2.0
 """Within this time all jobs must have joined: several drivers start at once."""
+STOP_STARTING_WITHIN_S = 2.0
+"""How long a driver that is still starting has to end."""
 WARM_UP_FIRST = 1_000_000_000
 """The number of the first record that warms jobs up: larger than those of any load."""
 WARM_UP_EACH = 8
 """Such records for each partition."""
 WARM_WITHIN_S = 60.0
 WORKED_OFF_WITHIN_S = 90.0
-"""How long is waited at the end for what is still on its way."""
+"""How long results of records in flight are awaited at the end."""
 
 
 @dataclass(frozen=True)
-class RunPlan:
+class PipelineRunPlan:
     """A pipeline, and where it runs; a cluster and a broker of this machine where no other is named."""
 
     pipeline: Pipeline
@@ -66,8 +122,8 @@ class RunPlan:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of a run."""
+class PipelineResult:
+    """The result of a run."""
 
     end_to_end: Mapping[str, JSON]
     sent: int | None
@@ -77,20 +133,20 @@ class Outcome:
 
 
 class Spectator(Protocol):
-    """Is shown a run as it goes."""
+    """Displays a run while it goes on."""
 
     def stage(self, text: str) -> None: ...
 
     def state(self, state: Mapping[str, JSON], load: ReplayProgress | None) -> None: ...
 
 
-def run_pipeline(plan: RunPlan, spectator: Spectator, stop: threading.Event) -> Outcome:
+def run_pipeline(plan: PipelineRunPlan, spectator: Spectator, stop: threading.Event) -> PipelineResult:
     """Run until the load is worked off, or until ``stop`` is set."""
     return _Run(plan, spectator, stop).run()
 
 
 class _Run:
-    def __init__(self, plan: RunPlan, spectator: Spectator, stop: threading.Event) -> None:
+    def __init__(self, plan: PipelineRunPlan, spectator: Spectator, stop: threading.Event) -> None:
         self._plan = plan
         self._pipeline = plan.pipeline
         self._spectator = spectator
@@ -99,16 +155,16 @@ class _Run:
         self._port = free_ports(1)[0]
         self._counts_from_ms = round(time.time() * 1000)
         self._restarts: dict[str, int] = {}
-        self._processes = Supervisor(self._on_end)
+        self._processes = ProcessSupervisor(self._on_end)
         self._standing: ReplayProgress | None = None
         self._has_begun = False
-        self._progress = Progress(tuple(job.name for job in plan.pipeline.jobs))
+        self._progress = PipelineProgress(tuple(job.name for job in plan.pipeline.jobs))
 
     @property
     def _url(self) -> str:
         return f"http://{LOOPBACK}:{self._port}"
 
-    def run(self) -> Outcome:
+    def run(self) -> PipelineResult:
         plan, pipeline = self._plan, self._pipeline
         plan.journal.unlink(missing_ok=True)
         with ExitStack() as stack:
@@ -123,7 +179,7 @@ class _Run:
             if pipeline.load is not None and not self._stop.is_set():
                 self._warm_up(bootstrap)
             if self._stop.is_set():
-                raise KeyboardInterrupt  # Nothing has begun that could be told of.
+                raise KeyboardInterrupt  # Nothing has begun that could be reported.
             self._has_begun = True
             (scratch / "begun").touch()
             if pipeline.load is None:
@@ -137,7 +193,7 @@ class _Run:
                 self._watch(lambda: self._progress.has_given(sent), WORKED_OFF_WITHIN_S)
             self._look()
             self._spectator.stage("stopping the jobs")
-        return Outcome(self._progress.end_to_end, sent, dict(self._restarts))
+        return PipelineResult(self._progress.end_to_end, sent, dict(self._restarts))
 
     # ------------------------------------------------------------------------------------------------- starting
 
@@ -216,7 +272,7 @@ class _Run:
         }
 
     def _stop_processes(self) -> None:
-        # A driver that is only starting hears of nothing, and has done nothing that is to be ended in order.
+        # A driver that is still starting does not react, and has nothing that must be ended in order.
         self._processes.stop(STOP_WITHIN_S if self._has_begun else STOP_STARTING_WITHIN_S)
 
     def _await_joined(self) -> None:
@@ -229,7 +285,7 @@ class _Run:
             )
 
     def _warm_up(self, bootstrap: str) -> None:
-        """Let a few records through all jobs: what the first batches load, those that count need not wait for."""
+        """Send a few records through all jobs, so that measured records need not wait for classes to load."""
         from headgate.local.records import TopicSink
 
         pipeline = self._pipeline
@@ -266,7 +322,7 @@ class _Run:
         self._standing = standing
 
     def _watch(self, is_done: Callable[[], bool], within_s: float = float("inf")) -> None:
-        """Look after the processes until something is done, or it has taken too long."""
+        """Supervise the processes until something is done, or it has taken too long."""
         until_s = time.monotonic() + within_s
         while not self._stop.is_set() and time.monotonic() < until_s:
             self._processes.check()
@@ -276,7 +332,7 @@ class _Run:
             self._stop.wait(LOOK_EVERY_S)
 
     def _look(self) -> None:
-        """Ask the controller what it saw last; nothing is lost where it is away."""
+        """Fetch the controller's latest state; nothing is lost while it is down."""
         import httpx
 
         try:

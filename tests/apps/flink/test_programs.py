@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headgate.apps.payloads  # noqa: F401 - registers them
-from headgate.apps.flink.programs import PROGRAMS, SLOW_MIDDLE, FlinkJob
+from headgate.apps.flink.programs import PROGRAMS, SLOW_MIDDLE, SubmittedJob
 from headgate.apps.flink.sources import FileRecords, TopicRecords, write_records
 from headgate.apps.flink.submission import compile_classes
 from headgate.apps.registry import find_application
@@ -20,11 +20,11 @@ TOPIC = TopicRecords("127.0.0.1:9092", "it's")
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_sql_of_a_job_is_filled_in(program: str) -> None:
-    sql = FlinkJob(program, TOPIC, "job", Path("/results"), cost_ms=0.5).sql()
+    sql = SubmittedJob(program, TOPIC, "job", Path("/results"), cost_ms=0.5).sql()
     assert "$" not in sql
     assert "'topic' = 'it''s'" in sql
     assert "'path' = 'file:///results'" in sql
-    assert "'connector' = 'blackhole'" in FlinkJob(program, TOPIC, "job").sql()
+    assert "'connector' = 'blackhole'" in SubmittedJob(program, TOPIC, "job").sql()
 
 
 @pytest.mark.parametrize("program", [name for name in PROGRAMS if name != SLOW_MIDDLE])
@@ -41,23 +41,23 @@ def test_only_a_job_that_is_to_end_has_an_end() -> None:
 
 def test_each_step_of_the_job_with_a_slow_middle_has_a_size_of_its_own() -> None:
     chained = {
-        program: FlinkJob(program, TOPIC, "job").settings()["pipeline.operator-chaining.enabled"]
+        program: SubmittedJob(program, TOPIC, "job").settings()["pipeline.operator-chaining.enabled"]
         for program in PROGRAMS
     }
     assert chained == {program: program != SLOW_MIDDLE for program in PROGRAMS}
 
 
-def test_a_job_goes_on_from_a_savepoint_only_if_one_is_named() -> None:
+def test_a_job_continues_from_a_savepoint_only_if_one_is_named() -> None:
     key = "execution.state-recovery.path"
-    assert FlinkJob(SLOW_MIDDLE, TOPIC, "job", savepoint="file:/there/savepoint-1").settings()[key] == (
+    assert SubmittedJob(SLOW_MIDDLE, TOPIC, "job", savepoint="file:/there/savepoint-1").settings()[key] == (
         "file:/there/savepoint-1"
     )
-    assert key not in FlinkJob(SLOW_MIDDLE, TOPIC, "job").settings()
+    assert key not in SubmittedJob(SLOW_MIDDLE, TOPIC, "job").settings()
 
 
 def test_key_groups_that_flink_does_not_have_are_refused() -> None:
     with pytest.raises(InputError, match="40000 key groups are not possible; 1 to 32768 are"):
-        FlinkJob("nexmark-1", TOPIC, "job", max_parallelism=40_000)
+        SubmittedJob("nexmark-1", TOPIC, "job", max_parallelism=40_000)
 
 
 def test_a_file_holds_the_records_of_a_load_in_their_order(tmp_path: Path) -> None:

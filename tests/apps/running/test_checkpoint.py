@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.apps.running.checkpoint import Planned, done_batches, planned
+from headgate.apps.running.accounts import Planned, done_batches, planned
 from headgate.core.errors import StateError
 
 
@@ -29,7 +29,7 @@ def test_before_the_first_batch_none_is_done(tmp_path: Path) -> None:
     assert done_batches(tmp_path) == []
 
 
-def test_what_is_not_of_spark_is_told(tmp_path: Path) -> None:
+def test_what_is_not_of_spark_is_reported(tmp_path: Path) -> None:
     write(tmp_path / "offsets/0", "v1\n")
     with pytest.raises(StateError, match="offsets/0 is not what Spark writes of a batch"):
         planned(tmp_path, 0)

@@ -17,7 +17,7 @@ def never() -> Beginning:
     raise AssertionError("it has begun before")
 
 
-def test_a_run_begins_once_and_goes_on_with_what_it_began_with(tmp_path: Path) -> None:
+def test_a_run_begins_once_and_continues_with_what_it_began_with(tmp_path: Path) -> None:
     folder = RunFolder.at(tmp_path / "run")
     assert folder.check(ASKED) is None
     assert folder.begin(ASKED, lambda: BEGUN) == BEGUN
@@ -25,21 +25,21 @@ def test_a_run_begins_once_and_goes_on_with_what_it_began_with(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         ({"application": "page-view"}, "a run with application 'grep', and 'page-view' is asked for; give the same"),
         ({"load": None}, "a run with load {'workload': 'constant:10'}, and nothing is asked for"),
         ({"topic": "views"}, "a run with topic nothing, and 'views' is asked for"),
     ],
 )
-def test_a_run_cannot_go_on_as_another(tmp_path: Path, other: dict[str, object], said: str) -> None:
+def test_a_run_cannot_continue_as_another(tmp_path: Path, other: dict[str, object], message: str) -> None:
     folder = RunFolder.at(tmp_path)
     folder.begin(ASKED, lambda: BEGUN)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         folder.check(ASKED | other)
 
 
-def test_what_is_not_asked_for_again_stays_as_it_was(tmp_path: Path) -> None:
+def test_what_is_not_requested_for_again_stays_as_it_was(tmp_path: Path) -> None:
     folder = RunFolder.at(tmp_path)
     folder.begin(ASKED | {"topic": "views"}, lambda: BEGUN)
     assert folder.check(ASKED) == BEGUN
@@ -53,7 +53,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
         RunFolder.at(tmp_path / "new", checkpoint=tmp_path).check(ASKED)
 
 
-def test_a_damaged_run_is_told(tmp_path: Path) -> None:
+def test_a_damaged_run_is_reported(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run\.json does not tell of a run"):
         RunFolder.at(tmp_path).check(ASKED)

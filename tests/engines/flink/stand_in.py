@@ -28,7 +28,7 @@ def refusals() -> dict[str, tuple[int, JSON_VALUE]]:
     """By release: status and body where the sizes of a job are asked for that it cannot change while the job runs."""
     data = json.loads((RECORDED / "cannot_rescale.json").read_text())
     assert data["version"] == 1
-    return {release: (told["status"], told["body"]) for release, told in data["answers"].items()}
+    return {release: (reported["status"], reported["body"]) for release, reported in data["answers"].items()}
 
 
 class StandIn:
@@ -57,23 +57,23 @@ class StandIn:
         if self.fault is not None:
             return self.fault
         names = parse_qs(parts.query).get("get", [""])[0]
-        told = None if self.answered_by is None else self.answered_by(method, parts.path, body)
-        if told is None:
-            told = self.answers.get(
+        reported = None if self.answered_by is None else self.answered_by(method, parts.path, body)
+        if reported is None:
+            reported = self.answers.get(
                 f"{parts.path}?get" if names and f"{parts.path}?get" in self.answers else parts.path
             )
-        if isinstance(told, tuple):
-            return told[0], json.dumps(told[1]).encode()
-        if told is None and method == "GET":
+        if isinstance(reported, tuple):
+            return reported[0], json.dumps(reported[1]).encode()
+        if reported is None and method == "GET":
             return 404, json.dumps({"errors": [f"org.apache.Exception: {parts.path} not found\n\tat …"]}).encode()
-        if names and isinstance(told, list):
-            told = _only(told, names.split(","))
-        return 200, json.dumps({} if told is None else told).encode()
+        if names and isinstance(reported, list):
+            reported = _only(reported, names.split(","))
+        return 200, json.dumps({} if reported is None else reported).encode()
 
 
-def _only(told: list[dict[str, JSON_VALUE]], names: list[str]) -> list[dict[str, JSON_VALUE]]:
+def _only(reported: list[dict[str, JSON_VALUE]], names: list[str]) -> list[dict[str, JSON_VALUE]]:
     """As Flink does: one name that is not known empties the answer."""
-    found = {message["id"]: message for message in told}
+    found = {message["id"]: message for message in reported}
     return [found[name] for name in names] if all(name in found for name in names) else []
 
 

@@ -107,7 +107,7 @@ def test_sizes_that_somebody_else_changed_are_set_again(stand_in: StandIn, job: 
     assert job.wanted[SLOW] == 3
 
 
-def test_a_rescale_is_timed_and_told(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
+def test_a_rescale_is_timed_and_reported(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
     engine = opened(job, stand_in)
     engine.observe()
     engine.apply(decide(engine, slow=3))
@@ -124,7 +124,7 @@ def test_a_rescale_is_timed_and_told(stand_in: StandIn, job: SmallJob, clock: Fa
     assert engine.take_events() == []
 
 
-def test_a_restart_that_nobody_asked_for_is_told(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
+def test_a_restart_that_nobody_requested_for_is_reported(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
     engine = opened(job, stand_in)
     engine.observe()
     clock.advance(5)
@@ -166,9 +166,9 @@ def test_a_new_number_under_the_same_name_is_followed(stand_in: StandIn, job: Sm
 def test_a_job_that_ended_is_waited_for_and_then_gone(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
     engine = opened(job, stand_in, gone_after_s=60)
     job.state = "FINISHED"
-    with pytest.raises(EngineError, match=r"job 'clicks' is FINISHED at .* no other of that name runs yet") as told:
+    with pytest.raises(EngineError, match=r"job 'clicks' is FINISHED at .* no other of that name runs yet") as reported:
         engine.observe()
-    assert not isinstance(told.value, EngineGoneError)
+    assert not isinstance(reported.value, EngineGoneError)
     clock.advance(61)
     with pytest.raises(EngineGoneError, match="no other of that name came within 61s"):
         engine.observe()
@@ -180,17 +180,17 @@ def test_a_job_with_other_operators_is_another_job(stand_in: StandIn, job: Small
     plain = job.answer
 
     def other(method: str, path: str, body: Any) -> Any:
-        told = plain(method, path, body)
+        reported = plain(method, path, body)
         if path == f"/jobs/{job.job}":
-            told["vertices"][0]["name"] = "sum"
-        return told
+            reported["vertices"][0]["name"] = "sum"
+        return reported
 
     stand_in.answered_by = other
     with pytest.raises(EngineGoneError, match="has other operators now: clicks, slow, sum; it was clicks, slow, count"):
         engine.observe()
 
 
-def test_more_slots_than_there_are_is_said(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
+def test_more_slots_than_there_are_is_reported(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
     job.slots = 2
     engine = opened(job, stand_in)
     receipt = engine.apply(decide(engine, slow=4))
@@ -207,7 +207,7 @@ def test_slots_of_a_job_that_is_starting_are_its_own(stand_in: StandIn, job: Sma
     assert "has 2 slots too few" in engine.apply(decide(engine, slow=6)).detail
 
 
-def test_an_impossible_size_is_refused_before_anything_is_asked(stand_in: StandIn, job: SmallJob) -> None:
+def test_an_impossible_size_is_refused_before_anything_is_requested(stand_in: StandIn, job: SmallJob) -> None:
     engine = opened(job, stand_in, most=8)
     for size in (0, 9):
         receipt = engine.apply(decide(engine, slow=size))
@@ -223,22 +223,22 @@ DEFAULT_SCHEDULER = (
 
 
 @pytest.mark.parametrize(
-    ("release", "said"),
+    ("release", "message"),
     [
         ("2.2.1", DEFAULT_SCHEDULER),
         ("1.20.5", DEFAULT_SCHEDULER),
         ("1.17.2", f"Unable to load requested file /jobs/{JOB}/resource-requirements"),
     ],
 )
-def test_a_cluster_that_cannot_rescale_is_told_with_what_to_change(
-    stand_in: StandIn, job: SmallJob, release: str, said: str
+def test_a_cluster_that_cannot_rescale_is_reported_with_what_to_change(
+    stand_in: StandIn, job: SmallJob, release: str, message: str
 ) -> None:
     target = played_by(job, stand_in)
     stand_in.answered_by = without_sizes(job, release)
-    with pytest.raises(UnsupportedEngineError) as told:
+    with pytest.raises(UnsupportedEngineError) as reported:
         FlinkEngine(target, job.clock.now)
-    assert str(told.value) == (
-        f"job 'clicks' cannot be rescaled while it runs; Flink answers: {said}; the cluster needs "
+    assert str(reported.value) == (
+        f"job 'clicks' cannot be rescaled while it runs; Flink answers: {message}; the cluster needs "
         "Flink 1.18 or newer, and 'jobmanager.scheduler: adaptive'."
     )
 

@@ -46,7 +46,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
         FlinkRest(url)
 
 
-def test_nobody_at_an_address_is_said() -> None:
+def test_nobody_at_an_address_is_reported() -> None:
     (port,) = free_ports(1)
     with pytest.raises(EngineError, match=rf"^Flink at http://{LOOPBACK}:{port} does not answer: .*refused\.$"):
         FlinkEngine(f"http://{LOOPBACK}:{port}#clicks")
@@ -58,7 +58,7 @@ def test_a_misspelt_job_is_answered_with_the_closest(stand_in: StandIn) -> None:
         FlinkEngine(f"{stand_in.url}#click")
 
 
-def test_a_name_that_two_jobs_have_is_asked_to_be_a_number(stand_in: StandIn) -> None:
+def test_a_name_that_two_jobs_have_is_requested_to_be_a_number(stand_in: StandIn) -> None:
     twice = [{"jid": jid, "name": "clicks", "state": "RUNNING", "start-time": 0} for jid in ("1" * 32, "2" * 32)]
     stand_in.answers = {"/jobs/overview": {"jobs": twice}}
     with pytest.raises(InputError, match=r"job 'clicks' runs 2 times at .*; give one of 1+, 2+"):
@@ -87,9 +87,11 @@ def test_nonsense_is_one_sentence_and_changes_nothing(
 ) -> None:
     stand_in.fault = status, body
     for ask in (engine.observe, lambda: engine.apply(GROW)):
-        with pytest.raises(EngineError, match=r"cannot be understood: its answer to GET /jobs/\w+ is not what") as told:
+        with pytest.raises(
+            EngineError, match=r"cannot be understood: its answer to GET /jobs/\w+ is not what"
+        ) as reported:
             ask()
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(reported.value)
     assert stand_in.changes == []
 
 
@@ -111,12 +113,12 @@ FAILURES = (
 )
 
 
-@pytest.mark.parametrize(("status", "body", "told"), FAILURES)
-def test_a_failure_is_told_without_javas_calls(
-    engine: FlinkEngine, stand_in: StandIn, status: int, body: bytes, told: str
+@pytest.mark.parametrize(("status", "body", "reported"), FAILURES)
+def test_a_failure_is_reported_without_javas_calls(
+    engine: FlinkEngine, stand_in: StandIn, status: int, body: bytes, reported: str
 ) -> None:
     stand_in.fault = status, body
-    with pytest.raises(EngineError, match=told):
+    with pytest.raises(EngineError, match=reported):
         engine.observe()
 
 
@@ -132,9 +134,9 @@ def test_flink_that_hangs_is_not_waited_for(engine: FlinkEngine, stand_in: Stand
 
 def test_flink_that_is_away_is_not_a_job_that_is_gone(engine: FlinkEngine, stand_in: StandIn) -> None:
     stand_in.fault = 503, b""
-    with pytest.raises(EngineError) as told:
+    with pytest.raises(EngineError) as reported:
         engine.observe()
-    assert not isinstance(told.value, EngineGoneError)
+    assert not isinstance(reported.value, EngineGoneError)
     stand_in.fault = None
     assert engine.observe().instances["slow"].planned == 1
 
@@ -154,13 +156,13 @@ def test_a_size_that_flink_refuses_is_not_planned(engine: FlinkEngine, stand_in:
     assert engine.observe().instances["slow"].planned == 1
 
 
-def test_what_is_not_known_is_told_from_what_failed(stand_in: StandIn) -> None:
+def test_what_is_not_known_is_reported_from_what_failed(stand_in: StandIn) -> None:
     rest = FlinkRest(stand_in.url)
     with pytest.raises(UnknownJobError, match="does not know what was requested"):
         rest.job("0" * 32)
 
 
-def test_a_loop_holds_while_flink_is_away_and_goes_on_after(stand_in: StandIn) -> None:
+def test_a_loop_holds_while_flink_is_away_and_continues_after(stand_in: StandIn) -> None:
     job = SmallJob(FakeClock(1_000_000.0))
     engine = FlinkEngine(played_by(job, stand_in), job.clock.now, sleep=lambda seconds: None)
     running = autoscale_engine(engine, policy="static", clock=job.clock, interval="5s", instances=(1, 4))
@@ -179,8 +181,12 @@ def test_one_metric_that_went_away_costs_one_reading(stand_in: StandIn) -> None:
     plain, names = job.answer, {"Source__clicks.numRecordsOut"}
 
     def fewer(method: str, path: str, body: Any) -> Any:
-        told = plain(method, path, body)
-        return [message for message in told if message["id"] in names] if path.endswith("/subtasks/metrics") else told
+        reported = plain(method, path, body)
+        return (
+            [message for message in reported if message["id"] in names]
+            if path.endswith("/subtasks/metrics")
+            else reported
+        )
 
     stand_in.answered_by = fewer
     job.clock.advance(5)
@@ -192,7 +198,7 @@ def test_one_metric_that_went_away_costs_one_reading(stand_in: StandIn) -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED])
-def test_it_goes_on_as_soon_as_flink_does(engine: FlinkEngine, stand_in: StandIn, outcome: Outcome) -> None:
+def test_it_continues_as_soon_as_flink_does(engine: FlinkEngine, stand_in: StandIn, outcome: Outcome) -> None:
     stand_in.fault = 200, b"nonsense"
     with pytest.raises(EngineError):
         engine.apply(GROW)

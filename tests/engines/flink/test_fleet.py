@@ -200,7 +200,7 @@ def test_pods_that_nothing_runs_on_are_the_first_to_go(api: StandIn, account: Pa
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "reported"),
     [
         (
             (403, json.dumps({"message": "deployments.apps is forbidden."}).encode()),
@@ -211,10 +211,10 @@ def test_pods_that_nothing_runs_on_are_the_first_to_go(api: StandIn, account: Pa
     ],
 )
 def test_what_is_wrong_with_kubernetes_is_one_sentence(
-    api: StandIn, account: Path, fault: tuple[int, bytes], told: str
+    api: StandIn, account: Path, fault: tuple[int, bytes], reported: str
 ) -> None:
     api.fault = fault
-    with pytest.raises(EngineError, match=told):
+    with pytest.raises(EngineError, match=reported):
         KubernetesProvider("flink/taskmanager", url=api.url, account=account)
 
 

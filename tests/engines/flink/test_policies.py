@@ -96,7 +96,7 @@ def test_ds2_finds_the_size_in_one_step() -> None:
     assert job.sizes[SLOW] == 2
 
 
-def test_the_backlog_is_worked_off_and_the_objective_is_kept() -> None:
+def test_the_backlog_is_worked_off_and_the_objective_is_retained() -> None:
     job, _ = run("autopilot", seconds=300)
     assert job.pending < 100
 

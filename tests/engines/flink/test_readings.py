@@ -56,7 +56,7 @@ def test_a_job_recorded_on_flink_1_18_is_read_and_all_its_vertices_share_slots(s
     assert {priced.sizing_of(name).price_per_instance_hour for name in priced.operators} == {1.0}
 
 
-def test_a_recorded_load_is_asked_of_all_that_come_after(stand_in: StandIn) -> None:
+def test_a_recorded_load_is_requested_of_all_that_come_after(stand_in: StandIn) -> None:
     engine, seen = looked_at(stand_in, "bottleneck", "three")
     history = History(engine.topology())
     for observation in seen:
@@ -265,14 +265,14 @@ def worked(done: float, busy_s: float, idle_s: float) -> SubtaskWork:
 
 def test_waiting_for_the_next_record_is_not_work() -> None:
     counts = WorkCounts()
-    told = [
+    reported = [
         worked(10, 1.0, 9.0),
         worked(10, 3.0, 9.0),
         worked(10, 5.0, 9.0),
         worked(10, 1.5, 14.5),
         worked(12, 2.0, 15),
     ]
-    found = [counts.at(work, has_work=False) for work in told]
+    found = [counts.at(work, has_work=False) for work in reported]
     assert [count.busy_s for count in found] == [1.0, 1.0, 1.0, 1.0, 2.0]
     # What they had is what has passed, whatever it is counted as.
     assert [count.available_s for count in found] == [10.0, 12.0, 14.0, 16.0, 17.0]
@@ -292,15 +292,15 @@ def test_what_comes_while_a_source_is_held_back_and_says_nothing_is_not_nothing(
     clock.advance(30)
     engine = FlinkEngine(played_by(job, stand_in), clock.now, sleep=lambda seconds: None)
     history = History(engine.topology())
-    rates, told = [], set()
+    rates, reported = [], set()
     for _ in range(40):
         history.observe(engine.observe())
         slow = history.sample("slow")
         assert slow is not None
         rates.append(slow.input_rate_per_s)
-        told.add(job.told_pending)
+        reported.add(job.told_pending)
         clock.advance(2)
-    assert len(told) < 20, "most of the time it says nothing new"
+    assert len(reported) < 20, "most of the time it says nothing new"
     known = [rate for rate in rates if rate is not None]
     assert len(known) > 25
     assert min(sum(known[place : place + 5]) for place in range(len(known) - 5)) > 5 * 50, "over any ten seconds"

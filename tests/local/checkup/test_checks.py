@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.local.checkup import ports as permissions
-from headgate.local.checkup.finding import Finding, Status
+from headgate.local.checkup import host as permissions
+from headgate.local.checkup.finding import Finding, FindingStatus
 from headgate.local.checkup.host import check_clock, check_permissions, check_ports
 from headgate.local.checkup.remote import ServiceAnswer, check_kafka
 from headgate.local.checkup.software import check_java, check_spark, check_versions
@@ -19,18 +19,18 @@ from headgate.local.machine import free_ports
 from tests.http_receiver import HttpReceiver
 
 
-def told(findings: Iterable[Finding], status: Status) -> list[str]:
+def reported(findings: Iterable[Finding], status: FindingStatus) -> list[str]:
     found = [finding for finding in findings if finding.status is status]
     assert all(finding.remedy for finding in found)
-    return [finding.told for finding in found]
+    return [finding.text for finding in found]
 
 
 def wrong(findings: Iterable[Finding]) -> list[str]:
-    return told(findings, Status.PROBLEM)
+    return reported(findings, FindingStatus.PROBLEM)
 
 
 def odd(findings: Iterable[Finding]) -> list[str]:
-    return told(findings, Status.WARNING)
+    return reported(findings, FindingStatus.WARNING)
 
 
 def script(path: Path, text: str) -> Path:
@@ -67,7 +67,7 @@ def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_java_that_is_new_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = script(tmp_path / "bin" / "java", "echo 'openjdk version \"21.0.1\" 2024' >&2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert [finding.told for finding in check_java()] == [f"Java 21 at {command}."]
+    assert [finding.text for finding in check_java()] == [f"Java 21 at {command}."]
 
 
 # --------------------------------------------------------------------------------------------------------------- Spark
@@ -141,7 +141,7 @@ def test_a_port_that_somebody_has() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert odd(check_ports([port])) == [f"port {port} of 127.0.0.1 cannot be taken: address already in use."]
-    assert [finding.status for finding in check_ports(free_ports(1))] == [Status.OK]
+    assert [finding.status for finding in check_ports(free_ports(1))] == [FindingStatus.OK]
 
 
 def test_a_localhost_that_is_elsewhere_or_nowhere() -> None:
@@ -190,7 +190,7 @@ def test_a_key_that_others_may_read(tmp_path: Path) -> None:
         f"{key} holds a secret, and others may read it (0644)."
     ]
     key.chmod(0o600)
-    assert [finding.status for finding in check_permissions(tmp_path, tmp_path, [key])] == [Status.OK]
+    assert [finding.status for finding in check_permissions(tmp_path, tmp_path, [key])] == [FindingStatus.OK]
     assert wrong(check_permissions(tmp_path, tmp_path, [tmp_path / "gone"])) == [
         f"{tmp_path / 'gone'} cannot be read: no such file or directory."
     ]
@@ -227,8 +227,8 @@ def test_a_broker_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_kafka_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headgate.local.checkup.remote.find_spec", lambda name: None)
-    assert odd(check_kafka()) == ["Kafka cannot be asked: confluent-kafka is not installed."]
-    assert wrong(check_kafka("127.0.0.1:9092")) == ["Kafka cannot be asked: confluent-kafka is not installed."]
+    assert odd(check_kafka()) == ["Kafka cannot be reached: confluent-kafka is not installed."]
+    assert wrong(check_kafka("127.0.0.1:9092")) == ["Kafka cannot be reached: confluent-kafka is not installed."]
 
 
 def test_a_service_that_is_away_idle_or_well() -> None:
@@ -236,6 +236,6 @@ def test_a_service_that_is_away_idle_or_well() -> None:
         assert wrong(ServiceAnswer.of(idle.url).findings()) == [f"{idle.url} answers 503: nothing steps the jobs."]
     with HttpReceiver(lambda *_: (200, b"ok")) as well:
         answer = ServiceAnswer.of(well.url)
-        assert [finding.status for finding in answer.findings()] == [Status.OK]
+        assert [finding.status for finding in answer.findings()] == [FindingStatus.OK]
         assert answer.date is not None
     assert wrong(ServiceAnswer.of(well.url).findings()) == [f"{well.url} does not answer: connection refused."]

@@ -7,7 +7,12 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from pyspark.sql import DataFrame, SparkSession
+
+from headgate.apps.comparison import ResultDifferences, compare
+from headgate.apps.contract import StreamingApplication
 from headgate.apps.flink.sources import FlinkSource, Results, TopicResults, connector_jars, sink_options, written
+from headgate.apps.registry import find_application
 from headgate.core.errors import InputError, UnknownNameError
 
 SLOW_MIDDLE = "slow-middle"
@@ -24,13 +29,13 @@ CHECKPOINT_EVERY_S = 2
 
 
 @dataclass(frozen=True)
-class FlinkJob:
+class SubmittedJob:
     """A job as it is handed to a cluster."""
 
     program: str
     source: FlinkSource
     name: str
-    """By which it is found again, also when it was started anew and has another id."""
+    """The name by which the job is found, also after it was submitted again under another id."""
     results: Results = None
     """Where the results go; they are let go where nothing is said."""
     parallelism: int = 1
@@ -39,7 +44,7 @@ class FlinkJob:
     cost_ms: float = 0.0
     """What a record takes in the middle of ``slow-middle``, and where ``click-fraud`` reads it."""
     savepoint: str | None = None
-    """Where a job of the same program was stopped: it goes on from there."""
+    """The savepoint of a job of the same program from which this one continues."""
 
     def __post_init__(self) -> None:
         if self.program not in PROGRAMS:
@@ -92,3 +97,28 @@ class FlinkJob:
             **({} if self.savepoint is None else {"execution.state-recovery.path": self.savepoint}),
             **self.source.settings(),
         }
+
+
+def check_results(spark: SparkSession, program: str, records: Path, results: Path) -> ResultDifferences:
+    """Compare the results of a job that has ended with those of a batch over its records, one on each line of a file.
+
+    What a job has begun to write, and no checkpoint has, is in files whose names begin with a dot: those do not count.
+    """
+    application = SLOW_MIDDLE_CHECK if program == SLOW_MIDDLE else find_application(program)
+    expected = application.run(spark.read.text(str(records)))
+    return compare(application, spark.read.schema(expected.schema).json(str(results)), expected)
+
+
+def _numbered(events: DataFrame) -> DataFrame:
+    return events.select("number", "at_ms")
+
+
+SLOW_MIDDLE_CHECK = StreamingApplication(
+    name=SLOW_MIDDLE,
+    summary="each record, once",
+    document="of our own",
+    data="generated",
+    schema="number BIGINT NOT NULL, at_ms BIGINT NOT NULL",
+    results=_numbered,
+    keys=("number",),
+)

@@ -15,7 +15,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from headgate.apps.flink.programs import FlinkJob
+from headgate.apps.flink.programs import SubmittedJob
 from headgate.core.errors import EngineError, InputError
 from headgate.local.flink_rest import flink_response
 from headgate.local.flink_settings import LOGGING, OPENS
@@ -27,7 +27,7 @@ WITHIN_S = 180.0
 HEAP_MB = 384
 
 
-def submit(job: FlinkJob, url: str, home: Path | None = None) -> str:
+def submit(job: SubmittedJob, url: str, home: Path | None = None) -> str:
     """Have a cluster run a job; gives the job's id. ``home`` is the folder of its Flink, if it is another than ours."""
     settings = {**_address(url), "execution.target": "remote", "execution.attached": False, **job.settings()}
     flink_response(url, "overview")  # Flink's client would try for a minute to reach what is not there.
@@ -74,8 +74,8 @@ def _run(command: list[str], problem: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise EngineError(f"{problem}: it took longer than {WITHIN_S:g} s.") from error
     if ended.returncode:
-        told = ended.stderr.strip().splitlines() or ["it said nothing"]
-        raise EngineError(f"{problem}: {told[-1].strip().rstrip('.')}.")
+        lines = ended.stderr.strip().splitlines() or ["it printed nothing"]
+        raise EngineError(f"{problem}: {lines[-1].strip().rstrip('.')}.")
     return ended.stdout
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import StreamingApplication
 from headgate.apps.records.nexmark import SCHEMA
 
 EUROS_PER_DOLLAR = 0.908
@@ -16,7 +16,7 @@ def results(events: DataFrame) -> DataFrame:
     return bids.withColumn("price", f.round(f.col("price") * EUROS_PER_DOLLAR, 2))
 
 
-NEXMARK_1 = Application(
+NEXMARK_1 = StreamingApplication(
     name="nexmark-1",
     summary="every bid with its price in euro",
     document="Nexmark query 1",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import WINDOW, StreamingApplication, window_bounds
 from headgate.apps.records.nexmark import SCHEMA
-from headgate.apps.windows import WINDOW, window_bounds
 
 GAP_S = 10
 
@@ -18,7 +17,7 @@ def results(events: DataFrame) -> DataFrame:
     return bids.groupBy(session, "bidder").agg(f.count("*").alias("bids")).select(*window_bounds(), "bidder", "bids")
 
 
-NEXMARK_11 = Application(
+NEXMARK_11 = StreamingApplication(
     name="nexmark-11",
     summary="bids of each bidder by session, which ends after 10 s without one",
     document="Nexmark query 11",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import WINDOW, StreamingApplication, window_bounds, window_of
 from headgate.apps.records.nexmark import SCHEMA
-from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 10
 SLIDE_S = 5
@@ -23,7 +22,7 @@ def results(events: DataFrame) -> DataFrame:
     return windows.select(*window_bounds(), f.inline(hottest)).select(*WINDOW, "auction", "bids")
 
 
-NEXMARK_5 = Application(
+NEXMARK_5 = StreamingApplication(
     name="nexmark-5",
     summary="the auctions with most bids in 10 s, every 5 s",
     document="Nexmark query 5",

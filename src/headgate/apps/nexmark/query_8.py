@@ -9,9 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import WINDOW, StreamingApplication, window_bounds, window_of
 from headgate.apps.records.nexmark import SCHEMA
-from headgate.apps.windows import WINDOW, window_bounds, window_of
 
 WINDOW_S = 10
 
@@ -23,7 +22,7 @@ def results(events: DataFrame) -> DataFrame:
     return both.where("name is not null and auctions > 0").select(*window_bounds(), "person", "name", "auctions")
 
 
-NEXMARK_8 = Application(
+NEXMARK_8 = StreamingApplication(
     name="nexmark-8",
     summary="persons who came and opened auctions in the same 10 s",
     document="Nexmark query 8",

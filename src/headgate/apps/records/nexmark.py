@@ -83,8 +83,8 @@ class NexmarkEvents:
         ]
 
     def _draws(self, stream: int, first: int, at_ms: Numbers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        one, other = (draws(self._seed, each, first, len(at_ms)) for each in (stream, stream + 1))
-        return one, other
+        first_draws, other_draws = (draws(self._seed, each, first, len(at_ms)) for each in (stream, stream + 1))
+        return first_draws, other_draws
 
 
 def _chosen(

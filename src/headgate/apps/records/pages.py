@@ -19,7 +19,7 @@ ZIPS = 100
 _STATUSES = np.array([200, 304, 404, 500])
 _UP_TO = np.array([0.90, 0.95, 0.99])
 """Nine views in ten succeed."""
-_ASKED = 0.2
+_SEARCHED = 0.2
 """The share of addresses that carry a question behind the page."""
 
 
@@ -36,10 +36,10 @@ class PageViews:
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         count = len(at_ms)
-        status, zips, users, asked = (draws(self._seed, stream, first, count) for stream in (1, 2, 3, 4))
+        status, zips, users, searches = (draws(self._seed, stream, first, count) for stream in (1, 2, 3, 4))
         rows = zip(
             self._keys.of(first, count).tolist(),
-            np.where(asked < _ASKED, "?from=Search", "").tolist(),
+            np.where(searches < _SEARCHED, "?from=Search", "").tolist(),
             at_ms.tolist(),
             _STATUSES[np.searchsorted(_UP_TO, status, side="right")].tolist(),
             (zips * ZIPS).astype(np.int64).tolist(),

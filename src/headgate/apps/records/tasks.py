@@ -41,7 +41,7 @@ COLUMNS = {
     "constraint": "INT",
 }
 """Those of the files, with their types."""
-_KEPT = ("job", "task", "machine", "event", "cpu", "memory", "disk")
+_WRITTEN = ("job", "task", "machine", "event", "cpu", "memory", "disk")
 Event = tuple[int, bytes, str]
 """Time of the trace, key, and the other fields as JSON without its braces."""
 
@@ -74,10 +74,10 @@ def _read(folder: Path) -> list[Event]:
 
 def _events(path: Path) -> Iterator[Event]:
     columns = list(COLUMNS)
-    kept = [(columns.index(name), f'"{name}":') for name in _KEPT]
+    written = [(columns.index(name), f'"{name}":') for name in _WRITTEN]
     job, task = columns.index("job"), columns.index("task")
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         for row in csv.reader(file):
             # Numbers are written in the trace as JSON writes them.
-            fields = ",".join([name + row[column] for column, name in kept if row[column]])
+            fields = ",".join([name + row[column] for column, name in written if row[column]])
             yield int(row[0]), f"{row[job]}/{row[task]}".encode(), fields

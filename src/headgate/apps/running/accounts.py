@@ -1,6 +1,6 @@
 """What became of the records of a run, batch by batch, in a file that outlives the process: one line of JSON per batch.
 
-What was read is told by offsets and what was malformed by the records kept aside, not by Spark's counters: those count
+Read records are counted by offsets and malformed ones by the records set aside, not by Spark's counters: those count
 again what tasks do again. What was late only Spark counts; where it could not tell, because its driver was killed
 before it did, ``late`` is ``None``.
 """
@@ -8,11 +8,31 @@ before it did, ``late`` is ``None``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from headgate.apps.running.sources import Offset
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from headgate.apps.contract import StreamingApplication, tally
+from headgate.apps.running.folder import RunFolder
+from headgate.apps.running.results import ResultFiles
+from headgate.apps.running.sources import Offset, RunSource, records_between
 from headgate.core.errors import StateError
 
 
@@ -25,7 +45,7 @@ class Account:
     end: Offset
     read: int
     malformed: int
-    """Records that could not be used; they are kept aside."""
+    """Records that could not be used; they are set aside."""
     late: int | None
     """What came after its window was closed, as Spark counts it."""
     watermark_ms: int | None
@@ -94,7 +114,7 @@ def _lines(path: Path) -> Iterator[Account]:
             yield Account(**json.loads(line))
         except (TypeError, ValueError) as error:
             if line == lines[-1] or not line.endswith(b"}"):
-                continue  # Half a line: its batch is accounted for anew.
+                continue  # Half a line: its batch is accounted for again.
             raise StateError(f"{path}, line {number}, is not an account of a batch: {error}.") from error
 
 
@@ -102,3 +122,134 @@ def _ends_a_line(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-1, 2)
         return file.read() == b"\n"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A batch as it was planned."""
+
+    batch: int
+    end: Offset
+    watermark_ms: int
+    """Of event time; 0 where there is none."""
+
+
+def done_batches(checkpoint: Path) -> list[int]:
+    """The batches that are done and still known, in their order."""
+    return _numbers(checkpoint / "commits")
+
+
+def planned(checkpoint: Path, batch: int) -> Planned | None:
+    """A batch as it was planned; ``None`` if it is not known any more."""
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        _, metadata, source, *_ = path.read_text(encoding="utf-8").splitlines()
+        return Planned(batch, json.loads(source), int(json.loads(metadata)["batchWatermarkMs"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, KeyError, ValueError) as error:
+        raise StateError(f"{path} is not what Spark writes of a batch: {error}.") from error
+
+
+def _numbers(folder: Path) -> list[int]:
+    if not folder.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+
+
+logger = logging.getLogger("headgate")
+
+REPORTED_WITHIN_S = 3.0
+"""How long is waited at the end for what Spark has still to tell of its last batches."""
+
+
+class Bookkeeper(StreamingQueryListener):
+    """Listens to the query that has the application's name."""
+
+    def __init__(
+        self, spark: SparkSession, application: StreamingApplication, source: RunSource, folder: RunFolder
+    ) -> None:
+        self._spark = spark
+        self._application = application
+        self._source = source
+        self._folder = folder
+        self._aside = ResultFiles(folder.malformed, "json")
+        self.accounts = Accounts(folder.accounts)
+        self._left: list[int] = []
+        self._progresses: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="headgate-bookkeeper", daemon=True)
+
+    def start(self) -> None:
+        """Listen from now on, and account for what an earlier start has left open meanwhile."""
+        self._left = self._open_batches()
+        self._spark.streams.addListener(self)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Account for all batches that are done; the query has ended before."""
+        until_s = time.monotonic() + REPORTED_WITHIN_S
+        while self._open_batches() and time.monotonic() < until_s:
+            time.sleep(0.05)
+        self._spark.streams.removeListener(self)
+        self._progresses.put(None)
+        self._thread.join()
+        self._settle()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None: ...
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        # A query that waits for records reports too, of a batch that has not been run.
+        if event.progress.name == self._application.name and "addBatch" in event.progress.durationMs:
+            self._progresses.put(json.loads(event.progress.json))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None: ...
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None: ...
+
+    def _work(self) -> None:
+        for batch in self._left:
+            self._try(batch, partial(self._account_by_checkpoint, batch))
+        while (progress := self._progresses.get()) is not None:
+            self._try(progress["batchId"], partial(self._account, progress))
+
+    def _try(self, batch: int, account: Callable[[], None]) -> None:
+        """What fails now can be made up for by the next start: the batch is in the checkpoint."""
+        try:
+            account()
+        except (PySparkException, Py4JError, OSError) as error:
+            logger.warning("batch %s is not accounted for yet: %s", batch, error)
+
+    def _account(self, progress: dict[str, Any]) -> None:
+        batch, found, source = progress["batchId"], tally([progress]), progress["sources"][0]
+        start, end = source["startOffset"] or self._source.begin, source["endOffset"]
+        malformed = self._keep_aside(batch, start, end) if found.malformed else 0
+        read = records_between(start, end)
+        self.accounts.add(Account(batch, start, end, read, malformed, found.late, found.watermark_ms))
+
+    def _settle(self) -> None:
+        """Account for batches that are done and were not reported."""
+        for batch in self._open_batches():
+            self._try(batch, partial(self._account_by_checkpoint, batch))
+
+    def _account_by_checkpoint(self, batch: int) -> None:
+        now, before = planned(self._folder.checkpoint, batch), planned(self._folder.checkpoint, batch - 1)
+        if now is None or (before is None and batch > 0):
+            return
+        start = self._source.begin if before is None else before.end
+        malformed = self._keep_aside(batch, start, now.end) if start != now.end else 0
+        late = None if self._application.watermark_s is not None else 0
+        watermark_ms = None if self._application.watermark_s is None else now.watermark_ms
+        read = records_between(start, now.end)
+        self.accounts.add(Account(batch, start, now.end, read, malformed, late, watermark_ms))
+
+    def _open_batches(self) -> list[int]:
+        return [batch for batch in done_batches(self._folder.checkpoint) if batch not in self.accounts]
+
+    def _keep_aside(self, batch: int, start: Offset, end: Offset) -> int:
+        """Write the malformed records of a batch into a folder; says how many there are."""
+        malformed = self._application.malformed(self._source.table(self._spark, start, end))
+        self._aside.write(malformed, batch)
+        stored = self._aside.read_part(self._spark, batch, malformed.schema).count()
+        if not stored:
+            self._aside.forget(batch)
+        return stored

@@ -1,4 +1,4 @@
-"""Sends the records of a load to a topic beside the job that reads it, and goes on where it was cut short.
+"""Sends the records of a load to a topic while a job reads it, and continues after an interruption.
 
 A process that is killed leaves gaps: of the last records some partitions have got theirs and others have not. Records
 are numbered, so what is missing is known from the topic, and sent before anything else.
@@ -30,7 +30,7 @@ class Sent:
     """Numbers before it that are not there."""
 
 
-class Feeder:
+class TopicFeeder:
     """One load into one topic, on a thread."""
 
     def __init__(self, load: Load, bootstrap: str, topic: str, beginning: Beginning) -> None:

@@ -1,6 +1,6 @@
-"""The folder of a run: what was asked for and when it began, the checkpoint, results, accounts, journal and report.
+"""The folder of a run: its options and when it began, the checkpoint, results, accounts, journal and report.
 
-A run that is started again with its folder goes on where it was; what decides about its results must then be the same.
+A run that is started again with its folder continues; the options that determine its results must then be the same.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from headgate.apps.contract import write_whole
 from headgate.apps.running.sources import Offset
-from headgate.apps.whole_files import write_whole
 from headgate.core.errors import InputError
 from headgate.core.types import JSON
 
@@ -33,7 +33,7 @@ class Beginning:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where everything of a run is kept; a path of all machines that the job runs on."""
+    """All files of a run, at a path of all machines that the job runs on."""
 
     path: Path
     checkpoint: Path
@@ -76,41 +76,41 @@ class RunFolder:
     def _run(self) -> Path:
         return self.path / "run.json"
 
-    def check(self, asked: Mapping[str, JSON]) -> Beginning | None:
+    def check(self, identity: Mapping[str, JSON]) -> Beginning | None:
         """How the run in this folder began; ``None`` if there is none yet. Refuses a folder that is of something else.
 
-        ``asked`` is what decides about the results.
+        ``identity`` has the options that determine the results.
         """
-        before = self.begun(asked)
+        before = self.begun(identity)
         if before is None:
             for place, what in ((self.path, "run"), (self.checkpoint, "checkpoint of a run")):
                 if not _is_new(place):
                     raise InputError(f"{place} holds something that is no {what}; name a folder that is new or empty.")
         return before
 
-    def begin(self, asked: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
+    def begin(self, identity: Mapping[str, JSON], beginning: Callable[[], Beginning]) -> Beginning:
         """How the run in this folder began; if there is none yet, it begins now."""
-        found = self.begun(asked)
+        found = self.begun(identity)
         if found is None:
             found = beginning()
-            kept = {"version": FORMAT_VERSION, "asked": dict(asked), "beginning": asdict(found)}
-            write_whole(self._run, json.dumps(kept, indent=2) + "\n")
+            content = {"version": FORMAT_VERSION, "asked": dict(identity), "beginning": asdict(found)}
+            write_whole(self._run, json.dumps(content, indent=2) + "\n")
         return found
 
-    def begun(self, asked: Mapping[str, JSON]) -> Beginning | None:
+    def begun(self, identity: Mapping[str, JSON]) -> Beginning | None:
         """How the run in this folder began; ``None`` if there is none yet."""
         if not self._run.exists():
             return None
         try:
-            kept = json.loads(self._run.read_text(encoding="utf-8"))
-            before, beginning = kept["asked"], Beginning(**kept["beginning"])
+            content = json.loads(self._run.read_text(encoding="utf-8"))
+            before, beginning = content["asked"], Beginning(**content["beginning"])
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{self._run} does not tell of a run: {error}.") from error
-        for name, value in asked.items():
+        for name, value in identity.items():
             if before.get(name) != value:
                 raise InputError(
-                    f"{self.path} holds a run with {name} {_told(before.get(name))}, and {_told(value)} is asked for; "
-                    "give the same to go on, or another folder to start anew."
+                    f"{self.path} holds a run with {name} {_value_text(before.get(name))}, and {_value_text(value)} is "
+                    "requested; give the same to continue, or another folder to start over."
                 )
         return beginning
 
@@ -121,5 +121,5 @@ def _is_new(place: Path) -> bool:
     return not place.exists() or (place.is_dir() and next(files, None) is None)
 
 
-def _told(value: JSON) -> str:
+def _value_text(value: JSON) -> str:
     return "nothing" if value is None else repr(value)

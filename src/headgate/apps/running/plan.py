@@ -1,4 +1,4 @@
-"""What is asked of a run, checked before anything is started."""
+"""The options of a run, checked before anything is started."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from headgate.apps.contract import Application
+from headgate.apps.contract import StreamingApplication
 from headgate.apps.running.folder import RunFolder
 from headgate.apps.running.results import Form
 from headgate.core.errors import InputError
@@ -22,10 +22,10 @@ PARTITIONS_PER_EXECUTOR = 2
 
 
 @dataclass(frozen=True)
-class RunPlan:
+class ApplicationRunPlan:
     """One application, where its records come from, what it shall keep, and where everything goes."""
 
-    application: Application
+    application: StreamingApplication
     source: SourceKind
     folder: RunFolder
     objective: Objective
@@ -74,7 +74,7 @@ class RunPlan:
         guards_for(preview_policy(self.policy, self.objective, self.settings), self.guards)
         if self.load is not None:
             self.load.schedule, self.load.make_payloads()  # Which say what is wrong with them.
-        self.folder.check(self.asked)
+        self.folder.check(self.identity)
 
     def _refuse_what_does_not_fit(self) -> None:
         if self.source == "embedded":
@@ -90,8 +90,8 @@ class RunPlan:
             raise InputError("--no-load needs the topic that others send records to; write --topic NAME.")
 
     @property
-    def asked(self) -> Mapping[str, JSON]:
-        """What decides about the results, and has to be the same when the run goes on."""
+    def identity(self) -> Mapping[str, JSON]:
+        """The options that determine the results, which must stay the same when the run is continued."""
         load = None if self.load is None else self.load.options()
         topic = {} if self.topic is None else {"topic": self.topic}
         return {"application": self.application.name, "source": self.source, "load": load, "form": self.form} | topic

@@ -70,7 +70,7 @@ class ResultTopic:
 
 
 @dataclass(frozen=True)
-class Results:
+class ResultSink:
     """Where all results go."""
 
     files: ResultFiles
@@ -80,9 +80,9 @@ class Results:
         if self.topic is None:
             self.files.write(results, batch)
             return
-        kept = results.persist()  # What is computed twice would be read twice.
+        cached = results.persist()  # Otherwise the source would be read twice.
         try:
-            self.files.write(kept, batch)
-            self.topic.write(kept, batch)
+            self.files.write(cached, batch)
+            self.topic.write(cached, batch)
         finally:
-            kept.unpersist()
+            cached.unpersist()

@@ -8,22 +8,23 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from headgate._version import __version__
-from headgate.apps.comparison import Differences
-from headgate.apps.running.accounts import Totals
-from headgate.apps.running.bookkeeper import Bookkeeper
-from headgate.apps.running.check import check_run
-from headgate.apps.running.feeder import Feeder
+from headgate.apps.comparison import BATCH, ResultDifferences, compare
+from headgate.apps.contract import StreamingApplication
+from headgate.apps.running.accounts import Accounts, Bookkeeper, Totals
+from headgate.apps.running.feeder import TopicFeeder
 from headgate.apps.running.folder import Beginning
-from headgate.apps.running.kafka_source import Broker, find_broker, have_topic, reached
-from headgate.apps.running.plan import RunPlan
-from headgate.apps.running.query import ApplicationQuery
-from headgate.apps.running.results import ResultFiles, Results, ResultTopic
+from headgate.apps.running.plan import ApplicationRunPlan
+from headgate.apps.running.query import ApplicationQuery, Broker, find_broker, have_topic, reached
+from headgate.apps.running.results import ResultFiles, ResultSink, ResultTopic
 from headgate.apps.running.sources import EmbeddedSource, RunSource, TopicSource, records_between
 from headgate.core.errors import EngineError, HeadgateError
 from headgate.core.types import JSON, Event
@@ -37,6 +38,48 @@ from headgate.runtime.managed.run import ManagedRun
 from headgate.runtime.managed.run import run as run_managed
 from headgate.runtime.summary import RunRecord
 from headgate.workloads.replay import ReplayProgress
+
+
+def check_run(
+    spark: SparkSession, application: StreamingApplication, source: RunSource, files: ResultFiles, accounts: Accounts
+) -> ResultDifferences:
+    """Compare all that the batches of a run read, and wrote, with what one computation over it gives."""
+    totals = accounts.totals()
+    end = totals.end or source.begin
+    raw = source.table(spark, source.begin, end)
+    if application.learn is None:
+        expected = application.run(raw)
+        written = _written(spark, files, expected, accounts)
+        return compare(application, written, expected, closed_until_ms=totals.watermark_ms)
+    # Beside the results, which is where all machines of the job can write.
+    with TemporaryDirectory(prefix=".check-", dir=files.folder.parent) as folder:
+        expected = _learned(spark, application, source, accounts, Path(folder))
+        return compare(application, _written(spark, files, expected, accounts), expected)
+
+
+def _written(spark: SparkSession, files: ResultFiles, expected: DataFrame, accounts: Accounts) -> DataFrame:
+    """The results of the batches that are done; what a batch wrote that was cut short does not count."""
+    done = [account.batch for account in accounts.all()]
+    return files.read(spark, expected.schema).where(f.col(BATCH) <= max(done, default=-1))
+
+
+def _learned(
+    spark: SparkSession, application: StreamingApplication, source: RunSource, accounts: Accounts, folder: Path
+) -> DataFrame:
+    """What is learned depends on where batches end: the records are cut at the same places."""
+    again = ResultFiles(folder / "results")
+    schema = application.run(source.table(spark, source.begin, source.begin)).schema
+    for account in accounts.all():
+        rows = application.run(source.table(spark, account.start, account.end))
+
+        def write(results: DataFrame, batch: int = account.batch) -> None:
+            nonlocal schema
+            schema = results.schema
+            again.write(results, batch)
+
+        application.write_batch(rows, account.batch, folder=folder / "learned", write=write)
+    return again.read(spark, schema)
+
 
 logger = logging.getLogger("headgate")
 
@@ -65,7 +108,7 @@ class RunView:
 class RunResult:
     """What a run came to, over all its starts."""
 
-    plan: RunPlan
+    plan: ApplicationRunPlan
     record: RunRecord
     """Of this start alone."""
     available: int | None
@@ -73,8 +116,8 @@ class RunResult:
     totals: Totals
     load: ReplayProgress | None
     """What a load into a topic came to."""
-    differences: Differences | None
-    """From the batch computation, if it was asked for."""
+    differences: ResultDifferences | None
+    """From the batch computation, if it was requested."""
     broker: Broker | None
     topic: str | None
 
@@ -88,7 +131,7 @@ class RunResult:
             "objective": str(plan.objective),
             "folder": str(plan.folder.path),
             "topic": self.topic,
-            **plan.asked,
+            **plan.identity,
         }
         return self.record.to_json(run) | {
             "records": {
@@ -119,7 +162,7 @@ class RunResult:
         }
 
 
-def run_application(plan: RunPlan, view: RunView) -> RunResult:
+def run_application(plan: ApplicationRunPlan, view: RunView) -> RunResult:
     """Run an application until its load is over and worked off, and say what became of every record."""
     broker = find_broker(plan, view.stage) if plan.source == "kafka" or plan.output_topic else None
     topic = _topic(plan, broker)
@@ -129,11 +172,11 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
         interruption = stack.enter_context(Interruption().watched())
         spark = stack.enter_context(_session(plan, interruption, view))
         # The load of a run begins when its job can read it.
-        beginning = plan.folder.begin(plan.asked, lambda: _beginning(broker, topic))
+        beginning = plan.folder.begin(plan.identity, lambda: _beginning(broker, topic))
         source = _source(plan, broker, beginning)
         feeder = _feeder(plan, broker, beginning)
         files = ResultFiles(plan.folder.results, plan.form)
-        results = Results(files, output)
+        results = ResultSink(files, output)
         books = Bookkeeper(spark, plan.application, source, plan.folder)
         books.start()
         query = ApplicationQuery(
@@ -171,19 +214,19 @@ def run_application(plan: RunPlan, view: RunView) -> RunResult:
 
 
 def _checked(
-    spark: SparkSession, plan: RunPlan, source: RunSource, files: ResultFiles, books: Bookkeeper
-) -> Differences:
+    spark: SparkSession, plan: ApplicationRunPlan, source: RunSource, files: ResultFiles, books: Bookkeeper
+) -> ResultDifferences:
     try:
         return check_run(spark, plan.application, source, files, books.accounts)
     except PySparkException as error:
         raise EngineError(f"the results cannot be compared: {str(error).splitlines()[0]}") from error
 
 
-def _topic(plan: RunPlan, broker: Broker | None) -> str | None:
+def _topic(plan: ApplicationRunPlan, broker: Broker | None) -> str | None:
     """The topic that is read, which is there; ``None`` if none is."""
     if plan.source == "embedded" or broker is None:
         return None
-    before = plan.folder.begun(plan.asked)
+    before = plan.folder.begun(plan.identity)
     own = f"{plan.application.name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     topic = (before and before.topic) or plan.topic or own
     have_topic(plan, broker.bootstrap, topic)
@@ -197,20 +240,20 @@ def _beginning(broker: Broker | None, topic: str | None) -> Beginning:
     return Beginning(now_s, round(1000 * now_s), topic, begin)
 
 
-def _source(plan: RunPlan, broker: Broker | None, beginning: Beginning) -> RunSource:
+def _source(plan: ApplicationRunPlan, broker: Broker | None, beginning: Beginning) -> RunSource:
     if broker is not None and beginning.topic is not None and beginning.begin is not None:
         return TopicSource(broker.bootstrap, beginning.topic, beginning.begin)
     assert plan.load is not None
     return EmbeddedSource(plan.load, beginning.started_s, beginning.start_ms, plan.partitions)
 
 
-def _feeder(plan: RunPlan, broker: Broker | None, beginning: Beginning) -> Feeder | None:
+def _feeder(plan: ApplicationRunPlan, broker: Broker | None, beginning: Beginning) -> TopicFeeder | None:
     if plan.source == "embedded" or plan.load is None or broker is None or beginning.topic is None:
         return None
-    return Feeder(plan.load, broker.bootstrap, beginning.topic, beginning)
+    return TopicFeeder(plan.load, broker.bootstrap, beginning.topic, beginning)
 
 
-def _output_topic(plan: RunPlan, broker: Broker | None) -> ResultTopic | None:
+def _output_topic(plan: ApplicationRunPlan, broker: Broker | None) -> ResultTopic | None:
     if plan.output_topic is None or broker is None:
         return None
     if plan.output_topic not in topics(broker.bootstrap):
@@ -222,7 +265,7 @@ def _output_topic(plan: RunPlan, broker: Broker | None) -> ResultTopic | None:
 
 
 @contextmanager
-def _session(plan: RunPlan, interruption: Interruption, view: RunView) -> Iterator[SparkSession]:
+def _session(plan: ApplicationRunPlan, interruption: Interruption, view: RunView) -> Iterator[SparkSession]:
     """A session on the cluster that was named, or on one that is there for this run."""
     fewest = max(1, plan.objective.min_instances)
     settings = {"spark.sql.shuffle.partitions": str(plan.state_partitions[0])}
@@ -245,12 +288,12 @@ def _session(plan: RunPlan, interruption: Interruption, view: RunView) -> Iterat
 def _managed(
     spark: SparkSession,
     query: ApplicationQuery,
-    plan: RunPlan,
+    plan: ApplicationRunPlan,
     view: RunView,
     record: RunRecord,
     interruption: Interruption,
 ) -> ManagedRun:
-    """The query, kept running and scaled."""
+    """The query, which is restarted and scaled."""
     running = run_managed(
         query,
         checkpoint=plan.folder.checkpoint,
@@ -277,16 +320,16 @@ def _managed(
 
 
 def _wait(
-    plan: RunPlan,
+    plan: ApplicationRunPlan,
     source: RunSource,
     books: Bookkeeper,
-    feeder: Feeder | None,
+    feeder: TopicFeeder | None,
     running: ManagedRun,
     view: RunView,
 ) -> None:
     """Until the load is over and every record of it was read.
 
-    Without a load, until the time that was asked for is over and what was there by then was read.
+    Without a load, until the requested time is over and the records that had arrived by then have been read.
     """
     until_s = None if plan.seconds is None else time.monotonic() + plan.seconds
     wanted: int | None = None
@@ -305,7 +348,7 @@ def _wait(
                 return
 
 
-def _available(plan: RunPlan, source: RunSource) -> int | None:
+def _available(plan: ApplicationRunPlan, source: RunSource) -> int | None:
     """Records that there are in all; ``None`` if the broker does not say."""
     if isinstance(source, TopicSource):
         try:

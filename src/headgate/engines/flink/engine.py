@@ -76,7 +76,7 @@ class FlinkEngine(EngineBase):
         self._acts = acts
         self._rest = FlinkRest(url, answer_within_s=answer_within_s)
         try:
-            self._followed = FollowedJob(self._rest, job, gone_after_s=gone_after_s)
+            self._followed = NamedJob(self._rest, job, gone_after_s=gone_after_s)
             details = self._followed.details(now())
             self._graph = graph_of(details)
             self._requests = SizeRequests(self._rest, self._graph)

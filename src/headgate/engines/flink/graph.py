@@ -69,7 +69,7 @@ def _fullest(key_groups: int, size: int) -> int:
 
 
 @dataclass(frozen=True)
-class Member:
+class GraphVertex:
     """One vertex, under its operator name."""
 
     operator: str
@@ -86,15 +86,15 @@ class Graph:
     """The vertices in the order of the plan, and the streams between them."""
 
     job: str
-    members: tuple[Member, ...]
+    members: tuple[GraphVertex, ...]
     streams: tuple[tuple[str, str], ...]
 
     @cached_property
-    def by_operator(self) -> dict[str, Member]:
+    def by_operator(self) -> dict[str, GraphVertex]:
         return {member.operator: member for member in self.members}
 
     @cached_property
-    def by_vertex(self) -> dict[str, Member]:
+    def by_vertex(self) -> dict[str, GraphVertex]:
         return {member.vertex: member for member in self.members}
 
     @property
@@ -112,7 +112,7 @@ class Graph:
             {member.operator: self._sizing(member, fewest, most, price_per_slot_hour) for member in self.members},
         )
 
-    def _sizing(self, member: Member, fewest: int, most: int | None, price: float | None) -> Sizing:
+    def _sizing(self, member: GraphVertex, fewest: int, most: int | None, price: float | None) -> Sizing:
         highest = member.max_parallelism if most is None else min(most, member.max_parallelism)
         sharing = sum(other.sharing_group == member.sharing_group for other in self.members)
         return Sizing(
@@ -151,7 +151,7 @@ def graph_of(job: JobDetails) -> Graph:
     names = operator_names([vertices[node.id].name for node in nodes])
     called = {node.id: name for node, name in zip(nodes, names, strict=True)}
     members = tuple(
-        Member(
+        GraphVertex(
             called[node.id],
             node.id,
             max(1, vertices[node.id].max_parallelism),

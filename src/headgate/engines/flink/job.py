@@ -24,7 +24,7 @@ GONE_AFTER_S = 120.0
 """How long a new job of the same name is awaited after one has ended: an upgrade takes its time."""
 
 
-class FollowedJob:
+class NamedJob:
     """A job by its name or id, found under a new id when it was stopped with a savepoint and submitted again."""
 
     def __init__(self, rest: FlinkRest, name: str, *, gone_after_s: float = GONE_AFTER_S) -> None:

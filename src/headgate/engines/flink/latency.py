@@ -16,10 +16,10 @@ from headgate.core.types import Instant, Sample
 MOST_POINTS = 2000
 
 
-class ArrivalCurve:
+class ArrivalHistory:
     """The number of records that had arrived, over time.
 
-    >>> curve = ArrivalCurve()
+    >>> curve = ArrivalHistory()
     >>> for at_s, count in ((0.0, 0.0), (10.0, 100.0), (20.0, 400.0)):
     ...     curve.add(at_s, count)
     >>> curve.age_s(20.0, 50.0, 10.0), curve.age_s(20.0, -30.0, 10.0)

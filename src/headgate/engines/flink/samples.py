@@ -21,7 +21,7 @@ from headgate.engines.flink.bottleneck import (
 )
 from headgate.engines.flink.demand import OperatorDemand, PendingRecords, withheld
 from headgate.engines.flink.graph import Graph
-from headgate.engines.flink.latency import ArrivalCurve, LatencyTracker, waits_by_operator_s
+from headgate.engines.flink.latency import ArrivalHistory, LatencyTracker, waits_by_operator_s
 from headgate.engines.flink.snapshot import JobSnapshot
 from headgate.engines.flink.work_counts import SkewMeter, WorkCounts, WorkDone
 
@@ -47,7 +47,7 @@ ends, or after five seconds, so shorter spans may miss any part of it."""
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _SnapshotValues:
     """Values of one snapshot, to be compared with the next."""
 
     at_s: Instant
@@ -74,13 +74,13 @@ class SampleBuilder:
         self._latency = LatencyTracker(topology, late_after_s)
         self._skew = SkewMeter()
         self._given = dict.fromkeys(topology.operators, 0.0)
-        self._curves = {name: ArrivalCurve() for name in topology.operators}
+        self._curves = {name: ArrivalHistory() for name in topology.operators}
         """Arrivals at each operator: at a source from outside, at others from upstream."""
         self._life: tuple[str, int] | None = None
         self._runs = 0
         self._first_look_s: Instant | None = None
-        self._before: _Reading | None = None
-        self._recent: list[_Reading] = []
+        self._before: _SnapshotValues | None = None
+        self._recent: list[_SnapshotValues] = []
         """Readings of the current run, the oldest first."""
         self._samples: dict[str, Sample] = {}
 
@@ -115,12 +115,12 @@ class SampleBuilder:
         self._samples = self._made(snapshot, before, None if is_new else since, now, shares, open_sources)
         return self._samples
 
-    def _since(self, now: Instant) -> _Reading | None:
+    def _since(self, now: Instant) -> _SnapshotValues | None:
         """Return the oldest recent reading to compare with, if possible one taken after the job's warm-up."""
         self._recent = [reading for reading in self._recent[:-1] if now - reading.at_s <= RECENT_S] + self._recent[-1:]
         return next((reading for reading in self._recent if reading.is_warm), next(iter(self._recent), None))
 
-    def _is_just_starting(self, snapshot: JobSnapshot, now: _Reading) -> bool:
+    def _is_just_starting(self, snapshot: JobSnapshot, now: _SnapshotValues) -> bool:
         """Return whether sources may not report yet: before its first record, a source reports that nothing waits."""
         if self._first_look_s is None:
             self._first_look_s = snapshot.at_s
@@ -141,8 +141,8 @@ class SampleBuilder:
         self._recent = []
 
     def _read(
-        self, snapshot: JobSnapshot, graph: Graph, since: _Reading | None
-    ) -> tuple[_Reading, dict[str, TimeShares]]:
+        self, snapshot: JobSnapshot, graph: Graph, since: _SnapshotValues | None
+    ) -> tuple[_SnapshotValues, dict[str, TimeShares]]:
         raw = {
             graph.by_vertex[vertex.id].operator: vertex.metrics
             for vertex in snapshot.job.vertices
@@ -166,16 +166,22 @@ class SampleBuilder:
         for name, records in pending.items():
             if records is not None:
                 waiting[name] = self._pending.at(name, snapshot.at_s, counted[name].done, records)
-        return _Reading(snapshot.at_s, counted, waiting, is_repeating, _running_s(snapshot) >= WARM_AFTER_S), shares
+        return _SnapshotValues(
+            snapshot.at_s, counted, waiting, is_repeating, _running_s(snapshot) >= WARM_AFTER_S
+        ), shares
 
-    def _continue_after_restart(self, before: _Reading, now: _Reading) -> None:
+    def _continue_after_restart(self, before: _SnapshotValues, now: _SnapshotValues) -> None:
         """Count over a restart between the two readings: records between operators then were read again."""
         self._demand.extrapolate(now.at_s - before.at_s)
         for name, counted in now.counted.items():
             self._given[name] += counted.done - before.counted[name].done + now.waiting.get(name, 0.0)
 
     def _follow(
-        self, before: _Reading, now: _Reading, shares: Mapping[str, TimeShares], open_sources: Collection[str]
+        self,
+        before: _SnapshotValues,
+        now: _SnapshotValues,
+        shares: Mapping[str, TimeShares],
+        open_sources: Collection[str],
     ) -> None:
         elapsed_s = now.at_s - before.at_s
         done = {name: count.done - before.counted[name].done for name, count in now.counted.items()}
@@ -197,9 +203,9 @@ class SampleBuilder:
     def _made(
         self,
         snapshot: JobSnapshot,
-        before: _Reading | None,
-        since: _Reading | None,
-        now: _Reading,
+        before: _SnapshotValues | None,
+        since: _SnapshotValues | None,
+        now: _SnapshotValues,
         shares: Mapping[str, TimeShares],
         open_sources: Collection[str],
     ) -> dict[str, Sample]:
@@ -239,8 +245,8 @@ class SampleBuilder:
 
     def _latencies_s(
         self,
-        before: _Reading | None,
-        now: _Reading,
+        before: _SnapshotValues | None,
+        now: _SnapshotValues,
         shares: Mapping[str, TimeShares],
         ratios: Mapping[tuple[str, str], float],
     ) -> dict[str, float | None]:
@@ -261,7 +267,7 @@ def _running_s(snapshot: JobSnapshot) -> float:
     return (snapshot.job.now_ms - snapshot.job.life[1]) / 1000
 
 
-def _is_unchanged(before: _Reading, now: _Reading, sizes: Mapping[str, int]) -> bool:
+def _is_unchanged(before: _SnapshotValues, now: _SnapshotValues, sizes: Mapping[str, int]) -> bool:
     """Return whether Flink answered with its previous metrics: then subtasks had less time than has passed."""
     had_s = could_s = 0.0
     for name, counted in now.counted.items():

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from headgate.core.types import Instant
-from headgate.engines.flink.graph import Graph, Member
-from headgate.engines.flink.job import FollowedJob
+from headgate.engines.flink.graph import Graph, GraphVertex
+from headgate.engines.flink.job import NamedJob
 from headgate.engines.flink.responses import RUNNING, JobDetails, Subtask
 from headgate.engines.flink.rest import FlinkRest
 
@@ -80,7 +80,7 @@ class SnapshotReader:
     def __init__(
         self,
         rest: FlinkRest,
-        followed: FollowedJob,
+        followed: NamedJob,
         now: Callable[[], Instant],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -123,7 +123,7 @@ class SnapshotReader:
                 break
         return age_s
 
-    def _source(self, job: JobDetails, member: Member) -> SourceWork:
+    def _source(self, job: JobDetails, member: GraphVertex) -> SourceWork:
         names = self._source_names(job, member.vertex)
         partitions = len(names.partitions) or None
         if not names.counts:

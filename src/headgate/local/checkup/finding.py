@@ -8,7 +8,7 @@ from enum import StrEnum
 from headgate.core.types import JSON
 
 
-class Status(StrEnum):
+class FindingStatus(StrEnum):
     OK = "ok"
     WARNING = "warning"
     """It works, and somebody should know."""
@@ -21,21 +21,21 @@ class Finding:
     """One sentence on one thing, and what to do about it."""
 
     check: str
-    status: Status
-    told: str
+    status: FindingStatus
+    text: str
     remedy: str = ""
 
     def to_json(self) -> dict[str, JSON]:
-        return {"check": self.check, "status": str(self.status), "told": self.told, "remedy": self.remedy}
+        return {"check": self.check, "status": str(self.status), "told": self.text, "remedy": self.remedy}
 
 
-def ok_finding(check: str, told: str) -> Finding:
-    return Finding(check, Status.OK, told)
+def ok_finding(check: str, text: str) -> Finding:
+    return Finding(check, FindingStatus.OK, text)
 
 
-def note_finding(check: str, told: str, remedy: str) -> Finding:
-    return Finding(check, Status.WARNING, told, remedy)
+def note_finding(check: str, text: str, remedy: str) -> Finding:
+    return Finding(check, FindingStatus.WARNING, text, remedy)
 
 
-def problem_finding(check: str, told: str, remedy: str) -> Finding:
-    return Finding(check, Status.PROBLEM, told, remedy)
+def problem_finding(check: str, text: str, remedy: str) -> Finding:
+    return Finding(check, FindingStatus.PROBLEM, text, remedy)

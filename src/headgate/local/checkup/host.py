@@ -92,7 +92,7 @@ def _temporary(folder: Path) -> Iterator[Finding]:
 def _cache(folder: Path) -> Iterator[Finding]:
     standing = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(standing, os.W_OK | os.X_OK):
-        text = f"the cache {folder} cannot be written; jars for Kafka cannot be kept."
+        text = f"the cache {folder} cannot be written; jars for Kafka cannot be stored."
         yield note_finding("permissions", text, "set HEADGATE_CACHE to a folder of your own")
 
 
@@ -111,8 +111,8 @@ def _secret(path: Path) -> Finding | None:
             "permissions", f"{path} cannot be read: {cause_of(error)}.", "look at its path and its owner"
         )
     if mode & (stat.S_IRGRP | stat.S_IROTH):
-        told = f"{path} holds a secret, and others may read it ({stat.S_IMODE(mode):04o})."
-        return note_finding("permissions", told, f"chmod 600 {path}")
+        text = f"{path} holds a secret, and others may read it ({stat.S_IMODE(mode):04o})."
+        return note_finding("permissions", text, f"chmod 600 {path}")
     return None
 
 
@@ -125,12 +125,14 @@ def check_clock(
     now: Callable[[], float] = time.time, service_date: str | None = None, installed: Path = Path(__file__)
 ) -> Iterator[Finding]:
     at_s, made_s = now(), installed.stat().st_mtime
-    told = datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    time_text = datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
     if at_s < made_s - SLACK_S:
         made = datetime.fromtimestamp(made_s, UTC).strftime("%Y-%m-%d")
-        yield problem_finding("clock", f"the clock says {told} UTC, but Headgate was installed on {made}.", _REMEDY)
+        yield problem_finding(
+            "clock", f"the clock says {time_text} UTC, but Headgate was installed on {made}.", _REMEDY
+        )
         return
-    yield ok_finding("clock", f"the clock says {told} UTC.")
+    yield ok_finding("clock", f"the clock says {time_text} UTC.")
     if service_date is None:
         return
     try:
@@ -140,7 +142,7 @@ def check_clock(
         return
     if abs(skew_s) > MOST_SKEW_S:
         way = "ahead of" if skew_s > 0 else "behind"
-        text = f"this clock is {abs(skew_s):.0f} s {way} the service's; agents tell ages, so that scaling goes on."
+        text = f"this clock is {abs(skew_s):.0f} s {way} the service's; agents report ages, so scaling continues."
         yield note_finding("clock", text, _REMEDY)
     else:
         yield ok_finding("clock", "it agrees with the service's.")

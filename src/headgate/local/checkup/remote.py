@@ -18,11 +18,11 @@ ANSWERS_WITHIN_S = 10.0
 
 @dataclass(frozen=True)
 class ServiceAnswer:
-    """What a service said when it was asked whether it lives."""
+    """A service's answer to the question whether it is healthy."""
 
     url: str
     status: int | None = None
-    said: str = ""
+    body: str = ""
     date: str | None = None
     """Its clock."""
 
@@ -33,12 +33,12 @@ class ServiceAnswer:
             raise InputError(f"service {url!r} is not usable; write it as http://127.0.0.1:8420.")
         try:
             with urlopen(f"{url.rstrip('/')}/healthz", timeout=ANSWERS_WITHIN_S) as answer:
-                said = answer.read(500).decode("utf-8", errors="replace")
-                return cls(url, answer.status, said, answer.headers.get("Date"))
+                body = answer.read(500).decode("utf-8", errors="replace")
+                return cls(url, answer.status, body, answer.headers.get("Date"))
         except HTTPError as error:
             with error:
-                said = error.read(500).decode("utf-8", errors="replace")
-                return cls(url, error.code, said, error.headers.get("Date"))
+                body = error.read(500).decode("utf-8", errors="replace")
+                return cls(url, error.code, body, error.headers.get("Date"))
         except (URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             return cls(url, None, cause_of(reason) if isinstance(reason, BaseException) else str(reason))
@@ -46,13 +46,13 @@ class ServiceAnswer:
     def findings(self) -> Iterator[Finding]:
         if self.status is None:
             remedy = "look whether headgate serve runs there; agents keep their sizes meanwhile"
-            yield problem_finding("service", f"{self.url} does not answer: {self.said}.", remedy)
+            yield problem_finding("service", f"{self.url} does not answer: {self.body}.", remedy)
         elif self.status == 200:
             yield ok_finding("service", f"{self.url} lives and does its work.")
         else:
             remedy = "look into its log; the address may also be that of something else"
             yield problem_finding(
-                "service", f"{self.url} answers {self.status}: {self.said.strip() or 'nothing'}", remedy
+                "service", f"{self.url} answers {self.status}: {self.body.strip() or 'nothing'}", remedy
             )
 
 
@@ -63,12 +63,12 @@ def check_kafka(bootstrap: str | None = None) -> Iterator[Finding]:
     if find_spec("confluent_kafka") is None:
         make = problem_finding if bootstrap else note_finding
         remedy = "pip install 'headgate[kafka]'" if bootstrap else "if you need it: pip install 'headgate[kafka]'"
-        yield make("kafka", "Kafka cannot be asked: confluent-kafka is not installed.", remedy)
+        yield make("kafka", "Kafka cannot be reached: confluent-kafka is not installed.", remedy)
         return
     if bootstrap is None:
         at_hand = any((cache_directory() / "jars").glob("kafka*.jar"))
-        told = "at hand" if at_hand else "fetched when it is first used"
-        yield ok_finding("kafka", f"Kafka's client is installed; a broker for trying things is {told}.")
+        state = "at hand" if at_hand else "fetched when it is first used"
+        yield ok_finding("kafka", f"Kafka's client is installed; a broker for trying things is {state}.")
         return
     yield _check_broker(bootstrap)
 

@@ -1,4 +1,4 @@
-"""Whether Python and the packages are those that Headgate was made for."""
+"""Checks of Python, the packages, Java and Spark."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def check_versions(
     needs: Sequence[str] | None = None,
     version_of: Callable[[str], str | None] | None = None,
 ) -> Iterator[Finding]:
-    told = ".".join(map(str, python))
+    running = ".".join(map(str, python))
     if tuple(python[:2]) < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         yield problem_finding(
-            "python", f"Python {told} is too old; {oldest} or newer is needed.", f"use Python {oldest}"
+            "python", f"Python {running} is too old; {oldest} or newer is needed.", f"use Python {oldest}"
         )
     else:
-        yield ok_finding("python", f"Python {told} at {sys.executable}.")
+        yield ok_finding("python", f"Python {running} at {sys.executable}.")
     yield from _packages(_declared() if needs is None else needs, version_of or _installed)
 
 
@@ -66,8 +66,8 @@ def _packages(needs: Sequence[str], version_of: Callable[[str], str | None]) -> 
             )
             outside = True
     for extra_name, names in sorted(missing.items()):
-        told = f"extra {extra_name} is not complete, for want of {', '.join(sorted(names))}."
-        yield note_finding("packages", told, f"if you need it: pip install 'headgate[{extra_name}]'")
+        text = f"extra {extra_name} is not complete, for want of {', '.join(sorted(names))}."
+        yield note_finding("packages", text, f"if you need it: pip install 'headgate[{extra_name}]'")
     if not outside:
         yield ok_finding("packages", f"Headgate {__version__} has the packages that it needs.")
 
@@ -83,8 +83,8 @@ def within(version: str, wanted: str) -> bool:
         other = _parts(bound)
         length = max(len(mine), len(other))
         left, right = (parts + (0,) * (length - len(parts)) for parts in (mine, other))
-        kept = {">=": left >= right, ">": left > right, "<": left < right, "<=": left <= right, "==": left == right}
-        if not kept.get(sign, True):
+        met = {">=": left >= right, ">": left > right, "<": left < right, "<=": left <= right, "==": left == right}
+        if not met.get(sign, True):
             return False
     return True
 
@@ -126,19 +126,19 @@ def check_java() -> Iterator[Finding]:
     except (OSError, subprocess.TimeoutExpired) as error:
         yield problem_finding("java", f"{command} cannot be run: {cause_of(error)}.", install)
         return
-    told = _JAVA_VERSION.search(done.stderr + done.stdout)
-    if done.returncode != 0 or told is None:
+    version = _JAVA_VERSION.search(done.stderr + done.stdout)
+    if done.returncode != 0 or version is None:
         first = next(iter((done.stderr + done.stdout).strip().splitlines()), "nothing")
         yield problem_finding(
             "java", f"{command} -version ended with {done.returncode} and said {first[:120]!r}.", install
         )
-    elif int(told[1]) < OLDEST_JAVA:
+    elif int(version[1]) < OLDEST_JAVA:
         home = " (by JAVA_HOME)" if os.environ.get("JAVA_HOME") else ""
         yield problem_finding(
-            "java", f"{command}{home} is Java {told[1]}; Spark 4 needs {OLDEST_JAVA} or newer.", install
+            "java", f"{command}{home} is Java {version[1]}; Spark 4 needs {OLDEST_JAVA} or newer.", install
         )
     else:
-        yield ok_finding("java", f"Java {told[1]} at {command}.")
+        yield ok_finding("java", f"Java {version[1]} at {command}.")
 
 
 SUPPORTED = ">=4.2,<5"
@@ -168,11 +168,11 @@ def _other_spark(home: str | None, version: str) -> Iterator[Finding]:
     if not home:
         return
     release = Path(home, "RELEASE")
-    told = re.search(r"Spark (\S+)", release.read_text(errors="replace")) if release.is_file() else None
+    other = re.search(r"Spark (\S+)", release.read_text(errors="replace")) if release.is_file() else None
     if not Path(home).is_dir():
         yield problem_finding("spark", f"SPARK_HOME is {home}, which is not a folder.", "unset SPARK_HOME")
-    elif told is not None and told[1] != version:
-        text = f"SPARK_HOME is {home} with Spark {told[1]}, and pyspark is {version}; the two do not go together."
+    elif other is not None and other[1] != version:
+        text = f"SPARK_HOME is {home} with Spark {other[1]}, and pyspark is {version}; the two do not go together."
         yield problem_finding("spark", text, "unset SPARK_HOME, or install the pyspark of that version")
 
 
@@ -187,8 +187,8 @@ def _python_of_workers(command: str | None) -> Iterator[Finding]:
         )
         return
     try:
-        asked = [found, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        theirs = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+        arguments = [found, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        theirs = subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
         yield problem_finding(
             "spark", f"PYSPARK_PYTHON {found} cannot be run: {cause_of(error)}.", f"set it to {sys.executable}"

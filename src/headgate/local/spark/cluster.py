@@ -31,12 +31,12 @@ import json
 import urllib.request
 from functools import partial
 
-from headgate.local.server_plan import Server
+from headgate.local.server_plan import ServerProcess
 
 
 @dataclass(frozen=True)
 class SparkPlan:
-    """Ports are chosen by whoever asks, who also knows that they are free."""
+    """How a cluster is started, on ports that the caller has found free."""
 
     spark_home: str
     java: str
@@ -55,7 +55,7 @@ class SparkPlan:
     def web_url(self) -> str:
         return f"http://{LOOPBACK}:{self.web_port}"
 
-    def servers(self) -> Iterator[Server]:
+    def servers(self) -> Iterator[ServerProcess]:
         master = ("--host", LOOPBACK, "--port", str(self.port), "--webui-port", str(self.web_port))
         yield self._server("master", "org.apache.spark.deploy.master.Master", *master, workers=0)
         worker = ("--host", LOOPBACK, "--port", "0", "--webui-port", "0", "--work-dir", f"{self.directory}/work")
@@ -64,7 +64,7 @@ class SparkPlan:
             "worker", "org.apache.spark.deploy.worker.Worker", *worker, *size, self.master_url, workers=1
         )
 
-    def _server(self, name: str, main_class: str, *arguments: str, workers: int) -> Server:
+    def _server(self, name: str, main_class: str, *arguments: str, workers: int) -> ServerProcess:
         local = Path(self.directory, "local")
         local.mkdir(exist_ok=True)
         environment = os.environ | {
@@ -76,7 +76,7 @@ class SparkPlan:
             "JAVA_HOME": str(Path(self.java).resolve().parent.parent),
         }
         command = (f"{self.spark_home}/bin/spark-class", main_class, *arguments)
-        return Server(name, command, partial(self._has_workers, workers), environment)
+        return ServerProcess(name, command, partial(self._has_workers, workers), environment)
 
     def _has_workers(self, count: int) -> bool:
         """Whether the master answers and says so."""
@@ -93,7 +93,7 @@ CLUSTER_STATE_VERSION = 1
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What is written about a detached cluster, so that other commands find it."""
+    """The state file of a detached cluster, by which other commands find it."""
 
     warden_pid: int
     master_url: str
@@ -133,8 +133,7 @@ class LocalCluster(LocalServers[SparkPlan, ClusterState]):
             port=port,
             web_port=web_port,
             cores=self._slots,
-            # Executors carry overhead beside their heap; the worker only counts what it is asked for, so it may offer
-            # more.
+            # Executors need memory besides their heap; the worker counts only requested memory, so it may offer more.
             memory_mb=self._slots * (self._executor_memory_mb + 512),
             last_words=str(DETACHED.last_words) if detached else None,
         )
@@ -152,18 +151,18 @@ class LocalCluster(LocalServers[SparkPlan, ClusterState]):
 
 
 def open_session(master_url: str, name: str, settings: Mapping[str, str], log: Path | None = None) -> SparkSession:
-    """A session on a cluster; settings that make it ``starting_size`` hold until somebody takes it over.
+    """Return a session on a cluster that keeps its ``starting_size`` until an autoscaler takes it over.
 
-    ``log`` gets what the driver has to say, where that is not to go where all else goes.
+    ``log`` gets the driver's output if given.
     """
     session = plain_session(master_url, name, settings, log)
-    # It has asked for the first executors; from here on it would act by itself.
+    # It has requested the first executors; from here on it would scale by itself.
     session.sparkContext._jsc.sc().executorAllocationManager().get().stop()
     return session
 
 
 def plain_session(master_url: str, name: str, settings: Mapping[str, str], log: Path | None = None) -> SparkSession:
-    """A session on any cluster, whose size is its own business."""
+    """Return a session on any cluster, without any control of its size."""
     from pyspark.sql import SparkSession
 
     # Spark starts Python sources and workers by this name; they must find what this process finds.
@@ -178,7 +177,7 @@ def plain_session(master_url: str, name: str, settings: Mapping[str, str], log: 
 
 
 def _traces() -> dict[str, str]:
-    """Where executors find the public traces, of which some loads are made: they run in folders of their own."""
+    """Return the setting by which executors, which run in other folders, find the public traces of some loads."""
     try:
         return {f"spark.executorEnv.{VARIABLE}": str(trace_folder().resolve())}
     except InputError:
@@ -203,16 +202,16 @@ def local_settings(executors: int, executor_memory_mb: int = EXECUTOR_MEMORY_MB)
 
 @contextlib.contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Processes started meanwhile write their errors to a file: a driver's log has no place in a live view."""
+    """Send the errors of processes started in the block to a file: a driver's log would disturb a live view."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     try:
         with log.open("ab") as file:
             os.dup2(file.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 def starting_size(executors: int) -> dict[str, str]:
@@ -242,15 +241,15 @@ def graceful_removal() -> dict[str, str]:
 
 
 def up(slots: int) -> ClusterState:
-    """Start a cluster that goes on after this process; there is one at a time."""
+    """Start a cluster that outlives this process; only one may be up."""
     return DETACHED.up(LocalCluster(slots))
 
 
 def status() -> DetachedServer[ClusterState] | None:
-    """The detached cluster: up, or gone though nobody stopped it; ``None`` if there is none."""
+    """Return the detached cluster, up or ended by itself; ``None`` if there is none."""
     return DETACHED.status()
 
 
 def down() -> DetachedServer[ClusterState] | None:
-    """Stop the detached cluster; gives what was found."""
+    """Stop the detached cluster; return what was found."""
     return DETACHED.down()

@@ -1,8 +1,8 @@
 """Ctrl-C for a program that drives Spark, without a broken driver behind it.
 
 An exception raised in the middle of a call into the JVM leaves the connection with half an answer on it, and the next
-call, such as the one that would stop the session, waits for ever. So nothing is raised there: a signal ends the JVM
-instead, the call fails by itself, and ``KeyboardInterrupt`` is raised when everything has been left in good order.
+call, such as that to stop the session, never returns. So nothing is raised there: a signal ends the JVM instead, the
+call fails by itself, and ``KeyboardInterrupt`` is raised after everything has been closed in order.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Interruption:
             for number, handler in before.items():
                 signal.signal(number, handler)
             if self._stderr is not None:
-                kept, sys.stderr = self._stderr
-                os.dup2(kept, 2)
-                os.close(kept)
+                saved, sys.stderr = self._stderr
+                os.dup2(saved, 2)
+                os.close(saved)
         if self._happened:
             raise KeyboardInterrupt
 
@@ -82,12 +82,12 @@ class Interruption:
             raise KeyboardInterrupt
         is_first, self._happened = not self._happened, True  # Before anything can fail because of it.
         if is_first:
-            # PySpark's own threads complain of the JVM that is ended under them; nobody needs to read that.
-            # A live view has put something of its own in the place of Python's stream.
+            # PySpark's own threads report errors of the ended JVM, which are of no use.
+            # A live view may have replaced Python's stream.
             self._stderr = os.dup(2), sys.stderr
             nowhere = Path(os.devnull).open("w")  # noqa: SIM115 - it is the stream until the end
             os.dup2(nowhere.fileno(), 2)
             sys.stderr = nowhere
         with suppress(ProcessLookupError):
-            # Asked twice, it is meant.
+            # A second signal ends it by force.
             os.kill(self._driver_pid, signal.SIGTERM if is_first else signal.SIGKILL)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import headgate.apps.payloads  # noqa: F401 - which registers the payloads of all applications
-from headgate.apps.flink.programs import FlinkJob
+from headgate.apps.flink.programs import SubmittedJob
 from headgate.apps.flink.sources import TopicRecords
 from headgate.apps.flink.submission import submit
 from headgate.core.objective import Objective, SlowShareSlo
@@ -95,7 +95,7 @@ def play(run: FraudRun, kafka: LocalKafka, progress: Progress = lambda _: None) 
 
     with LocalFlink(taskmanagers=1, slots=1) as flink:
         report()
-        job = FlinkJob(PROGRAM, TopicRecords(kafka.bootstrap, topic), run.policy, cost_ms=run.cost_ms)
+        job = SubmittedJob(PROGRAM, TopicRecords(kafka.bootstrap, topic), run.policy, cost_ms=run.cost_ms)
         job_id = submit(job, flink.url)
         report()
         feed = _Feed(Load(run.workload, PROGRAM, run.seconds), kafka.bootstrap, topic, report)

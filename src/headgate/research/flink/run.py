@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from headgate.apps.flink.programs import SLOW_MIDDLE, FlinkJob
+from headgate.apps.flink.programs import SLOW_MIDDLE, SubmittedJob
 from headgate.apps.flink.sources import TopicRecords, TopicResults
 from headgate.apps.flink.submission import submit
 from headgate.core.errors import EngineError
@@ -91,7 +91,7 @@ def play(run: FlinkRun, kafka: LocalKafka, progress: Progress = lambda _: None) 
 
     with LocalFlink(taskmanagers=1, slots=run.slots) as flink:
         report()
-        job = FlinkJob(
+        job = SubmittedJob(
             SLOW_MIDDLE,
             TopicRecords(kafka.bootstrap, topic),
             run.policy,

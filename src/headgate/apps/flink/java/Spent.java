@@ -11,7 +11,7 @@ public class Spent extends ScalarFunction {
 
     public Long eval(Long number, Double costMs) throws InterruptedException {
         owedMs += costMs.doubleValue();
-        // Short waits last longer than they are asked to: they are put together, and what was too long is made up for.
+        // Short waits last longer than requested: they are put together, and the excess is subtracted later.
         // Not all of it: a service elsewhere is not faster for a while because this machine has stood still.
         if (owedMs >= 2.0) {
             long before = System.nanoTime();
