@@ -27,9 +27,9 @@ def test_a_run_begins_once_and_continues_with_what_it_began_with(tmp_path: Path)
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"application": "page-view"}, "a run with application 'grep', and 'page-view' is asked for; give the same"),
-        ({"load": None}, "a run with load {'workload': 'constant:10'}, and nothing is asked for"),
-        ({"topic": "views"}, "a run with topic nothing, and 'views' is asked for"),
+        ({"application": "page-view"}, "a run with application 'grep', and 'page-view' is requested; give the same"),
+        ({"load": None}, "a run with load {'workload': 'constant:10'}, and nothing is requested"),
+        ({"topic": "views"}, "a run with topic nothing, and 'views' is requested"),
     ],
 )
 def test_a_run_cannot_continue_as_another(tmp_path: Path, other: dict[str, object], message: str) -> None:
