@@ -25,7 +25,6 @@ from headgate.local.machine import LOOPBACK, free_ports
 from headgate.local.supervisor import STOP_WITHIN_S, ProcessEnd, ProcessSupervisor, python_process
 from headgate.pipelines.controller import ControllerPlan
 from headgate.pipelines.model import Job, Pipeline
-from headgate.pipelines.progress import Progress
 from headgate.runtime.loop import SystemClock
 from headgate.workloads.replay import Replay, ReplayProgress
 

@@ -127,7 +127,7 @@ def _played(live: LiveRun, progress: Progress) -> LiveResult:
     from headgate.apps.registry import find_application
     from headgate.apps.running.accounts import Totals
     from headgate.apps.running.folder import RunFolder
-    from headgate.apps.running.plan import RunPlan
+    from headgate.apps.running.plan import ApplicationRunPlan
     from headgate.apps.running.run import RunView, run_application
     from headgate.workloads.load import Load
     from headgate.workloads.replay import ReplayProgress
@@ -147,7 +147,7 @@ def _played(live: LiveRun, progress: Progress) -> LiveResult:
 
     with tempfile.TemporaryDirectory(prefix="headgate-lab-") as directory:
         folder = RunFolder.at(Path(directory), None)
-        plan = RunPlan(
+        plan = ApplicationRunPlan(
             application=find_application(live.application),
             source="embedded",
             folder=folder,
