@@ -27,7 +27,7 @@ from headgate.core.types import (
 )
 from headgate.engines.base import EngineBase
 from headgate.engines.flink.graph import graph_of
-from headgate.engines.flink.job import GONE_AFTER_S, RestartTracker, SizeRequests
+from headgate.engines.flink.job import GONE_AFTER_S, NamedJob, RestartTracker, SizeRequests
 from headgate.engines.flink.responses import RUNNING, JobDetails
 from headgate.engines.flink.rest import ANSWER_WITHIN_S, FlinkRest
 from headgate.engines.flink.samples import SampleBuilder
