@@ -61,7 +61,7 @@ def test_joining_losing_and_coming_back_are_in_the_one_journal() -> None:
         ("agent-joined", "parse"),
         ("agent-joined", "enrich"),
         ("agent-joined", "sum"),
-        ("agent-lost", "nothing"),
+        ("agent-lost", "sum"),
         ("agent-back", "sum"),
     ]
 
