@@ -104,11 +104,11 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         self._learned_s: dict[str, Instant] = {}
 
     def capacity(self, operator: str) -> Capacity | None:
-        """What one instance was found to carry."""
+        """Return the learned capacity of one instance."""
         return self._learned.get(operator)
 
     def forget(self, operator: str) -> None:
-        """Start to learn anew: the operator is no longer what it was."""
+        """Forget the learned capacity: the operator has changed."""
         self._learned.pop(operator, None)
 
     def size(self, now: Instant, window: Window, operator: str, instances: Instances, sample: Sample) -> Target:
@@ -132,8 +132,8 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         return self._keep_or_shrink(window, operator, instances, sample, text, numbers)
 
     def _learn(self, operator: str, instances: Instances, sample: Sample, *, violated: bool) -> None:
-        """Take one reading into the capacity (Alg. 1, which does so at violations only)."""
-        # The loop may look more often than there are readings, and one must not count twice.
+        """Learn the capacity from one reading (Alg. 1, which does so at violations only)."""
+        # The loop may decide more often than there are readings; none may count twice.
         if sample.warming or instances.ready < 1 or self._learned_s.get(operator) == sample.measured_s:
             return
         carried, source = (
@@ -148,9 +148,9 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         )
 
     def _doubt(self, window: Window, operator: str, instances: Instances) -> None:
-        """Give up what a violation taught once instances have plainly carried more for as long as it takes to be idle.
+        """Replace a capacity learned at a violation if instances carried clearly more throughout ``idle_for_s``.
 
-        Otherwise a single stall of a job with little load would teach a tiny capacity, and keep it large for ever.
+        Otherwise a single stall under little load would teach a tiny capacity and keep the job large indefinitely.
         """
         learned = self._learned.get(operator)
         if learned is None or learned.source is not CapacitySource.PROCESSED or instances.ready < 1:
@@ -177,7 +177,7 @@ class Reactive(OperatorPolicy[ReactiveSettings]):
         *,
         is_conclusive: bool,
     ) -> Target:
-        """What the load needs; if the reading tells of the planned size, at least one more."""
+        """Return the size that the load needs; at least one more if the reading is of the planned size."""
         one_more = instances.planned + 1
         learned, rate = self._learned.get(operator), sample.input_rate_per_s
         if learned is None or rate is None:

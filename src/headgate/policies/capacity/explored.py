@@ -1,4 +1,4 @@
-"""What is known of one operator while it is explored, and when it is known well enough to be controlled."""
+"""The state of ``proactive`` for one operator: exploration until a reliable model exists, then optimal control."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.policies.frame.recommendations import Recommendations
 
 _MOST_READINGS = 3000
 _LONGEST_AHEAD = 4
-"""A forecast from readings that are late reaches further, but at most so many times the horizon."""
+"""Late readings need a longer forecast, up to this multiple of the horizon."""
 
 
 class ControlMode(StrEnum):
@@ -28,21 +28,21 @@ class ControlMode(StrEnum):
 
 @dataclass(slots=True)
 class Explored:
-    """What is known about one operator; with a model it is in optimal control, without one in exploration."""
+    """Learned state of one operator; with a model it is in optimal control, without one in exploration."""
 
     grid: EvenGrid
     forecaster: AnyForecaster
     checked_s: Instant
     """When stability was last checked, or exploration began."""
     seen_s: Instant | None = None
-    """The newest reading that was taken in."""
+    """Time of the newest reading learned from."""
     learned_s: Instant | None = None
-    """The newest measurement that was learned from: of a batch there may be many readings."""
+    """Time of the newest measurement learned from; a batch may appear in many readings."""
     needed: Recommendations = field(default_factory=Recommendations)
-    """Sizes that were needed lately."""
+    """Sizes that were needed recently."""
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=_MOST_READINGS))
     violated: bool = False
-    """Whether the objective was violated in this exploration, so that what an instance carries is known."""
+    """Whether the objective was violated in this exploration, so that the capacity of an instance is known."""
     model: PerformanceModel | None = None
     detector: ChangeDetector | None = None
 
@@ -51,7 +51,7 @@ class Explored:
         return ControlMode.EXPLORATION if self.model is None else ControlMode.OPTIMAL_CONTROL
 
     def loads_ahead(self, now: Instant, horizon_s: float, certainty: float) -> FloatArray:
-        """The loads from now on to a horizon; none as long as too little is known to predict any."""
+        """Return the predicted loads up to a horizon; empty while too little is known."""
         step_s, completed = self.grid.step_s, self.grid.completed
         if completed is None:
             return np.empty(0)
@@ -78,7 +78,7 @@ class Explored:
         }
 
     def restore(self, saved: Mapping[str, JSON], detector: Callable[[PerformanceModel], ChangeDetector]) -> None:
-        """Go on from what was saved; ``detector`` makes the one that watches a model."""
+        """Restore saved state; ``detector`` makes the change detector of a model."""
         self.grid.restore(saved["grid"])
         self.forecaster.restore(saved["forecaster"])
         self.checked_s = float(saved["checked_s"])

@@ -21,10 +21,10 @@ from headgate.forecast.base import FloatArray
 
 
 def saturated_throughput(sample: Sample) -> float | None:
-    """Records per second that the ready instances carried at most, or ``None`` where they were not saturated.
+    """Return the records per second of saturated instances, or ``None`` if they were not saturated.
 
-    Saturated means that records wait and more arrive than are processed. Readings made while instances came or went
-    tell of no size in particular.
+    Saturated means that records wait and more arrive than are processed. Readings taken while instances start or stop
+    belong to no particular size.
 
     >>> saturated_throughput(Sample("job", 0, input_rate_per_s=120, processed_rate_per_s=100, backlog=40))
     100
@@ -38,13 +38,13 @@ def saturated_throughput(sample: Sample) -> float | None:
 
 
 def estimated_throughput(sample: Sample) -> float | None:
-    """Records per second that all instances together could carry, by how busy they were: the more cautious guess.
+    """Return the estimated capacity of all instances by how busy they were: the more cautious of two estimates.
 
     >>> estimated_throughput(Sample("job", 0, input_rate_per_s=50, utilization=0.25))
     200.0
     """
     guesses = []
-    # Batches that follow each other without a pause take as long as they have: only a trigger shows idle time.
+    # Without a trigger interval batches follow each other without a pause, so their rate shows no idle time.
     if sample.trigger_interval_s and sample.processed_rate_per_s:
         guesses.append(float(sample.processed_rate_per_s))
     if sample.utilization and sample.input_rate_per_s:
@@ -56,13 +56,13 @@ LAST = 5
 LEAST = 4
 TOLERANCE = 0.05
 ENOUGH = 12
-"""So many values tell how fast something is, though they do not settle."""
+"""Values from which a throughput is estimated even if they do not settle."""
 
 
 def converged(
     values: Sequence[float], last: int = LAST, least: int = LEAST, tolerance: float = TOLERANCE
 ) -> list[float] | None:
-    """Those of the last ``last`` values that are within ``tolerance`` of the one before, once there are ``least``.
+    """Return those of the last ``last`` values within ``tolerance`` of their predecessor, if there are ``least``.
 
     >>> converged([10.0, 80.0, 99.0, 101.0, 100.0, 102.0, 101.0])
     [101.0, 100.0, 102.0, 101.0]
@@ -71,14 +71,14 @@ def converged(
     """
     if len(values) < last:
         return None
-    # The very first value has none before it to agree with.
+    # The first value has no predecessor.
     newest = range(max(1, len(values) - last), len(values))
     agreeing = [values[i] for i in newest if abs(values[i] - values[i - 1]) <= tolerance * values[i - 1]]
     return agreeing if len(agreeing) >= least else None
 
 
 def middling(values: Sequence[float]) -> list[float]:
-    """Of values that did not settle: the middle half of the newer half; none where there are too few.
+    """Return the middle half of the newer half of values that did not settle; empty if there are too few.
 
     >>> middling([1.0] * 12 + [90.0, 100.0, 200.0, 110.0, 95.0, 20.0, 105.0, 98.0, 102.0, 99.0, 101.0, 97.0])
     [97.0, 98.0, 99.0, 100.0, 101.0, 102.0]

@@ -22,7 +22,7 @@ from headgate.forecast.base import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class MonotoneCurve:
-    """Straight lines between knots that never fall; level beyond them."""
+    """A piecewise linear, never falling curve; constant beyond its outermost knots."""
 
     at: tuple[float, ...]
     values: tuple[float, ...]
@@ -41,7 +41,7 @@ class MonotoneCurve:
 
     @classmethod
     def monotone(cls, at: FloatArray, values: FloatArray, weights: FloatArray) -> MonotoneCurve:
-        """The never-falling curve nearest to some values, by weighted least squares.
+        """Fit a never-falling curve to values by weighted least squares.
 
         >>> MonotoneCurve.monotone(np.array([0.0, 1.0, 2.0]), np.array([0.1, 0.5, 0.3]), np.ones(3)).values
         (0.1, 0.4, 0.4)
@@ -53,11 +53,11 @@ class MonotoneCurve:
 
     @classmethod
     def through(cls, at: FloatArray, values: FloatArray, knots: int) -> MonotoneCurve:
-        """The never-falling curve through scattered points, averaged into at most so many knots of equal count."""
+        """Fit a never-falling curve to scattered points, averaged into at most ``knots`` groups of equal count."""
         order = np.argsort(at, kind="stable")
         parts = [part for part in np.array_split(order, min(knots, len(order))) if len(part)]
         means = np.array([at[part].mean() for part in parts])
-        # The ends count as they are: how far the readings reach must not shrink by averaging.
+        # The ends stay: averaging must not shrink the range of the readings.
         means[0], means[-1] = at[order[0]], at[order[-1]]
         counts = np.array([float(len(part)) for part in parts])
         return cls.monotone(means, np.array([float(values[part].mean()) for part in parts]), counts)
@@ -79,10 +79,10 @@ TOLERANCE = 0.5
 
 
 def typical(points: Sequence[tuple[float, int, float]]) -> list[bool]:
-    """Whether each of (rate, instances, pressure) is like its neighbours of the same size and about the same rate.
+    """Return whether each (rate, instances, pressure) is like its neighbours of the same size and a similar rate.
 
-    Neighbours rather than the whole: readings at the edge of what a size can carry are few, high, and what the model is
-    for. One that stands alone among them is an accident.
+    Neighbours rather than the whole sample: readings near the capacity of a size are few and high, and they matter most
+    to the model. A single one among normal neighbours is an outlier.
 
     >>> steady = [(float(rate), 1, 0.01 * rate) for rate in range(20)]
     >>> typical([*steady, (10.5, 1, 1.8)]).count(False)

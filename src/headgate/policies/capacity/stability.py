@@ -1,7 +1,8 @@
-"""Whether a performance model can be relied on: the spread of its predictions over refits (giannakopoulos Alg. 4, 5).
+"""Judges whether a performance model is reliable, by the spread of its predictions over refits.
 
-As printed, the spread is that of predictions over *inputs*, which says nothing about the model. Here the model is
-fitted anew to each resample of the readings, and the spread is the standard deviation of its predictions at each point.
+Source: giannakopoulos Alg. 4 and 5. As printed, the spread is that of predictions over *inputs*, which does not depend
+on the model's quality. Here the model is refitted to each resample of the readings, and the spread is the standard
+deviation of its predictions at each point.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def check_stability(
     resamples: int = 250,
     seed: int = 0,
 ) -> Stability:
-    """Both phases at once, with the same refits.
+    """Run both phases of the check with the same refits.
 
     ``rate_per_s`` and ``instances`` are the present load and size; ``threshold`` is in pressure.
     """
@@ -58,13 +59,13 @@ def check_stability(
 def prediction_spread(
     design: FloatArray, values: FloatArray, at: FloatArray, *, resamples: int = 250, seed: int = 0
 ) -> FloatArray:
-    """The standard deviation, at each row of ``at``, of the predictions of least-squares fits to bootstrap resamples.
+    """Return the standard deviation, at each row of ``at``, of the predictions of fits to bootstrap resamples.
 
-    A resample only weighs the rows of the one design matrix anew. So all of them are solved at once, in a basis in
-    which the whole is orthonormal.
+    A resample only changes the weights of the rows of one design matrix, so all fits are solved at once, in a basis in
+    which the whole sample is orthonormal.
 
     >>> line = np.stack((np.ones(50), np.linspace(0, 1, 50)), axis=1)
-    >>> [float(one) for one in prediction_spread(line, line @ [1.0, 0.5], line[:2]).round(6)]
+    >>> [float(spread) for spread in prediction_spread(line, line @ [1.0, 0.5], line[:2]).round(6)]
     [0.0, 0.0]
     """
     count = len(values)
@@ -77,7 +78,7 @@ def prediction_spread(
     halves = weights @ (basis[:, rows] * basis[:, columns])
     grams = np.empty((resamples, rank, rank))
     grams[:, rows, columns] = grams[:, columns, rows] = halves
-    # A resample may miss all readings of a size; what it then cannot know must not blow up.
+    # A resample may contain no readings of a size; the ridge keeps the unknown coefficients finite.
     grams += _RIDGE * count * np.eye(rank)
     moments = weights @ (basis * values[:, None])
     coefficients = np.linalg.solve(grams, moments[:, :, None])[:, :, 0]

@@ -24,13 +24,13 @@ TIE = 1e-12
 """A move must be better than staying by more than rounding: ties stay."""
 Places = NDArray[np.int64]
 Spans = list[tuple[Places, Places, Places]]
-"""By power of two: which intervals these are, and where the two spans begin that cover each."""
+"""By power of two: the indices of intervals, and where the two spans begin that cover each."""
 Minimum = Callable[[Floats], Floats]
-"""Of each configuration, the least value among those that one action reaches."""
+"""Returns for each configuration the least value among those that one action reaches."""
 
 
 def box_minimum(values: Floats) -> Floats:
-    """The least value among the neighbours within one step along every axis but the last, itself included.
+    """Return the minimum over the neighbours within one step along every axis but the last, including itself.
 
     >>> box_minimum(np.array([[3.0], [1.0], [4.0], [5.0]])).ravel().tolist()
     [1.0, 1.0, 1.0, 4.0]
@@ -46,9 +46,9 @@ def box_minimum(values: Floats) -> Floats:
 
 
 def spans_of(first: Places, last: Places) -> Spans:
-    """Intervals, both ends included, by the largest power of two that fits into each of them.
+    """Group intervals, both ends included, by the largest power of two that fits into each.
 
-    Two of that length cover an interval, one from its first place on and one up to its last.
+    Two spans of that length cover an interval, one from its first place and one up to its last.
     """
     lengths, longest = last - first + 1, int((last - first + 1).max())
     spans, width = [], 1
@@ -77,12 +77,12 @@ def interval_minimum(values: Floats, spans: Spans) -> Floats:
 
 
 def expected(values: Floats, by_next: Floats) -> Floats:
-    """Values at the next level, expected at the level before it: ``[…, next level]`` to ``[…, level]``."""
+    """Return the expectation over the next level: ``[…, next level]`` to ``[…, level]``."""
     return (values.reshape(-1, len(by_next)) @ by_next).reshape(values.shape)
 
 
 def value_of(after: Floats, reconfiguration: float, minimum: Minimum = box_minimum) -> Floats:
-    """V from G: the best of staying and moving."""
+    """Return V from G: the better of staying and moving."""
     best = minimum(after)
     best += reconfiguration
     return np.minimum(after, best, out=best)
@@ -96,9 +96,9 @@ def solve(
     tolerance: float = 1e-7,
     most_sweeps: int = 5000,
 ) -> tuple[Floats, int]:
-    """Repeat a sweep of G until it changes everywhere by the same amount; gives G and how many sweeps it took.
+    """Repeat a sweep of G until it changes by the same amount everywhere; return G and the number of sweeps.
 
-    From there on each sweep would add ``discount`` times what the one before it added, so the rest is added at once.
+    From there each sweep would add ``discount`` times the amount of the previous one, so the rest is added at once.
     """
     after, count = start, 0
     while True:
@@ -111,7 +111,7 @@ def solve(
 
 
 def best_move(values: Floats, position: tuple[int, ...], reconfiguration: float) -> tuple[int, ...]:
-    """Where to go from a position in ``[size of each operator…]``: one step at most along each axis; ties stay.
+    """Return the best position within one step along each axis of ``[size of each operator…]``; ties stay.
 
     >>> best_move(np.array([1.0, 0.5, 0.0]), (2,), 0.4), best_move(np.array([0.0, 0.5, 0.5]), (1,), 0.4)
     ((2,), (0,))
