@@ -26,7 +26,7 @@ from headgate.local.flink import LocalFlink
 from headgate.local.flink_rest import flink_response, stop_with_savepoint
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
-from headgate.research.flink.run import ControllerRecord, TopicFeeder, opened
+from headgate.research.flink.run import ControllerRecord, LoadFeeder, opened
 from headgate.runtime.autoscaler import Autoscaler, autoscale_engine
 from headgate.runtime.loop import SystemClock
 from headgate.workloads.load import Load
@@ -62,7 +62,7 @@ def fed(kafka: LocalKafka, name: str, workload: str, app: str = DEFAULT) -> Iter
     """Records for a topic, as long as this lasts."""
     clock = SystemClock()
     sink = TopicSink(kafka.bootstrap, name)
-    feeder = TopicFeeder(Load(workload, app, 900.0), sink, clock, clock.now(), lambda _: None)
+    feeder = LoadFeeder(Load(workload, app, 900.0), sink, clock, clock.now(), lambda _: None)
     try:
         yield
     finally:

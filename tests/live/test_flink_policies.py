@@ -19,7 +19,7 @@ from headgate.local.flink import LocalFlink
 from headgate.local.flink_rest import drain
 from headgate.local.kafka import LocalKafka
 from headgate.local.records import TopicSink
-from headgate.research.flink.run import ControllerRecord, TopicFeeder, opened
+from headgate.research.flink.run import ControllerRecord, LoadFeeder, opened
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.loop import SystemClock
 from headgate.workloads.load import Load
@@ -53,7 +53,7 @@ def slow_job(flink: LocalFlink, kafka: LocalKafka) -> Iterator[str]:
     kafka.create_topic(topic, partitions=4)
     job = SubmittedJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, topic), topic, cost_ms=8.0)
     job_id = submit(job, flink.url)
-    feeder = TopicFeeder(
+    feeder = LoadFeeder(
         Load("constant:220", seconds=LASTS_S), TopicSink(kafka.bootstrap, topic), clock, clock.now(), lambda _: None
     )
     yield topic

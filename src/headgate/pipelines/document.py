@@ -49,7 +49,7 @@ _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)"
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _PipelineReading:
     """What is known while a file is read."""
 
     path: Path
@@ -90,7 +90,7 @@ def _installed(module: str) -> Path | None:
     return found if found is not None and found.suffix == ".py" else None
 
 
-def _application(name: str, reading: _Reading) -> str:
+def _application(name: str, reading: _PipelineReading) -> str:
     return one_of("application", reading.applications)(name)
 
 
@@ -132,7 +132,7 @@ class LoadForm(Form[tuple[Load, str]]):
     skew: Annotated[str, _option(NOT_NEGATIVE)] | None = key("How unevenly keys are used; 0 for evenly.")
     seed: Annotated[str, _option({"type": "integer", "minimum": 0})] | None = key("Of the records.")
 
-    def build(self, context: _Reading) -> tuple[Load, str]:
+    def build(self, context: _PipelineReading) -> tuple[Load, str]:
         given = {
             name: value for name, value in self.model_dump(by_alias=True, exclude={"to"}).items() if value is not None
         }
@@ -196,7 +196,7 @@ class JobForm(Form[Job]):
         elif given and not given.keys() & {"app", "build"}:
             yield Mistake(f"app or build is missing in job {given.name}: say what it runs.")
 
-    def build(self, context: _Reading) -> Job:
+    def build(self, context: _PipelineReading) -> Job:
         if len(set(self.reads)) < len(self.reads):
             raise Mistake("from: found a topic twice, expected each once.", "from")
         if self.to in self.reads:
@@ -230,7 +230,7 @@ class PipelineForm(Form[Pipeline]):
         "The jobs by name, each a Spark application with executors of its own.", ...
     )
 
-    def build(self, context: _Reading) -> Pipeline:
+    def build(self, context: _PipelineReading) -> Pipeline:
         jobs = tuple(form.built for form in self.jobs.values())
         load, load_to = (None, None) if self.load is None else self.load.built
         used = dict.fromkeys(name for job in jobs for name in (*job.reads, job.writes))
@@ -280,7 +280,7 @@ def read_pipeline(path: Path, applications: Collection[str]) -> Pipeline:
 
     Raises an ``InputError`` with everything that is wrong.
     """
-    return documents.read(documents.read_text(path), PipelineForm, str(path), _Reading(path, applications))
+    return documents.read(documents.read_text(path), PipelineForm, str(path), _PipelineReading(path, applications))
 
 
 def json_schema() -> dict[str, Any]:

@@ -286,7 +286,7 @@ JOURNAL_CHECKS: tuple[Callable[[JournalFactory, OpenReader], None], ...] = (
 """Every check, in the order in which :func:`check_journal` runs them."""
 
 
-class _TimedEntry(Protocol):
+class _CheckedEntry(Protocol):
     @property
     def at_s(self) -> Instant: ...
 
@@ -298,7 +298,7 @@ def _ensure_written(reader: ReadableJournal) -> None:
     ensure_equal("events", reader.events(), [EVENT])
 
 
-def _readers(reader: ReadableJournal) -> dict[str, Callable[..., Sequence[_TimedEntry]]]:
+def _readers(reader: ReadableJournal) -> dict[str, Callable[..., Sequence[_CheckedEntry]]]:
     return {
         "observations": reader.observations,
         "decisions": reader.decisions,

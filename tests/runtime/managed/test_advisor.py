@@ -6,7 +6,7 @@ from headgate.core.objective import parse_objective
 from headgate.core.types import Batch, Instances, Observation, Sample
 from headgate.engines.spark.query_plan import Plan, StageWork
 from headgate.runtime.managed.advisor import CAP_REST_S, PENDING_FOR_S, Advisor, Wishes
-from headgate.runtime.managed.batch_cap import BatchTimeModel
+from headgate.runtime.managed.batch_cap import BatchCapModel
 from headgate.runtime.managed.contracts import Pauses, PlanChange
 from headgate.testing.clock import FakeClock
 
@@ -17,7 +17,7 @@ class Watched:
     """An advisor that is shown batches, one after the other, as a loop would."""
 
     def __init__(
-        self, *, times: BatchTimeModel, work: StageWork | None = STATEFUL, caps: bool = True, most: int | None = 16
+        self, *, times: BatchCapModel, work: StageWork | None = STATEFUL, caps: bool = True, most: int | None = 16
     ) -> None:
         self.clock = FakeClock(1000.0)
         goal = parse_objective("latency p95 < 10s").within(1, 8)
@@ -44,7 +44,7 @@ class Watched:
                 self.plan = change.plan
 
 
-FAST = BatchTimeModel(overhead_s=0.2, instance_s_per_record=0.001)
+FAST = BatchCapModel(overhead_s=0.2, instance_s_per_record=0.001)
 
 
 def test_a_limit_is_raised_to_what_a_batch_can_do_and_then_left_alone() -> None:
@@ -75,14 +75,14 @@ def test_no_limit_is_advised_where_none_is_wanted() -> None:
 
 
 def test_the_first_moments_after_a_start_change_nothing() -> None:
-    watched = Watched(times=BatchTimeModel(0.1, 0.01), work=None)
+    watched = Watched(times=BatchCapModel(0.1, 0.01), work=None)
     watched.run(4, [100, 200])
     assert watched.clock.now() - 1000.0 < CAP_REST_S
     assert watched.advised == []
 
 
 def test_a_first_batch_that_takes_too_long_is_followed_by_smaller_ones() -> None:
-    watched = Watched(times=BatchTimeModel(1.0, 0.1), work=None)
+    watched = Watched(times=BatchCapModel(1.0, 0.1), work=None)
     watched.run(1, [1000])
     (change,) = watched.advised
     assert change.plan.max_records_per_batch == 250
@@ -112,7 +112,7 @@ def test_where_a_limit_takes_a_restart_it_is_changed_seldom_and_with_its_pause()
     assert len(watched.advised) == 1, "half as much again is not worth a restart"
 
 
-SLOW = BatchTimeModel(overhead_s=0.1, instance_s_per_record=0.008)
+SLOW = BatchCapModel(overhead_s=0.1, instance_s_per_record=0.008)
 
 
 def test_a_query_that_is_held_back_gets_more_state_partitions_after_a_while() -> None:

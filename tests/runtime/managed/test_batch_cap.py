@@ -9,13 +9,13 @@ from headgate.runtime.managed.batch_cap import (
     LEAST_WORK_SHARE,
     SHARE_OF_BOUND,
     SHARE_TO_LEARN,
-    BatchTimeModel,
+    BatchCapModel,
     cap_for,
     learn_times,
 )
 
 
-def batches(times: BatchTimeModel, sizes: list[tuple[float, int]], *, warming: bool = False) -> list[Batch]:
+def batches(times: BatchCapModel, sizes: list[tuple[float, int]], *, warming: bool = False) -> list[Batch]:
     """Batches of so many records on so many instances, that take as long as they do."""
     return [
         Batch(0.0, times.seconds(records, instances), records, instances=instances, warming=warming)
@@ -23,7 +23,7 @@ def batches(times: BatchTimeModel, sizes: list[tuple[float, int]], *, warming: b
     ]
 
 
-TRUTH = BatchTimeModel(overhead_s=0.6, instance_s_per_record=0.004)
+TRUTH = BatchCapModel(overhead_s=0.6, instance_s_per_record=0.004)
 
 
 def test_what_a_batch_and_what_a_record_costs_are_told_apart() -> None:
@@ -45,7 +45,7 @@ def test_batches_of_one_size_lead_to_no_more_records_than_are_safe() -> None:
 
 
 def test_a_light_load_comes_to_a_large_limit_in_two_steps() -> None:
-    light = BatchTimeModel(overhead_s=1.0, instance_s_per_record=0.0002)
+    light = BatchCapModel(overhead_s=1.0, instance_s_per_record=0.0002)
     learned = learn_times(batches(light, [(500, 1)] * 3))
     assert learned is not None
     second = cap_for(learned, 1, 10.0)

@@ -29,7 +29,7 @@ from headgate.local.prometheus import LocalPrometheus, TimedValues
 from headgate.local.records import TopicSink
 from headgate.research.flink import START_S
 from headgate.research.flink.measured import JobSlots, SlotWatch, changes, seconds
-from headgate.research.flink.run import LEAD_S, ControllerRecord, TopicFeeder, opened
+from headgate.research.flink.run import LEAD_S, ControllerRecord, LoadFeeder, opened
 from headgate.research.giannakopoulos import SWITCHED
 from headgate.runtime.autoscaler import autoscale_engine
 from headgate.runtime.loop import Mode, SystemClock
@@ -113,8 +113,8 @@ class _Feed:
     topic: str
     report: Callable[[ReplayProgress | None], None]
 
-    def begin(self, clock: SystemClock, start_s: float) -> TopicFeeder:
-        return TopicFeeder(self.load, TopicSink(self.bootstrap, self.topic), clock, start_s, self.report)
+    def begin(self, clock: SystemClock, start_s: float) -> LoadFeeder:
+        return LoadFeeder(self.load, TopicSink(self.bootstrap, self.topic), clock, start_s, self.report)
 
 
 def _under_load(run: FraudRun, url: str, job_id: str, feed: _Feed) -> FraudResult:

@@ -117,7 +117,7 @@ def _under_load(
         watch = SlotWatch(url, job_id, clock.now).start()
         cleanup.callback(watch.stop)
         start_s = clock.now() + LEAD_S
-        feeder = TopicFeeder(load, TopicSink(kafka.bootstrap, topic), clock, start_s, report)
+        feeder = LoadFeeder(load, TopicSink(kafka.bootstrap, topic), clock, start_s, report)
         cleanup.callback(feeder.stop)
         clock.wait_until(start_s + run.settled_s, threading.Event())
         with autoscale_engine(
@@ -200,7 +200,7 @@ class ControllerRecord:
             self.decisions.append(decision)
 
 
-class TopicFeeder:
+class LoadFeeder:
     """Sends a load to a topic, on a thread, from ``start_s`` on."""
 
     def __init__(

@@ -40,7 +40,7 @@ MOST_CAUTIOUS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class BatchTimeModel:
+class BatchCapModel:
     """How long a batch takes: a fixed time, and a time for each record that is shared by the instances."""
 
     overhead_s: float
@@ -53,7 +53,7 @@ class BatchTimeModel:
         return self.overhead_s + self.instance_s_per_record * records / max(1, instances)
 
 
-def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> BatchTimeModel | None:
+def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> BatchCapModel | None:
     """What batches that have ended tell; ``None`` before there are enough. Those that are not typical do not count.
 
     ``most_useful``: more instances than this share no work.
@@ -71,7 +71,7 @@ def learn_times(batches: Iterable[Batch], most_useful: int | None = None) -> Bat
         slope = _slope(shares, seconds)
         overhead_s = float(np.clip(np.median(seconds - slope * shares), 0.0, seconds.min()))
     per_record_s = float(np.median((seconds - overhead_s) / shares))
-    return BatchTimeModel(overhead_s, per_record_s, is_separated) if per_record_s > 0 else None
+    return BatchCapModel(overhead_s, per_record_s, is_separated) if per_record_s > 0 else None
 
 
 def _slope(shares: FloatArray, seconds: FloatArray) -> float:
@@ -92,7 +92,7 @@ def cautious_cap(batch: Batch, bound_s: float) -> int:
     return max(1, round(batch.records * max(1 / MOST_CAUTIOUS, min(1.0, share))))
 
 
-def cap_for(times: BatchTimeModel, instances: int, bound_s: float) -> int:
+def cap_for(times: BatchCapModel, instances: int, bound_s: float) -> int:
     """The most records of a batch on so many instances, for a bound on the latency of each record."""
     share = SHARE_OF_BOUND if times.is_separated else SHARE_TO_LEARN
     work_s = max(0.0, share * bound_s - times.overhead_s)

@@ -28,7 +28,7 @@ SHORTEST_COURSE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class JobRow:
     """One job."""
 
     name: str
@@ -53,7 +53,7 @@ class Row:
 class Overview:
     summary: str
     tiles: Sequence[Tile]
-    rows: Sequence[Row]
+    rows: Sequence[JobRow]
     pages: Sequence[Link]
     query: str
     is_many: bool
@@ -185,7 +185,7 @@ def cost_of(job: ServedJob, now: Instant) -> tuple[str, str]:
     return f"{plain(used.instance_hours)} instance hours", against
 
 
-def _row(job: ServedJob, badges: Sequence[Badge], now: Instant) -> Row:
+def _row(job: ServedJob, badges: Sequence[Badge], now: Instant) -> JobRow:
     with job.at_rest() as loop:
         recent = [reading for reading in loop.history.observations if reading.at_s >= now - COURSE_S]
     known_s = now - recent[0].at_s if recent else 0.0
@@ -196,7 +196,7 @@ def _row(job: ServedJob, badges: Sequence[Badge], now: Instant) -> Row:
     cost, cost_more = cost_of(job, now)
     ready = [(reading.at_s, float(total(reading).ready)) for reading in recent]
     source = job.spec.topology.sources[0]
-    return Row(
+    return JobRow(
         name=job.name,
         href=f"/jobs/{quote(job.name)}",
         policy=job.loop.policy.name,
