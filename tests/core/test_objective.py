@@ -130,7 +130,7 @@ def test_a_price_can_be_told(price: float) -> None:
 def test_a_limit_on_the_cost_needs_the_price_of_every_operator() -> None:
     limited = parse_objective("latency p95 < 10s, cost < 12 per day")
     pipeline = Topology(("parse", "join"), (("parse", "join"),), {"join": Sizing(price_per_instance_hour=3.0)})
-    with pytest.raises(InputError, match="'cost < 12 per day' cannot be kept without a price of parse"):
+    with pytest.raises(InputError, match="'cost < 12 per day' cannot be enforced without a price of parse"):
         limited.prices(pipeline)
     assert limited.priced(0.5).prices(pipeline) == {"parse": 0.5, "join": 3.0}
     assert parse_objective("latency p95 < 10s").prices(pipeline) == {"join": 3.0}

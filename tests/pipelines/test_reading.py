@@ -134,7 +134,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_a_cost_limit_needs_the_price_of_every_job(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="cannot be kept without a price of sum"):
+    with pytest.raises(DocumentError, match="cannot be enforced without a price of sum"):
         read(tmp_path, changed("p95 < 30s", "p95 < 30s, cost < 5 per day"))
 
 

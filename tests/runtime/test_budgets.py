@@ -93,7 +93,7 @@ def test_another_objective_starts_another_budget_and_that_is_said() -> None:
     job.run(job.start(), 0, 100).save_state()
     loop = job.start(parse_objective("latency p99 < 20s per 2h, price 0.5").within(1, 12))
     (event,) = [event for event in journal.events() if event.kind == "budget-anew"]
-    assert "'latency p90 < 20s per 2h'; 'latency p99 < 20s per 2h' is asked for now" in event.detail
+    assert "'latency p90 < 20s per 2h'; the objective is 'latency p99 < 20s per 2h' now" in event.detail
     job.run(loop, 100, 110)
     budget, spending = stand(loop)
     assert budget.covered_s == pytest.approx(100.0)

@@ -1,4 +1,4 @@
-"""An agent: reports the readings of one job to its controller, and brings the job to the size it is told.
+"""An agent: reports the readings of one job to its controller, and brings the job to the size it receives.
 
 What is wanted comes in the answer, as desired state. An agent that loses its controller keeps the job at the size it
 has, or lets a policy of its own decide if it was given one; it goes on asking, and is in again with the first answer.
@@ -25,7 +25,7 @@ from headgate.core.types import Answer, Batch, Decision, Event, Instant, Observa
 from headgate.engines.agents.wire import Reply, Report
 
 MOST_WAITING = 500
-"""So many are kept for a controller that is away; of more, the oldest are let go."""
+"""The most that are retained while the controller is away; the oldest are dropped first."""
 T = TypeVar("T")
 
 
@@ -97,7 +97,7 @@ class Agent:
         self._own: int | None = None
         """The size that the fallback chose, while it does."""
         self._term = 0
-        """The highest that was heard of."""
+        """The highest token received."""
         self.has_joined = False
 
     @property
@@ -113,7 +113,7 @@ class Agent:
         return min(LONGEST_WAIT_S, self._reply.report_every_s * math.pow(2, min(self._away, 10)))
 
     def note(self, event: Event) -> None:
-        """Have something told that happened to the job; from any thread."""
+        """Report an event of the job; callable from any thread."""
         self._events.add([event])
 
     def tick(self) -> Observation:
@@ -132,7 +132,7 @@ class Agent:
         return observation
 
     def leave(self) -> None:
-        """Tell that this agent ends, as well as it can be told; the job keeps its size."""
+        """Report, if possible, that this agent ends; the job keeps its size."""
         try:
             self._post(replace(self._reported(self._engine.observe()), leaving=True))
         except HeadgateError as error:
@@ -235,7 +235,7 @@ class SeveralAgents:
         return max(agent.wait_s for agent in self._agents)
 
     def note(self, event: Event) -> None:
-        """Have something told that happened to the job; once, whichever operator it is of."""
+        """Report an event of the job once, whichever operator it concerns."""
         self._agents[0].note(event)
 
     def tick(self) -> Observation:

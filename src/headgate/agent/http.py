@@ -32,7 +32,7 @@ class HttpController:
     """Reports for operators of ``job`` to the service at ``service``, such as ``http://127.0.0.1:8420``.
 
     Of several (a sequence, or one text with commas) the one that leads is found, and found again when it changes: a
-    service that stands by says who leads. Nobody is asked who was not named here, for the token would go there.
+    standby names the leader. Only the addresses given here are contacted, because requests carry the token.
     ``token`` is the proof that it may report; ``certificate`` a file with the one to trust, where not everybody does.
     """
 
@@ -56,7 +56,7 @@ class HttpController:
         self._client = httpx.Client(timeout=ANSWER_WITHIN_S, headers=headers, verify=trusting(certificate))
 
     def report(self, operator: str, report: Report) -> Reply:
-        """Deliver a report to whoever leads, beginning with the one that did last; each is asked once."""
+        """Deliver a report to the leader, trying the last known one first and each address once."""
         turn = Turn(self._urls, self._url)
         problems: list[str] = []
         stands_by = False

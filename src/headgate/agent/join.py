@@ -79,7 +79,7 @@ class Reporting(Protocol):
         ...
 
     def note(self, event: Event) -> None:
-        """Have something told that happened to the job; from any thread."""
+        """Report an event of the job; callable from any thread."""
         ...
 
     def tick(self) -> Observation: ...
@@ -149,7 +149,7 @@ class RunningAgent(Generic[AgentT_co]):
                     self.refused = error
                     logger.warning("the agent ends: %s", error)
                     return
-                # It is told and tried again: a job must not lose its agent because it could not be looked at once.
+                # Logged and tried again: one failed reading must not cost the job its agent.
                 if self._failures.is_worth_a_word(str(error), self._now()):
                     logger.warning("the agent cannot report, and goes on trying: %s", error)
             else:

@@ -69,7 +69,7 @@ class Leaf:
     """Examples by label; those from before the split that made this leaf are an estimate."""
     counts: dict[int, dict[int, Counts]] = field(default_factory=dict)
     """By attribute and label."""
-    looked_at: float = 0.0
+    last_checked: float = 0.0
     """How many examples there were when it was last tried to split it."""
 
     @property
@@ -136,9 +136,9 @@ class LearnedTree:
         if isinstance(node, Branch):
             node.left, node.right = self._grown(node.left), self._grown(node.right)
             return node
-        if node.examples - node.looked_at < GRACE or len(node.labels) < 2:
+        if node.examples - node.last_checked < GRACE or len(node.labels) < 2:
             return node
-        node.looked_at = node.examples
+        node.last_checked = node.examples
         split = best_split(node)
         if split is None:
             return node
@@ -195,7 +195,7 @@ def _node(saved: dict[str, Any]) -> Node:
         int(attribute): {int(label): Counts(*values) for label, values in by_label.items()}
         for attribute, by_label in saved["counts"].items()
     }
-    return Leaf(saved["number"], {int(label): n for label, n in saved["labels"].items()}, counts, saved["looked_at"])
+    return Leaf(saved["number"], {int(label): n for label, n in saved["labels"].items()}, counts, saved["last_checked"])
 
 
 def results(events: DataFrame) -> DataFrame:

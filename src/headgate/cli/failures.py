@@ -156,7 +156,7 @@ def prepare_completion() -> None:
 
 FAILED, WRONG_INPUT, NOT_WRITTEN = 1, 2, 3
 MARGIN = 2
-"""Columns that Typer leaves empty beside help texts."""
+"""Columns that Typer leaves empty next to help texts."""
 
 
 class HeadgateGroup(TyperGroup):

@@ -58,7 +58,7 @@ class Turn:
         return self._left.pop(0)
 
     def leads(self, url: str) -> None:
-        """Somebody who was asked says that this one leads; one that is not among them is not asked.
+        """A service names this one as the leader; an address that was not configured is not contacted.
 
         A token would go there.
         """
@@ -74,10 +74,10 @@ ANSWER_WITHIN_S = 10.0
 
 
 class Client:
-    """What is asked of the service at ``url``.
+    """Requests to the service at ``url``.
 
     - ``url``: ``HEADGATE_SERVICE``, or this machine where that is not set. Of several that share their jobs, as a
-      sequence or one text with commas, the one that leads is found; nobody is asked who was not named, for the token
+      sequence or one text with commas, the leader is found; only the named addresses are contacted, because the token
       would go there.
     - ``token``: ``HEADGATE_TOKEN`` where not given; reading on the service's own machine needs none
     - ``certificate``: a file with the certificate to trust, where it is not one that everybody does
@@ -158,7 +158,7 @@ class Client:
         return self._list("/v1/audit", {"job": job, "before": before, "last": last}, of="entries")
 
     def listen(self, job: str | None = None, *, since: int | None = None) -> Iterator[tuple[str, dict[str, JSON]]]:
-        """What is new, as it happens and without an end: its kind (decision, event or change) and what is told."""
+        """Yield what happens, without end: its kind (decision, event or change) and its content."""
         query = {name: value for name, value in (("job", job), ("since", since)) if value is not None}
         kind = ""
         with (
@@ -260,7 +260,7 @@ class Client:
         return from_json(answer.text)
 
     def _sent(self, method: str, path: str, *, stream: bool = False, **request: JSON) -> Response:
-        """The answer of whoever leads, or of the last that was asked."""
+        """Return the answer of the leader, or of the last service that answered."""
         turn = Turn(self._urls, self.url)
         answer: Response | None = None
         unreached: Exception | None = None
@@ -271,7 +271,7 @@ class Client:
                 query = self._client.build_request(method, f"{self.url}{path}", **request)
                 answer = self._client.send(query, stream=stream)
             except self._unreached as error:
-                # Nothing was asked, so nothing is asked twice.
+                # No request was sent, so none is sent twice.
                 unreached = error
                 continue
             if answer.status_code != NOT_LEADING:

@@ -1,10 +1,9 @@
-"""The guard that keeps a job within what it may cost, and says so when that and its objective cannot both be had.
+"""The guard that limits what a job costs, and says so when the limit and the objective exclude each other.
 
-In any period no more than the limit is spent. A size may be grown to if it can be paid for the next 24th of the period
-(an hour of a day), and kept as long as it can be paid for the next 96th; a size that no longer can be comes back to one
-that can be paid for longer. Of time that is not known, at the start, the smallest sizes are
-taken to have been paid: their cost is put aside, so that the money can never run out on them. Money is free again when
-the period has moved past the time at which it was spent.
+No period costs more than the limit. A size may be grown to if it is payable for the next 1/24 of the period (an hour of
+a day), and held as long as it is payable for the next 1/96; a size that no longer is returns to one that is payable for
+longer. Unknown time at the start counts as if the smallest sizes had been paid: their cost is reserved, so that they can
+always be paid. Money becomes available again when the period has moved past the time at which it was spent.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from headgate.core.types import Decision, GuardNote, Verdict
 from headgate.core.window import Window
 
 TO_KEEP = (1 / 1440, 1 / 288, 1 / 96)
-"""Of the period, for how long a size must be payable to be kept."""
+"""The share of the period for which a size must be payable to stay at it."""
 TO_GROW = (*TO_KEEP, 1 / 24)
 """For how long it must be payable to be grown to; longer, so that a size is not left and taken by turns."""
 ROUNDING = 1e-6

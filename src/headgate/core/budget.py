@@ -78,7 +78,7 @@ class RollingSums:
         totals = [0.0] * self._columns
         buckets: Iterable[tuple[int, list[float]]] = reversed(self._buckets)
         if len(self._buckets) > 2 and (self._buckets[0][0] + 1) * self._width_s >= since_s:
-            # All of the period is asked for at every decision, and nearly all of it does not change.
+            # Each decision needs the whole period, and nearly all of it does not change.
             totals, buckets = list(self._complete()), (self._buckets[-1], self._buckets[0])
         for number, held in buckets:
             start_s = number * self._width_s
@@ -246,10 +246,10 @@ class BudgetKeeper:
             if saved["slo"] != str(self.slo):
                 # Readings until then counted as late what was late by another bound.
                 self._until_s = until_s
-                raise StateError(f"the budget that was kept is of '{saved['slo']}'; '{self.slo}' is asked for now.")
+                raise StateError(f"the saved budget is of '{saved['slo']}'; the objective is '{self.slo}' now.")
             self._sums.restore(saved["buckets"])
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"the budget that was kept is damaged: {error!r}.") from error
+            raise StateError(f"the saved budget is damaged: {error!r}.") from error
         # The next reading may be of another engine, whose counters have another start.
         self._until_s, self._waiting, self._before = until_s, waiting, None
 

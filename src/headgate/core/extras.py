@@ -85,7 +85,7 @@ def missing_module(error: BaseException) -> str | None:
 
 
 def require(what: str, *modules: str) -> None:
-    """Refuse, before any work is done, to go on without packages; all that are missing are told at once."""
+    """Raise, before any work is done, one error that names all missing packages."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
         raise MissingExtraError(what, *missing)

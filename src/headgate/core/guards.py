@@ -247,9 +247,9 @@ class Monotonicity(EachOperator):
 
 @dataclass(frozen=True, slots=True)
 class HoldWhilePending(EachOperator):
-    """Waits for the last change to arrive before instances are removed, but not for ever.
+    """Waits, up to a limit, for the last change to take effect before instances are removed.
 
-    Growth is not held: what the newest reading asks for is asked for now, and what is coming already is not asked for
+    Growth does not wait: the newest reading determines the request, and instances on their way are not requested
     twice, because targets are sizes and not steps.
     """
 
@@ -266,7 +266,7 @@ class HoldWhilePending(EachOperator):
         last = window.last_change(verdict.operator)
         text = f"{instances.ready} of {instances.planned} planned instances are ready"
         if last is None or now - last.at_s >= self.timeout_s:
-            # Not for ever: a cluster that cannot give what was asked must not freeze the job at that size.
+            # With a limit: a cluster that cannot provide the request must not freeze the job at that size.
             return verdict.target, f"{text}, not waiting longer than {format_duration(self.timeout_s)}"
         return verdict.current, text
 
@@ -393,7 +393,7 @@ class Attainable(EachOperator):
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         short_s = window.short_since_s(verdict.operator)
         if short_s is None and verdict.target <= verdict.current:
-            return verdict.target, ""  # Nothing is missing and nothing more is asked for, as in most decisions.
+            return verdict.target, ""  # Nothing is missing and nothing more is requested, as in most decisions.
         instances = window.instances(verdict.operator)
         if instances is None or instances.stale:
             return verdict.target, ""

@@ -1,4 +1,4 @@
-"""The metrics that can be asked for by name: what each is counted in, and how those of several instances become one.
+"""The metrics that are available by name: what each is counted in, and how those of several instances become one.
 
 Every engine gives the basic ones with each sample. Others are collected only while somebody subscribes to them, under
 a key that says how the readings of the instances are put together:
@@ -86,7 +86,7 @@ class Observed:
 
 
 MetricCallable: TypeAlias = Callable[[str], float | Sequence[float] | None]
-"""Gives a metric of the operator it is told: one number, one per instance, or ``None`` when it is not known."""
+"""Returns a metric of the given operator: one number, one per instance, or ``None`` when it is not known."""
 
 MetricSource: TypeAlias = MetricCallable | Observed
 """Where a metric of the user's own comes from."""

@@ -131,7 +131,7 @@ class ThroughputSlo:
     probability: float = 0.95
     period_s: float = DAY_S
     by: By = By.TIME
-    """By records: of those of a period, the share that arrived while the job kept up."""
+    """By records: the share of a period's records that arrived while the job was keeping up."""
 
     def __post_init__(self) -> None:
         if not 0 < self.probability < 1:
@@ -263,7 +263,7 @@ __all__ = [
 
 HOUR_S = 3600.0
 HIGHEST_PRICE = 1e15
-"""Of an instance for an hour; sums of more could not be told any more."""
+"""The highest price of an instance for an hour; sums of higher ones would lose precision."""
 SHORTEST_COST_PERIOD_S = HOUR_S
 """Over less than this instances are started and gone."""
 LONG_TRIGGER_S = 60.0
@@ -329,7 +329,7 @@ class Objective:
     operators: Mapping[str, Slo] = field(default_factory=lambda: _NO_SLOS)
     """Objectives of single operators."""
     bounded: bool = True
-    """Whether somebody asked for these bounds. Those that were only assumed must not shrink a job that runs."""
+    """Whether the user set these bounds. Assumed ones must not shrink a running job."""
     cost: CostLimit | None = None
     """The most that all operators together may cost, the other side of the bargain."""
 
@@ -364,7 +364,7 @@ class Objective:
         return replace(self, price_per_instance_hour=price_per_instance_hour)
 
     def fitting(self, instances: int) -> Objective:
-        """The same, with assumed bounds widened to a size that a job has already; bounds asked for stay as they are."""
+        """Return it with assumed bounds widened to the size of a running job; bounds that the user set stay."""
         if self.bounded or self.min_instances <= instances <= self.max_instances:
             return self
         lowest, highest = min(self.min_instances, max(1, instances)), max(self.max_instances, instances)
@@ -374,7 +374,7 @@ class Objective:
         return max(self.min_instances, min(self.max_instances, instances))
 
     def slo_of(self, operator: str) -> Slo:
-        """What is asked of one operator."""
+        """The objective of one operator."""
         return self.operators.get(operator, self.slo)
 
     def bounds_of(self, operator: str, topology: Topology) -> tuple[int, int]:
@@ -397,8 +397,8 @@ class Objective:
         missing = [name for name, price in found.items() if price is None]
         if self.cost is not None and missing:
             raise InputError(
-                f"'{self.cost}' cannot be kept without a price of {', '.join(missing)}; say what an instance costs for "
-                "an hour, as in 'price 0.25'."
+                f"'{self.cost}' cannot be enforced without a price of {', '.join(missing)}; say what an instance "
+                "costs for an hour, as in 'price 0.25'."
             )
         return {name: price for name, price in found.items() if price is not None}
 
@@ -473,7 +473,7 @@ def equal_shares(topology: Topology) -> dict[str, float]:
 
 
 def divided(objective: Objective, topology: Topology, own: Mapping[str, Slo], *, sees_graph: bool) -> Objective:
-    """What is asked, with the operators' own objectives and bounds that hold for all of them.
+    """An objective, with the operators' own objectives and bounds that hold for all of them.
 
     A policy that does not see the whole graph gets the bound divided. So does any policy where an operator has an
     objective of its own, for the others.

@@ -115,10 +115,10 @@ class SpendingKeeper:
         try:
             if saved["period_s"] != self._sums.period_s:
                 raise StateError(
-                    f"what was spent is kept over {saved['period_s']:g} s; {self._sums.period_s:g} s are asked for now."
+                    f"the saved spending is over {saved['period_s']:g} s; the period is {self._sums.period_s:g} s now."
                 )
             until_s, per_hour = float(saved["until_s"]), float(saved["per_hour"])
             self._sums.restore(saved["buckets"])
         except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"what is kept of the money spent is damaged: {error!r}.") from error
+            raise StateError(f"the saved spending is damaged: {error!r}.") from error
         self._until_s, self._per_hour, self._before_s = until_s, per_hour, None

@@ -22,7 +22,7 @@ class EachOperator:
     __slots__ = ()
     name: ClassVar[str]
     lets_holds_pass: ClassVar[bool] = False
-    """Whether it never alters a target that is the current size: then it need not be asked about one."""
+    """Whether it never alters a target that is the current size: then it is not called for one."""
 
     def __call__(self, window: Window, decision: Decision) -> Decision:
         return guarded((self,), window, decision)

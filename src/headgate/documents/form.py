@@ -84,7 +84,7 @@ class Form(BaseModel, Generic[T]):
 
     @property
     def node(self) -> nodes.Mapping:
-        """The mapping as it was written, with positions."""
+        """The mapping as written, with positions."""
         return self._node
 
     @classmethod

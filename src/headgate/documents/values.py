@@ -243,7 +243,7 @@ def bounds(least: int, example: str, *, ordered: bool = False) -> NodeValue:
 
 @dataclass(frozen=True, eq=False)
 class NodeValue(Value):
-    """Marks a value made of the node as it was written."""
+    """Marks a value made of the node as written."""
 
     parse: Callable[[object], object]
 

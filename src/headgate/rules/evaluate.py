@@ -1,4 +1,4 @@
-"""Which triggers hold, for all rules and operators at once, kept up to date reading by reading.
+"""Which triggers hold, for all rules and operators at once, updated reading by reading.
 
 A trigger holds once readings beyond its threshold span its time (``all readings``), or once the readings of that time
 are beyond it on average, at the median or in a share of them. Only readings taken at the present size count: a change

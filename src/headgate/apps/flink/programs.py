@@ -84,7 +84,7 @@ class SubmittedJob:
         return list(dict.fromkeys(needed))
 
     def settings(self) -> dict[str, object]:
-        """Beside those of the cluster."""
+        """In addition to those of the cluster."""
         return {
             "pipeline.name": self.name,
             "pipeline.max-parallelism": self.max_parallelism,

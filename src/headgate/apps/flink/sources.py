@@ -83,8 +83,8 @@ class FileRecords:
     read are done at once, and Flink does not rescale a step of which some are."""
 
     def options(self) -> Options:
-        goes_on = {} if self.is_bounded else {"source.monitor-interval": "1s"}
-        return {"connector": "filesystem", "path": self.path.absolute().as_uri(), "format": "json", **goes_on}
+        monitoring = {} if self.is_bounded else {"source.monitor-interval": "1s"}
+        return {"connector": "filesystem", "path": self.path.absolute().as_uri(), "format": "json", **monitoring}
 
     def settings(self) -> Options:
         # Instances without a file must not hold up event time for the one that has it.

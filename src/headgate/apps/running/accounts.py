@@ -126,7 +126,7 @@ def _ends_a_line(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Planned:
-    """A batch as it was planned."""
+    """Return a batch as planned."""
 
     batch: int
     end: Offset
@@ -140,7 +140,7 @@ def done_batches(checkpoint: Path) -> list[int]:
 
 
 def planned(checkpoint: Path, batch: int) -> Planned | None:
-    """A batch as it was planned; ``None`` if it is not known any more."""
+    """Return a batch as planned, or ``None`` if it is no longer known."""
     path = checkpoint / "offsets" / str(batch)
     try:
         _, metadata, source, *_ = path.read_text(encoding="utf-8").splitlines()

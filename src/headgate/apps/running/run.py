@@ -51,7 +51,7 @@ def check_run(
         expected = application.run(raw)
         written = _written(spark, files, expected, accounts)
         return compare(application, written, expected, closed_until_ms=totals.watermark_ms)
-    # Beside the results, which is where all machines of the job can write.
+    # Next to the results, which is where all machines of the job can write.
     with TemporaryDirectory(prefix=".check-", dir=files.folder.parent) as folder:
         expected = _learned(spark, application, source, accounts, Path(folder))
         return compare(application, _written(spark, files, expected, accounts), expected)

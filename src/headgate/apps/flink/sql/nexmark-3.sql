@@ -1,4 +1,4 @@
--- Nexmark 3: who sells in one category, of those who live in three states. Both sides of the join are kept for ever.
+-- Nexmark 3: who sells in one category, of those who live in three states. Both sides of the join stay in the state.
 CREATE TABLE events (
     number BIGINT,
     at_ms BIGINT,
