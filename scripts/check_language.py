@@ -39,6 +39,18 @@ UNCHECKED = ("docs/benchmarks/", "scripts/check_language.py", "tests/docs/test_l
 """Recorded results, and what has to name the words."""
 
 
+PENDING = (
+    *("docs/README.md", "docs/api/", "docs/apps.md", "docs/cost.md", "docs/guides/", "docs/how-it-works.md"),
+    *("docs/journal.md", "docs/lab/", "docs/objectives.md", "docs/policies/"),
+    *("src/headgate/cli/", "src/headgate/engines/", "src/headgate/journal/", "src/headgate/pipelines/"),
+    *("src/headgate/render/", "src/headgate/runtime/", "src/headgate/service/"),
+    *("tests/agent/", "tests/apps/", "tests/browser/", "tests/client/", "tests/core/", "tests/engines/"),
+    *("tests/journal/", "tests/live/", "tests/local/", "tests/pipelines/", "tests/render/", "tests/rules/"),
+    *("tests/runtime/", "tests/service/"),
+)
+"""What is not written in these terms yet; this list only gets shorter. Name a path to see its findings."""
+
+
 def main(arguments: list[str]) -> int:
     """Print all findings below the given paths and return the exit code."""
     chosen = [Path(argument).resolve() for argument in arguments] or [ROOT]
@@ -46,6 +58,7 @@ def main(arguments: list[str]) -> int:
         f"{path.relative_to(ROOT)}:{line}: {finding}"
         for path in tracked_files()
         if any(path.is_relative_to(folder) for folder in chosen)
+        if arguments or not path.relative_to(ROOT).as_posix().startswith(PENDING)
         for line, finding in check_file(path)
     ]
     findings += [

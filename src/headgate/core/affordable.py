@@ -1,9 +1,9 @@
 """The guard that limits what a job costs, and says so when the limit and the objective exclude each other.
 
-No period costs more than the limit. A size may be grown to if it is payable for the next 1/24 of the period (an hour of
-a day), and held as long as it is payable for the next 1/96; a size that no longer is returns to one that is payable for
-longer. Unknown time at the start counts as if the smallest sizes had been paid: their cost is reserved, so that they can
-always be paid. Money becomes available again when the period has moved past the time at which it was spent.
+No period costs more than the limit. A size may be grown to if it is payable for the next 1/24 of the period (an hour
+of a day), and held as long as it is payable for the next 1/96; a size that no longer is returns to one that is payable
+for longer. Unknown time at the start counts as if the smallest sizes had been paid: their cost is reserved, so that
+they can always be paid. Money becomes available again when the period has moved past the time at which it was spent.
 """
 
 from __future__ import annotations
