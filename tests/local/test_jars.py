@@ -96,7 +96,7 @@ def test_a_cache_that_cannot_be_written_is_reported(wanted: dict[Jar, str], monk
     with pytest.raises(InputError) as caught:
         fetch("water", wanted)
     assert str(caught.value) == (
-        f"water cannot be kept in {os.devnull}/cache/jars: not a directory; HEADGATE_CACHE names another folder."
+        f"water cannot be stored in {os.devnull}/cache/jars: not a directory; HEADGATE_CACHE names another folder."
     )
 
 
