@@ -13,13 +13,15 @@ from typing import Protocol
 from headgate.core.errors import InputError, UnknownNameError
 from headgate.core.types import Event, Instant
 from headgate.engines.flink.responses import TaskManagerEntry
-from headgate.local.flink import FlinkCluster
 
 
 class LocalProvider:
     """TaskManagers as processes of this machine, in a cluster that ``headgate flink up`` started."""
 
     def __init__(self, url: str) -> None:
+        # Needs psutil, which an extra brings; the engine works without it.
+        from headgate.local.flink import FlinkCluster
+
         self._cluster = FlinkCluster.at(url)
 
     def wanted(self) -> int:
