@@ -211,10 +211,10 @@ def test_progress_is_told_from_start_to_end() -> None:
 
 
 @pytest.mark.parametrize(("every_s", "times"), [(0.0, 5 + 1), (3600.0, 2)])
-def test_progress_is_told_by_the_clock_also_where_decisions_are_few(
+def test_progress_is_reported_by_the_clock_also_where_decisions_are_few(
     every_s: float, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headgate.runtime.simulate.TOLD_EVERY_S", every_s)
+    monkeypatch.setattr("headgate.runtime.simulate.REPORT_EVERY_S", every_s)
     told: list[float] = []
     run(seconds=25.0, progress=told.append)
     assert len(told) == times

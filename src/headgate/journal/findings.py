@@ -272,7 +272,7 @@ class Differences:
     >>> differences = Differences()
     >>> for at_s, target in ((0.0, 2), (5.0, 4), (10.0, 5)):
     ...     differences.add(decided(at_s, "hpa", 2, Role.ACTING), [decided(at_s, "ds2", target, Role.SHADOW)])
-    >>> story = differences.told()["ds2"]
+    >>> story = differences.stories()["ds2"]
     >>> story.decisions, story.differed, [difference_in_words(difference) for difference in story.differences]
     (3, 2, ['wanted 4 to 5 where 2 was decided, for 5s: a reason'])
     """
