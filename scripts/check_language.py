@@ -45,7 +45,7 @@ PENDING = (
     *("src/headgate/cli/", "src/headgate/engines/", "src/headgate/journal/", "src/headgate/pipelines/"),
     *("src/headgate/render/", "src/headgate/runtime/", "src/headgate/service/"),
     *("tests/agent/", "tests/apps/", "tests/browser/", "tests/client/", "tests/core/", "tests/engines/"),
-    *("tests/journal/", "tests/live/", "tests/local/", "tests/pipelines/", "tests/render/", "tests/rules/"),
+    *("tests/journal/", "tests/live/", "tests/local/", "tests/pipelines/", "tests/render/"),
     *("tests/runtime/", "tests/service/"),
 )
 """What is not written in these terms yet; this list only gets shorter. Name a path to see its findings."""

@@ -104,5 +104,5 @@ def constraints(draw: st.DrawFn) -> Constraint:
 POLICIES = st.builds(
     lambda found, limits: RulePolicy(tuple(found), tuple(limits), OWN_METRICS),
     st.lists(rules(), max_size=4, unique_by=lambda rule: (rule.name, rule.operator)),
-    st.lists(constraints(), max_size=3, unique_by=lambda one: (one.name, one.operator)),
+    st.lists(constraints(), max_size=3, unique_by=lambda limit: (limit.name, limit.operator)),
 )

@@ -1,4 +1,4 @@
-"""Mistakes that people make in rule files, and what they are told: where, what was found and what to write instead."""
+"""Common mistakes in rule files, and their messages: the position, what was found and what to write instead."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ KNOWN = Known(operators=("parse", "enrich"))
 
 @dataclass(frozen=True)
 class Mistake:
-    """A change to the good file, and what is said of it."""
+    """A change to the good file, and the message about it."""
 
     what: str
     old: str
     new: str
     at: str
     """Line and column."""
-    told: str
-    """A part of the message."""
+    message: str
+    """A part of it."""
 
 
 MISTAKES = [
@@ -158,7 +158,7 @@ def test_the_good_file_is_good() -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.what)
-def test_a_mistake_is_told_with_its_place_and_what_to_write(mistake: Mistake) -> None:
+def test_a_mistake_is_reported_with_its_position_and_what_to_write(mistake: Mistake) -> None:
     assert GOOD.count(mistake.old) >= 1, "the mistake is not made"
     text = GOOD.replace(mistake.old, mistake.new, 1)
     with pytest.raises(DocumentError) as caught:
@@ -166,8 +166,8 @@ def test_a_mistake_is_told_with_its_place_and_what_to_write(mistake: Mistake) ->
     messages = [str(problem) for problem in caught.value.problems]
     hits = [message for message in messages if message.startswith(f"rules.yaml:{mistake.at}: ")]
     assert hits, messages
-    assert any(mistake.told in message for message in hits), messages
-    assert len(messages) <= 2, "one mistake is not to be told in many ways"
+    assert any(mistake.message in hit for hit in hits), messages
+    assert len(messages) <= 2, "one mistake must not be reported in many ways"
 
 
 WHOLE_FILES = [
@@ -185,14 +185,14 @@ WHOLE_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "at", "told"), WHOLE_FILES)
-def test_a_file_that_is_no_rule_file_is_told_so(text: str, at: str, told: str) -> None:
-    with pytest.raises(DocumentError, match=re.escape(told)) as caught:
+@pytest.mark.parametrize(("text", "at", "message"), WHOLE_FILES)
+def test_a_file_that_is_no_rule_file_is_reported_as_such(text: str, at: str, message: str) -> None:
+    with pytest.raises(DocumentError, match=re.escape(message)) as caught:
         from_yaml(text, "rules.yaml")
     assert str(caught.value.problems[0]).startswith(f"rules.yaml:{at}: ")
 
 
-def test_all_errors_of_a_file_are_told_at_once_in_their_order() -> None:
+def test_all_errors_of_a_file_are_reported_at_once_in_their_order() -> None:
     text = (
         GOOD.replace("by: 2\n", "by: two\n").replace("backlog", "backlgo").replace("  at_least: 2", "  at_least: none")
     )
@@ -203,7 +203,7 @@ def test_all_errors_of_a_file_are_told_at_once_in_their_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "told"),
+    ("text", "at", "message"),
     [
         ('{"rules": [}', "1:12", "this is not JSON"),
         ('{\n  "rules": [\n    {"name": "a", "scale_out": "b"}\n  ]\n}', "3:5", "by is missing"),
@@ -213,13 +213,13 @@ def test_all_errors_of_a_file_are_told_at_once_in_their_order() -> None:
         ('{"rules": ' + "[" * 60 + "]" * 60 + "}", "1:61", "nested too deeply"),
     ],
 )
-def test_json_has_the_same_errors_with_positions(text: str, at: str, told: str) -> None:
-    with pytest.raises(DocumentError, match=re.escape(told)) as caught:
+def test_json_has_the_same_errors_with_positions(text: str, at: str, message: str) -> None:
+    with pytest.raises(DocumentError, match=re.escape(message)) as caught:
         from_json(text, "rules.json")
     assert str(caught.value.problems[0]).startswith(f"rules.json:{at}: ")
 
 
-def test_a_file_that_cannot_be_read_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_in_one_sentence(tmp_path: Path) -> None:
     from headgate.core.errors import InputError
 
     with pytest.raises(InputError, match=r"no\.yaml cannot be read: no such file or directory\.$"):

@@ -155,7 +155,7 @@ def test_constraints_hold_for_every_policy(name: str) -> None:
         service_rate_per_s=10.0,
         seconds=900.0,
     )
-    sizes = [one.instances["job"].planned for one in result.observations]
+    sizes = [observation.instances["job"].planned for observation in result.observations]
     assert max(sizes) <= 2
     assert sizes == sorted(sizes)
 
@@ -166,7 +166,7 @@ def test_a_constraint_of_a_rule_file_bounds_its_rules() -> None:
     result = simulate(
         limited, parse_workload("constant:50"), objective=OBJECTIVE, service_rate_per_s=2.0, seconds=1200.0
     )
-    sizes = {one.at_s: one.instances["job"].planned for one in result.observations}
+    sizes = {observation.at_s: observation.instances["job"].planned for observation in result.observations}
     assert max(size for at_s, size in sizes.items() if at_s <= 600) == 3
     assert sizes[1200.0] == 10
 

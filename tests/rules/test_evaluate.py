@@ -268,7 +268,7 @@ def test_factors_and_limits(factor: int | str, limit: int | str | None, way: str
     assert found == sizes
 
 
-def test_the_original_size_is_that_of_the_first_sight_and_is_kept_in_the_state() -> None:
+def test_the_original_size_is_the_first_that_was_observed_and_is_part_of_the_state() -> None:
     job = Job(size=2)
     rules = policy(rule("r").scale_out("job").by(9).never_above("x3").when("backlog").above(1).for_at_least(seconds=0))
     first = job.policy(rules)
@@ -281,7 +281,7 @@ def test_the_original_size_is_that_of_the_first_sight_and_is_kept_in_the_state()
     assert job.decide(again).instances == job.decide(first).instances == 6
 
 
-def test_what_held_is_told_with_the_time_since_which_it_has() -> None:
+def test_the_reason_says_since_when_a_condition_has_held() -> None:
     job = Job()
     made = job.policy(policy(above_300()))
     feed(job, made, [LOW, HIGH, HIGH])
@@ -316,18 +316,18 @@ def test_rules_keep_the_contract_of_policies() -> None:
 
 @dataclass
 class Rescan:
-    """What the fast evaluation must come to: every trigger looked at anew over all readings of the window."""
+    """The expected result of the fast evaluation: every trigger is computed again from all readings of the window."""
 
     rules: Sequence[Rule]
     history: History
 
     def fired(self, now: float) -> set[tuple[str, str]]:
         return {
-            (one.name, operator)
-            for one in self.rules
+            (rule.name, operator)
+            for rule in self.rules
             for operator in self.history.operators
-            if one.operator in ("*", operator)
-            and all(self.holds(trigger, one.direction, operator, now) for trigger in one.triggers)
+            if rule.operator in ("*", operator)
+            and all(self.holds(trigger, rule.direction, operator, now) for trigger in rule.triggers)
         }
 
     def holds(self, trigger: Trigger, direction: Direction, operator: str, now: float) -> bool:  # noqa: C901

@@ -131,7 +131,7 @@ constraints:
 
 
 @pytest.mark.parametrize(
-    ("unfinished", "told"),
+    ("unfinished", "message"),
     [
         (rule("r"), "scale_out(operator) or scale_in(operator) must follow"),
         (rule("r").scale_out("job"), "by(instances) must follow"),
@@ -143,10 +143,10 @@ constraints:
         ("rule", "is not a rule"),
     ],
 )
-def test_an_unfinished_rule_is_an_error_when_the_policy_is_built(unfinished: object, told: str) -> None:
+def test_an_unfinished_rule_is_an_error_when_the_policy_is_built(unfinished: object, message: str) -> None:
     with pytest.raises(InputError, match="rule") as caught:
         policy(unfinished)  # type: ignore[arg-type]
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_stage_offers_only_what_may_follow() -> None:
@@ -242,17 +242,17 @@ TREES = st.recursive(
 )
 
 
-def _accepts_or_tells(text: str) -> None:
+def _accepts_or_reports(text: str) -> None:
     for read in (from_yaml, from_json):
         try:
             made = read(text, "fuzzed")
         except DocumentError as errors:
-            told = errors.problems
+            problems = errors.problems
         else:
             assert from_yaml(str(made)) == made
             continue
-        assert told
-        assert all(problem.position >= (1, 1) and problem.message for problem in told)
+        assert problems
+        assert all(problem.position >= (1, 1) and problem.message for problem in problems)
 
 
 @given(st.one_of(st.text(), st.text(alphabet=string.printable), TREES.map(_written)))
@@ -260,7 +260,7 @@ def _accepts_or_tells(text: str) -> None:
 @example("rules: &a\n  - &a x")
 @settings(max_examples=400)
 def test_any_text_is_a_policy_or_has_errors_and_never_a_traceback(text: str) -> None:
-    _accepts_or_tells(text)
+    _accepts_or_reports(text)
 
 
 @given(st.data())
@@ -273,7 +273,7 @@ def test_a_rule_file_that_is_damaged_anywhere_never_gives_a_traceback(data: st.D
         text = (
             text[:start] + data.draw(st.one_of(SCALARS, st.sampled_from(list(":-[]{}\"'&*!|>%@`#\t\n ")))) + text[end:]
         )
-    _accepts_or_tells(text)
+    _accepts_or_reports(text)
 
 
 def test_many_aliases_do_not_make_a_file_grow() -> None:
@@ -307,7 +307,7 @@ def test_the_schema_refuses_most_mistakes_that_the_reader_refuses() -> None:
         try:
             plain = YAML(typ="safe", pure=True).load(GOOD.replace(mistake.old, mistake.new, 1))
         except YAMLError:
-            continue  # No schema is asked about what is not even YAML.
+            continue  # Schemas do not apply to text that is not YAML.
         total += 1
         refused += not validator.is_valid(plain)
     assert refused >= 0.6 * total, (refused, total)

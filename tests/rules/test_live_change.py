@@ -46,10 +46,10 @@ class Running:
         self.write_text(RULES.format(**values))
 
     def write_text(self, text: str) -> None:
-        # Editors write a new file and rename it, so that nobody reads half of one.
-        beside = self.path.with_suffix(".new")
-        beside.write_text(text)
-        beside.replace(self.path)
+        # Editors write a new file and rename it, so that half a file is never read.
+        edited = self.path.with_suffix(".new")
+        edited.write_text(text)
+        edited.replace(self.path)
 
     def run(self, until_s: float) -> list[int]:
         """The sizes from here on."""
@@ -75,7 +75,7 @@ def running(tmp_path: Path) -> Running:
     return Running(tmp_path / "rules.yaml")
 
 
-def test_a_valid_change_takes_effect_at_the_next_decision_with_the_history_kept(running: Running) -> None:
+def test_a_valid_change_takes_effect_at_the_next_decision_with_its_history(running: Running) -> None:
     assert set(running.run(200.0)) == {1}
     running.write(by=3, above=300, time="1m")
     # More than 300 have waited since 60 s: known from the history, no new period is needed.
@@ -159,11 +159,11 @@ def test_a_policy_that_cannot_be_used_is_refused_by_the_call(running: Running) -
     autoscaler = Autoscaler(running.loop, 5.0, running.assembled)
     lost = rule("lost").scale_in("nowhere").by(1).when("backlog").below(1).for_at_least(seconds=0)
     unmeasured = rule("own").scale_in("job").by(1).when("fraud").below(1).for_at_least(seconds=0)
-    for unusable, told in (
+    for unusable, message in (
         (Rules(policy(lost)), "unknown operator in rule 'lost' 'nowhere'"),
         (Rules(policy(unmeasured, metrics=["fraud"])), "unknown metric for this engine 'fraud'"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             autoscaler.change_policy(unusable)
     running.run(10.0)
     assert running.loop.policy.name == "rules"

@@ -1,4 +1,4 @@
-"""Metrics by subscription: what rules refer to is collected, whoever can give it, and nothing else."""
+"""Metrics by subscription: what rules refer to is collected, from an engine or a callable, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ OBJECTIVE = parse_objective("latency p95 < 10s")
 
 
 class Listed(SimulatedEngine):
-    """A simulated engine that can collect two metrics more, and remembers what it was asked for."""
+    """A simulated engine that can collect two metrics more, and records subscriptions."""
 
     def __init__(self) -> None:
         super().__init__(QueueNetwork(parse_workload("constant:10"), 20.0))
-        self.asked: list[frozenset[str]] = []
+        self.subscribed: list[frozenset[str]] = []
 
     @property
     def extra_metrics(self) -> Collection[str]:
         return ("memory_share", "active_tasks")
 
     def subscribe(self, keys: Collection[str]) -> None:
-        self.asked.append(frozenset(keys))
+        self.subscribed.append(frozenset(keys))
 
 
 def loop_of(engine: SimulatedEngine, rules: Rules) -> ControlLoop:
@@ -47,13 +47,13 @@ def when(metric: str, name: str = "r") -> Rules:
     return Rules(policy(condition))
 
 
-def test_an_engine_is_asked_only_for_what_rules_refer_to() -> None:
+def test_an_engine_collects_only_what_rules_refer_to() -> None:
     engine = Listed()
     loop_of(engine, when("backlog"))
     loop_of(engine, when("memory_share"))
     largest = rule("r").scale_in("*").by(1).when("active_tasks").below(1).for_at_least(seconds=0).over_instances("max")
     loop_of(engine, Rules(policy(largest)))
-    assert engine.asked == [frozenset(), {"memory_share"}, {"active_tasks:max"}]
+    assert engine.subscribed == [frozenset(), {"memory_share"}, {"active_tasks:max"}]
 
 
 def test_changed_rules_change_the_subscription() -> None:
@@ -62,7 +62,7 @@ def test_changed_rules_change_the_subscription() -> None:
     made = when("active_tasks").make(Context(OBJECTIVE, engine.topology()))
     loop.change(made, ())
     loop.tick()
-    assert engine.asked == [{"memory_share"}, {"active_tasks"}]
+    assert engine.subscribed == [{"memory_share"}, {"active_tasks"}]
 
 
 def test_a_metric_that_the_engine_cannot_give_is_refused() -> None:
@@ -78,12 +78,12 @@ def test_a_metric_that_the_engine_cannot_give_is_refused() -> None:
         )
 
 
-def test_a_metric_of_ones_own_is_a_callable() -> None:
-    asked: list[str] = []
+def test_a_metric_of_your_own_is_a_callable() -> None:
+    operators: list[str] = []
 
     def fraud(operator: str) -> float:
-        asked.append(operator)
-        return 0.1 if len(asked) < 4 else 0.9
+        operators.append(operator)
+        return 0.1 if len(operators) < 4 else 0.9
 
     rules = Rules.from_yaml(
         "rules: [{name: fraud, scale_out: '*', by: 1, never_above: 2,"
@@ -91,10 +91,10 @@ def test_a_metric_of_ones_own_is_a_callable() -> None:
         metrics={"fraud": fraud},
     )
     result = simulate(rules, parse_workload("constant:1"), objective=OBJECTIVE, service_rate_per_s=5.0, seconds=60.0)
-    (change,) = [one for one in result.decisions if not one.is_hold]
+    (change,) = [decision for decision in result.decisions if not decision.is_hold]
     assert change.at_s == 15.0
     assert "fraud 0.9 has been above 50 %" in change.verdicts["job"].reason
-    assert set(asked) == {"job"}
+    assert set(operators) == {"job"}
     assert result.observations[0].samples["job"].metrics == {"fraud": 0.1}
 
 
@@ -104,13 +104,13 @@ def test_a_callable_may_give_one_value_per_instance() -> None:
     engine = Listed()
     loop = loop_of(engine, rules)
     loop.tick()
-    assert engine.asked == [frozenset()]
+    assert engine.subscribed == [frozenset()]
     sample = loop.history.sample("job")
     assert sample is not None
     assert sample.metrics == {"heap:max": 0.9}
 
 
-def test_a_callable_that_fails_costs_its_reading_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callable_that_fails_costs_its_reading_and_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     answers: Iterator[object] = iter([0.9, "?", RuntimeError("down"), None, [], 0.9, 0.9])
 
     def flaky(operator: str) -> float:
@@ -150,7 +150,7 @@ def test_readings_of_instances_become_one(aggregation: Aggregation, expected: fl
     assert split_key(metric_key("a:b", aggregation)) == ("a:b", aggregation)
 
 
-def test_what_a_spark_job_can_tell() -> None:
+def test_the_metrics_of_a_spark_job() -> None:
     pytest.importorskip("pyspark")
     from headgate.engines.spark.engine import SPARK_METRICS, SparkMetrics, observed_in
     from headgate.engines.spark.snapshots import Executor
