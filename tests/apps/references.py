@@ -82,9 +82,9 @@ def _ahead(event: Event) -> tuple[float, float]:
     return math.radians(north), math.radians(east)
 
 
-def _distance_m(one: tuple[float, float], other: tuple[float, float]) -> float:
+def _distance_m(start: tuple[float, float], end: tuple[float, float]) -> float:
     """By the law of cosines, which the application does not use."""
-    cosine = math.sin(one[0]) * math.sin(other[0]) + math.cos(one[0]) * math.cos(other[0]) * math.cos(one[1] - other[1])
+    cosine = math.sin(start[0]) * math.sin(end[0]) + math.cos(start[0]) * math.cos(end[0]) * math.cos(start[1] - end[1])
     return 6_371_000 * math.acos(min(1.0, cosine))
 
 
@@ -154,7 +154,7 @@ def nexmark_5(events: list[Event]) -> list[Row]:
 
 
 def nexmark_8(events: list[Event]) -> list[Row]:
-    came = {
+    arrivals = {
         (*window, person["id"]): person["name"]
         for person in _of(events, "person")
         for window in windows(person["at_ms"], 10_000, 10_000)
@@ -166,7 +166,7 @@ def nexmark_8(events: list[Event]) -> list[Row]:
     )
     return [
         {"window_start_ms": key[0], "window_end_ms": key[1], "person": key[2], "name": name, "auctions": opened[key]}
-        for key, name in came.items()
+        for key, name in arrivals.items()
         if key in opened
     ]
 
@@ -229,7 +229,7 @@ def smart_plugs(events: list[Event], readings: int = 1650) -> list[Row]:
 
 
 def cluster_tasks(events: list[Event]) -> list[Row]:
-    """Event by event, with a table of tasks. An interval is told of when it is over, the last one too."""
+    """Event by event, with a table of tasks. An interval is reported when it is over, the last one too."""
     running: dict[tuple[int, int], Event] = {}
     machines: set[int] = set()
     rows: list[Row] = []
@@ -276,7 +276,7 @@ def _cluster_rows(end_ms: int, running: dict[tuple[int, int], Event], machines: 
 
 
 def hoeffding_tree(batches: list[list[Event]]) -> list[Row]:
-    """river's own tree, one example after the other; it is told to grow between batches only."""
+    """river's own tree, one example after the other; it may grow between batches only."""
     from river.tree import HoeffdingTreeClassifier
 
     tree: Any = HoeffdingTreeClassifier(

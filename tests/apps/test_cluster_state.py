@@ -34,7 +34,7 @@ def test_a_task_counts_where_it_ran_last_and_no_more_when_it_ended() -> None:
     assert reported(second, "cluster")["mean"] == (0.5, 0.25)
 
 
-def test_an_interval_without_news_is_as_the_one_before() -> None:
+def test_an_interval_without_events_is_as_the_one_before() -> None:
     state = TaskClusterState.empty()
     snapshots = list(state.snapshots(changes((1000, 1, 0, 7, 0.5), (4000, 2, 0, 7, 0.5)), INTERVAL_MS))
     assert [int(each["window_end_ms"].iloc[0]) for each in snapshots] == [1000, 2000, 3000, 4000]

@@ -33,8 +33,8 @@ def reported(examples: int, *, apart: float = 10.0, leaf: int = 0) -> list[LeafT
 
 
 @given(VALUES, VALUES)
-def test_counts_of_two_parts_are_those_of_the_whole(one: list[float], other: list[float]) -> None:
-    assert counts(one).plus(counts(other)) == pytest.approx(counts(one + other), rel=1e-6, abs=1e-4)
+def test_counts_of_two_parts_are_those_of_the_whole(part: list[float], other: list[float]) -> None:
+    assert counts(part).plus(counts(other)) == pytest.approx(counts(part + other), rel=1e-6, abs=1e-4)
 
 
 def test_a_leaf_is_split_by_the_attribute_that_tells_labels_apart() -> None:

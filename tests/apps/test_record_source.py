@@ -21,8 +21,8 @@ LOAD = Load("ramp:from=0,to=100,over=60s", seconds=60.0, speed=30.0, keys=10, sk
 START_MS = 1_700_000_000_000
 
 
-class Kept:
-    """A sink that keeps all it gets."""
+class RecordingSink:
+    """A sink that retains all it gets."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -55,7 +55,7 @@ def test_it_gives_what_a_replay_sends() -> None:
         for batch in batches
         for key, value in zip(batch["key"].to_pylist(), batch["value"].to_pylist(), strict=True)
     ]
-    sink = Kept()
+    sink = RecordingSink()
     Replay(LOAD, LOAD.make_payloads(), sink, FakeClock(), start_ms=START_MS).run(threading.Event())
     assert len(given) == 3000
     assert given == sink.records
@@ -68,7 +68,7 @@ def test_any_part_of_it_is_there_as_a_table_whatever_the_time(first: int, end: i
     values = [
         value for part in table.partitions() for batch in table.read(part) for value in batch["value"].to_pylist()
     ]
-    sink = Kept()
+    sink = RecordingSink()
     Replay(LOAD, LOAD.make_payloads(), sink, FakeClock(), start_ms=START_MS).run(threading.Event())
     assert values == [record.value for record in sink.records[first:end]]
 

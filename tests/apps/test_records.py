@@ -56,8 +56,8 @@ def test_records_do_not_depend_on_which_are_made_with_them(name: str, first: int
 
 @pytest.mark.parametrize("name", sorted(MADE_BY.keys() - REAL))
 def test_another_seed_gives_other_records(name: str) -> None:
-    one, other = (payloads_of(name, seed).records(0, START_MS + np.arange(100)) for seed in (1, 2))
-    assert one != other
+    first, second = (payloads_of(name, seed).records(0, START_MS + np.arange(100)) for seed in (1, 2))
+    assert first != second
 
 
 @pytest.mark.parametrize(("name", "records"), [("smart-plugs", 16_814), ("cluster-tasks", 527_922)])

@@ -35,7 +35,7 @@ def test_records_are_written_by_their_task_and_seen_when_their_batch_is_committe
     commit(output, "0", first, 12.0)
     # Every now and then an entry repeats those before it.
     commit(output, "1.compact", [*first, write(output, "part 2", [4], 13.0)], 14.0)
-    # A task that was interrupted leaves a file that does not count, and Spark a checksum beside each entry.
+    # A task that was interrupted leaves a file that does not count, and Spark a checksum next to each entry.
     write(output, "part 3", [3], 13.5)
     (output / LOG / ".0.crc").write_bytes(b"crc")
     found = delivered(output, 5)

@@ -26,13 +26,13 @@ def test_the_twenty_lines_of_the_guide_keep_the_contract() -> None:
 
 
 class Answers:
-    """An adaptor that answers as it is told to."""
+    """An adaptor whose answers a test sets."""
 
     def __init__(self) -> None:
         self.observed: object = {}
         self.applied: object = {}
         self.status = 200
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         answers = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -41,12 +41,12 @@ class Answers:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                answers.asked.append(body)
+                answers.requests.append(body)
                 self._answer(answers.applied)
 
-            def _answer(self, told: object) -> None:
-                answers.asked.append(self.path)
-                text = told if isinstance(told, str) else json.dumps(told)
+            def _answer(self, content: object) -> None:
+                answers.requests.append(self.path)
+                text = content if isinstance(content, str) else json.dumps(content)
                 self.send_response(answers.status)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
@@ -78,7 +78,7 @@ def decision(size: int) -> Decision:
     return Decision(0.0, "test", {"job": Verdict("job", 3, size, size, "test", "the test wants it")})
 
 
-def test_ages_become_times_and_unknown_fields_are_not_looked_at(answers: Answers) -> None:
+def test_relative_times_become_moments_and_unknown_fields_are_ignored(answers: Answers) -> None:
     answers.observed = seen(at_age_s=2.0, done=5, batch_ended_age_s=4.0, surprise=1) | {"surprise": 2}
     with closing(AdaptorEngine(answers.url, now=lambda: 1000.0)) as engine:
         found = engine.observe()
@@ -87,7 +87,7 @@ def test_ages_become_times_and_unknown_fields_are_not_looked_at(answers: Answers
     assert (sample.at_s, sample.batch_ended_s, sample.done) == (998.0, 996.0, 5)
 
 
-def test_counters_that_begin_anew_go_on_from_what_they_had_reached(answers: Answers) -> None:
+def test_counters_that_are_reset_continue_from_what_they_had_reached(answers: Answers) -> None:
     with closing(AdaptorEngine(answers.url)) as engine:
         counted = []
         for done in (10, 12, 1, 4):
@@ -96,17 +96,17 @@ def test_counters_that_begin_anew_go_on_from_what_they_had_reached(answers: Answ
     assert counted == [10, 12, 13, 16]
 
 
-def test_only_metrics_that_were_subscribed_to_are_asked_for(answers: Answers) -> None:
+def test_only_metrics_with_a_subscriber_are_requested(answers: Answers) -> None:
     answers.observed = seen(done=1) | {"further_metrics": ["heap", "files"]}
     with closing(AdaptorEngine(answers.url)) as engine:
         engine.observe()
         assert set(engine.extra_metrics) == {"heap", "files"}
         engine.subscribe({"heap"})
         engine.observe()
-    assert answers.asked == ["/observe", "/observe?metrics=heap"]
+    assert answers.requests == ["/observe", "/observe?metrics=heap"]
 
 
-def test_what_becomes_of_a_size_is_told(answers: Answers) -> None:
+def test_the_outcome_of_a_size_is_reported(answers: Answers) -> None:
     answers.applied = {"version": 1, "outcome": "refused", "requested": 3, "detail": "the cluster is full"}
     with closing(AdaptorEngine(answers.url)) as engine:
         assert engine.apply(decision(4)).answers["job"].detail == "the cluster is full"
@@ -119,11 +119,11 @@ def test_what_becomes_of_a_size_is_told(answers: Answers) -> None:
         answers.status = 410
         with pytest.raises(EngineGoneError, match="has ended"):
             engine.observe()
-    assert json.loads(answers.asked[0]) == {"version": 1, "size": 4}
+    assert json.loads(answers.requests[0]) == {"version": 1, "size": 4}
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("answer", "why"),
     [
         ("nothing", "not JSON"),
         ({"version": 7}, "version 7"),
@@ -131,13 +131,13 @@ def test_what_becomes_of_a_size_is_told(answers: Answers) -> None:
         ({"version": 1, "instances": {"planned": 1, "requested": 1, "ready": 1}, "sample": {"done": "many"}}, "many"),
     ],
 )
-def test_what_cannot_be_understood_is_told_with_what_was_wrong(answers: Answers, told: object, why: str) -> None:
-    answers.observed = told
+def test_a_malformed_observation_is_an_error_that_says_why(answers: Answers, answer: object, why: str) -> None:
+    answers.observed = answer
     with closing(AdaptorEngine(answers.url)) as engine, pytest.raises(EngineError, match=why):
         engine.observe()
 
 
-def test_an_adaptor_that_is_not_there_and_one_that_has_no_address_are_told() -> None:
+def test_an_unreachable_adaptor_and_an_unusable_address_are_errors() -> None:
     (port,) = free_ports(1)
     with closing(AdaptorEngine(f"http://{LOOPBACK}:{port}")) as engine, pytest.raises(EngineError, match="not answer"):
         engine.observe()
@@ -145,7 +145,7 @@ def test_an_adaptor_that_is_not_there_and_one_that_has_no_address_are_told() -> 
         AdaptorEngine("localhost:9000")
 
 
-def test_the_checks_find_an_adaptor_that_forgets_what_it_was_told(answers: Answers) -> None:
+def test_the_checks_find_an_adaptor_that_forgets_its_size(answers: Answers) -> None:
     answers.observed = seen(done=1) | {"instances": {"planned": 3, "requested": 3, "ready": 3}}
     answers.applied = {"version": 1, "outcome": "accepted", "requested": 4}
     with pytest.raises(ContractViolation, match="after size 4 was accepted, 3 are planned"):

@@ -94,9 +94,9 @@ def test_an_engine_is_scaled_by_its_name(tmp_path: Path) -> None:
             job.work()
             running.loop.tick()
     assert job.ready > 1
-    told = command("explain", str(journal)).stdout
-    assert "policy reactive" in told
-    assert "1 → " in told
+    explanation = command("explain", str(journal)).stdout
+    assert "policy reactive" in explanation
+    assert "1 → " in explanation
 
 
 @pytest.mark.usefixtures("_installed")
@@ -105,7 +105,7 @@ def test_engines_are_listed_with_their_package_and_what_is_wrong_with_some() -> 
     assert result.exit_code == 0
     assert "A job that follows a number in a file. (size-file 0.1.0)" in result.stdout
     assert result.stderr.startswith("headgate: engine 'no-class' of size-file 0.1.0 cannot be used: ")
-    assert [one["package"] for one in json.loads(command("engines", "--json").stdout)] == [
+    assert [engine["package"] for engine in json.loads(command("engines", "--json").stdout)] == [
         None,
         None,
         "size-file 0.1.0",
@@ -113,7 +113,7 @@ def test_engines_are_listed_with_their_package_and_what_is_wrong_with_some() -> 
 
 
 @pytest.mark.usefixtures("_installed")
-def test_a_misspelt_engine_is_told_in_a_sentence() -> None:
+def test_a_misspelt_engine_is_an_error_of_one_sentence() -> None:
     with pytest.raises(UnknownNameError, match="unknown engine 'size-fil', did you mean 'size-file'"):
         headgate.autoscale_engine("size-fil", "orders")
     with pytest.raises(InputError, match="is not a class that extends EngineBase"):

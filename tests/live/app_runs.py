@@ -92,7 +92,7 @@ class AppRun:
         return [decision.verdicts["job"].change for decision in decisions if not decision.is_hold]
 
     def startups(self) -> list[Startup]:
-        """How long its executors took to start, as far as that was told."""
+        """How long its executors took to start, as far as that was reported."""
         if not (self.folder / "journal.db").exists():
             return []
         with closing(SqliteJournal.read(self.folder / "journal.db")) as journal:
@@ -114,8 +114,8 @@ def kill_driver(process: subprocess.Popen[str]) -> None:
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     except psutil.NoSuchProcess:
         return
-    for one in family:
+    for member in family:
         try:
-            one.kill()
+            member.kill()
         except psutil.NoSuchProcess:
             continue

@@ -87,7 +87,7 @@ class Job:
         )
         keyed = records.select("id", (f.col("id") % KEYS).alias("key"))
         if self.cost_s:
-            # By key first: the work is then done where the state is kept.
+            # By key first: the work is then done where the state lies.
             keyed = keyed.repartition("key").where(_working(self.cost_s)("id"))
         counted = keyed.groupBy("key").count()
         return counted.writeStream.outputMode("update").foreachBatch(self.write)
@@ -126,11 +126,11 @@ def main(file: str) -> None:
         sys.stdout.flush()
 
     with headgate.run(job.build, checkpoint=job.checkpoint.path, spark=spark, on_event=tell, **job.run) as running:  # type: ignore[arg-type]
-        asked = False
+        requested = False
         while not running.wait(0.2):
             done = job.done()
-            if job.change_after is not None and done >= job.change_after and not asked:
-                asked = True
+            if job.change_after is not None and done >= job.change_after and not requested:
+                requested = True
                 running.change(state_partitions=job.change_to)
             if done >= job.total and job.checkpoint.is_settled:
                 break
@@ -138,7 +138,7 @@ def main(file: str) -> None:
 
 
 if __name__ == "__main__":
-    # Nobody waits for a driver that is asked to end while Spark starts.
+    # Nobody waits for a driver that is to end while Spark starts.
     main(sys.argv[1])
     sys.stdout.flush()
     os._exit(0)

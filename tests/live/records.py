@@ -1,4 +1,4 @@
-"""Putting records into topics and taking them out again, beside Spark."""
+"""Putting records into topics and taking them out again, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running an application as a stream of a few files, and what came of it."""
+"""Running an application as a stream of a few files, and its results."""
 
 from __future__ import annotations
 

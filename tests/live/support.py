@@ -60,7 +60,7 @@ def executor_processes() -> dict[str, psutil.Process]:
     return found
 
 
-def executors_beside(others: Collection[psutil.Process] = ()) -> list[psutil.Process]:
+def executors_except(others: Collection[psutil.Process] = ()) -> list[psutil.Process]:
     """The executor processes of all applications on clusters of this process, without some."""
     found = _java_processes("org.apache.spark.executor.CoarseGrainedExecutorBackend")
     return [process for _, process in found if process not in others]

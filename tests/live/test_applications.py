@@ -163,7 +163,7 @@ def test_a_batch_that_is_run_again_teaches_the_tree_once(local: SparkSession, tm
     assert learned([(first, 0), (second, 1), (second, 1)], tmp_path / "again") == once
 
 
-def test_malformed_records_are_retained_aside_as_they_came(local: SparkSession) -> None:
+def test_malformed_records_are_retained_aside_unchanged(local: SparkSession) -> None:
     grep = find_application("grep")
     good = b'{"number": 1, "at_ms": 1, "text": "x"}'
     impossible = [b'{"number": 1, "at_ms": %d, "text": "x"}' % at_ms for at_ms in IMPOSSIBLE_MS]

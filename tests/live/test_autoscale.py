@@ -1,4 +1,4 @@
-"""The autoscaler beside a real job: it scales by itself, it can go away, and it can be killed."""
+"""The autoscaler with a real job: it scales by itself, it can go away, and it can be killed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_it_follows_the_load_up_and_down_and_tells_why(spark: SparkSession, tmp_
         changes = [decision.verdicts["job"] for decision in reader.decisions() if not decision.is_hold]
         kinds = [event.kind for event in reader.events()]
         reported = (startup for seen in reader.observations() for startup in seen.startups.get("job", ()))
-        # Each is told of when it has registered, and again when all is known.
+        # Each is reported when it has registered, and again when all is known.
         startups = list({startup.instance: startup for startup in reported}.values())
         learned = reader.load_state(startup_key("follows"))
     assert startups, "how long a new executor took to be of use"

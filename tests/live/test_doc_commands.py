@@ -36,39 +36,39 @@ NEED_TRACES = ("docs/guides/applications.md", "docs/guides/load.md")
 def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> None:
     if page in NEED_TRACES and not have_traces():
         pytest.skip("the public traces are not here; set HEADGATE_TRACES to their folder")
-    with terminal_in(tmp_path) as terminal, ExitStack() as beside:
+    with terminal_in(tmp_path) as terminal, ExitStack() as cleanup:
         if page in PREPARED:
-            beside.enter_context(PREPARED[page](terminal))
+            cleanup.enter_context(PREPARED[page](terminal))
         for typed in typed_on(page):
-            run(page, typed, terminal, beside)
+            run(page, typed, terminal, cleanup)
 
 
-def run(page: str, typed: Typed, terminal: Terminal, beside: ExitStack) -> None:
-    asked = how(page, typed)
-    if isinstance(asked, Ends):
-        message = terminal.output(completed(typed), within_s=asked.within_s)
-        if asked.as_printed:
+def run(page: str, typed: Typed, terminal: Terminal, cleanup: ExitStack) -> None:
+    expected = how(page, typed)
+    if isinstance(expected, Ends):
+        message = terminal.output(completed(typed), within_s=expected.within_s)
+        if expected.as_printed:
             learn_addresses(terminal, typed.says, message)
             assert ADDRESS.sub("", message) == f"{ADDRESS.sub('', typed.says)}\n"
-        assert re.search(asked.says, message, re.DOTALL | re.MULTILINE), f"{typed.text} says: {message}"
+        assert re.search(expected.says, message, re.DOTALL | re.MULTILINE), f"{typed.text} says: {message}"
         return
     going = terminal.start(typed)
-    beside.callback(going.kill)
-    going.await_shown(asked.shows, asked.within_s)
-    if asked.seen_by is not None:
-        command, pattern = asked.seen_by
+    cleanup.callback(going.kill)
+    going.await_shown(expected.shows, expected.within_s)
+    if expected.seen_by is not None:
+        command, pattern = expected.seen_by
         eventually(pattern, lambda: re.search(pattern, terminal.output(Typed(command))) is not None)
-    if asked.continues:
-        beside.callback(stop, going, asked)
+    if expected.continues:
+        cleanup.callback(stop, going, expected)
     else:
-        stop(going, asked)
+        stop(going, expected)
 
 
-def stop(going: Going, asked: Stopped) -> None:
+def stop(going: Going, expected: Stopped) -> None:
     code = going.stop()
-    assert code == asked.code, f"{going} ended with {code}: {going.printed[-3000:]}"
+    assert code == expected.code, f"{going} ended with {code}: {going.printed[-3000:]}"
     assert "Traceback" not in going.printed, going.printed
-    assert re.search(asked.says, going.printed, re.DOTALL), f"{going} says: {going.printed[-3000:]}"
+    assert re.search(expected.says, going.printed, re.DOTALL), f"{going} says: {going.printed[-3000:]}"
 
 
 def learn_addresses(terminal: Terminal, printed: str, message: str) -> None:

@@ -56,7 +56,7 @@ SECONDS = 8.0
 
 
 class Gauges:
-    """Stands for the metrics library of whoever reads the guide."""
+    """Stands for the metrics library of the reader of the guide."""
 
     def __init__(self) -> None:
         self.reported: list[dict[str, Any]] = []
@@ -73,8 +73,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(next(iter(sorted((ROOT / "src/headgate/runtime/models").glob("*.json")))), tmp_path / "mst.json")
     monkeypatch.chdir(tmp_path)
     learned = "--workload constant:20 --service-rate 10 --seconds 10m --save-state learned.json"
-    asked = ("--policy", "q-learning", "--objective", "latency p95 < 30s")
-    assert headgate_command("simulate", *asked, *learned.split()).exit_code == 0
+    options = ("--policy", "q-learning", "--objective", "latency p95 < 30s")
+    assert headgate_command("simulate", *options, *learned.split()).exit_code == 0
     return tmp_path
 
 

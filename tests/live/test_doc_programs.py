@@ -233,10 +233,10 @@ def two_services(folder: Path, postgres: PostgresServer) -> Iterator[tuple[list[
     )
     ports = free_ports(2)
     urls = [f"http://127.0.0.1:{port}" for port in ports]
-    with serving(file, ports[0]) as one, serving(file, ports[1]) as two:
+    with serving(file, ports[0]) as first, serving(file, ports[1]) as second:
         eventually("one of them leads", lambda: any(is_leading(url) for url in urls))
         with closing(open_store(store)) as opened:
-            yield urls, [one, two], opened.tokens.make("driver", {Scope.AGENT})
+            yield urls, [first, second], opened.tokens.make("driver", {Scope.AGENT})
 
 
 def is_leading(url: str) -> bool:

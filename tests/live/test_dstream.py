@@ -29,7 +29,7 @@ BATCH_S = 4
 
 
 class Feed:
-    """Lines at a steady rate for whoever connects first."""
+    """Lines at a steady rate for the first client that connects."""
 
     def __init__(self, seconds: float) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -100,7 +100,7 @@ def test_batches_are_read_and_the_job_is_scaled_out_when_they_wait(
             journal=journal,
             take_over=True,
         ) as autoscaler:
-            # Sizes are told by the autoscaler's own engine: what another one asked for, an engine does not know.
+            # Sizes come from the autoscaler's own engine: an engine does not know what another one requested.
             autoscaler.watch(lambda observation, _: seen.append(observation) if observation else None)
             eventually("a scale-out", lambda: bool(seen) and seen[-1].instances["job"].requested == 3)
             feed.close()
@@ -116,7 +116,7 @@ def test_batches_are_read_and_the_job_is_scaled_out_when_they_wait(
     rates = [sample.input_rate_per_s for sample in settled if sample.input_rate_per_s is not None]
     assert max(rates) == pytest.approx(RATE_PER_S, rel=0.35)
     batches = [batch for sample in samples for batch in sample.batches]
-    # Batches that were over before the autoscaler started are not told of.
+    # Batches that were over before the autoscaler started are not reported.
     assert sum(batch.records for batch in batches) == pytest.approx(feed.sent, abs=2 * BATCH_S * RATE_PER_S)
     for batch in batches:
         # The oldest record of a batch came at the beginning of the interval that the batch is of.

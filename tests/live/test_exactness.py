@@ -16,7 +16,7 @@ from headgate.local.kafka import LocalKafka
 from headgate.local.spark.cluster import LocalCluster
 from headgate.workloads.payloads import make_payloads
 from tests.live.app_runs import AppRun, kill_driver
-from tests.live.support import eventually, executors_beside
+from tests.live.support import eventually, executors_except
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ def run_and_kill(
     records = ("--keys", str(trial.keys), "--state-partitions", "2..2", "--trigger", f"{trial.trigger_s}s", "--check")
     run = AppRun.on(cluster, folder / "run", trial.application, *source, *load, *records)
     run = run.ruled(trial.low_per_s + trial.high_per_s / 2)
-    others = executors_beside()  # Of the session that other tests use.
+    others = executors_except()  # Of the session that other tests use.
     with run.started() as process:
-        eventually("two executors", lambda: len(executors_beside(others)) == 2)
+        eventually("two executors", lambda: len(executors_except(others)) == 2)
         eventually("word of how long the second took to start", lambda: bool(run.startups()))
-        victim = max(executors_beside(others), key=psutil.Process.create_time)
+        victim = max(executors_except(others), key=psutil.Process.create_time)
         victim.kill()
-        eventually("the executor to be gone", lambda: victim not in executors_beside(others))
+        eventually("the executor to be gone", lambda: victim not in executors_except(others))
         done = run.batches
         eventually("another batch", lambda: run.batches > done)
         assert process.poll() is None, "it has ended before it could be killed"
         kill_driver(process)
         process.wait(30)
-    eventually("the executors of the killed driver to be gone", lambda: not executors_beside(others))
+    eventually("the executors of the killed driver to be gone", lambda: not executors_except(others))
     with run.started() as process:
         reported = run.ended(process)
     assert reported["records"]["read"] == reported["records"]["available"] > 1000

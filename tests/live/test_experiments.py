@@ -1,6 +1,6 @@
 """Experiments on real Spark: the same rows however they are cut and wherever, and what was stopped goes on.
 
-A session of its own: a process has one at a time, and it is asked here for local threads, in processes as users start.
+A session of its own: a process has one at a time, and these use local threads, in processes as users start.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ WITHOUT_COORDINATOR = ("high-availability", "zookeeper")
 
 @pytest.fixture
 def url(kafka: LocalKafka, tmp_path: Path) -> Iterator[str]:
-    """A JobManager whose program is the job, and TaskManagers of one slot beside it; told by its address."""
+    """A JobManager whose program is the job, and TaskManagers of one slot; gives its address."""
     kafka.create_topic(JOB, TASK_MANAGERS)
     job = SubmittedJob(SLOW_MIDDLE, TopicRecords(kafka.bootstrap, JOB), JOB, cost_ms=COST_MS)
     web_port, port = free_ports(2)
@@ -129,6 +129,6 @@ def test_a_job_in_application_mode_is_scaled(url: str, kafka: LocalKafka) -> Non
         ),
     ):
         eventually("the middle to grow", lambda: ready(seen, MIDDLE) >= 3, 120.0)
-        eventually("it to be told", lambda: "rescaled" in [event.kind for event in events], 30.0)
+        eventually("an event of it", lambda: "rescaled" in [event.kind for event in events], 30.0)
     assert seen.observations[-1].instances[SOURCE].planned == 1
     assert is_at_work(url), "it is the same job, at another size"

@@ -138,8 +138,8 @@ def test_what_a_smaller_load_leaves_free_is_drained_and_stopped(kafka: LocalKafk
             eventually("the middle to shrink", lambda: scaled.ready() == 1, 120.0)
             smaller_s = scaled.clock.now()
             eventually("what is free to be stopped", lambda: len(flink.cluster.taskmanagers()) == 1, 120.0)
-            eventually("it to be told", lambda: "taskmanagers-removed" in scaled.kinds(), 10.0)
-            time.sleep(6)  # Whoever lost what it runs on would be started again within this.
+            eventually("an event of it", lambda: "taskmanagers-removed" in scaled.kinds(), 10.0)
+            time.sleep(6)  # A job that lost a TaskManager would restart within this time.
             restarted = [event for event in scaled.events if event.kind == "job-restarted" and event.at_s > smaller_s]
         assert not restarted, "nothing ran on what was stopped"
         assert all(earlier <= other for earlier, other in pairwise(scaled.done())), "counts go on"
@@ -177,7 +177,7 @@ def test_an_upgrade_under_the_same_name_is_followed(flink: LocalFlink, kafka: Lo
         before, size, stopped_s = scaled.done()[-1], scaled.ready(), scaled.clock.now()
         savepoint = stop_with_savepoint(flink.url, first)
         eventually(
-            "its end to be told", lambda: any("no other of that name" in event.detail for event in scaled.events)
+            "an event of its end", lambda: any("no other of that name" in event.detail for event in scaled.events)
         )
         second = submit(program(kafka, name, savepoint=savepoint), flink.url)
         eventually("the new one to be followed", lambda: bool(scaled.reported("job-followed")), 60.0)
@@ -186,9 +186,9 @@ def test_an_upgrade_under_the_same_name_is_followed(flink: LocalFlink, kafka: Lo
         eventually("readings of it", lambda: scaled.done()[-1] > before + 1000, 60.0)
     assert second in scaled.reported("job-followed")[0]
     assert all(earlier <= other for earlier, other in pairwise(scaled.done())), "counts go on"
-    # 300 records a second came all the time: what it had done is not done once more, and nothing is left out.
-    came = 300.0 * (scaled.clock.now() - stopped_s)
-    assert scaled.done()[-1] - before < 1.5 * came
+    # 300 records a second arrived all the time: what it had done is not done once more, and nothing is left out.
+    arrived = 300.0 * (scaled.clock.now() - stopped_s)
+    assert scaled.done()[-1] - before < 1.5 * arrived
     assert not [change for change in scaled.changes(stopped_s) if change < 0], "nothing is made smaller meanwhile"
     rates = [
         sample.input_rate_per_s
@@ -262,7 +262,7 @@ def test_a_job_manager_that_hangs_changes_nothing_until_it_answers_again(flink: 
         hung_s = scaled.clock.now()
         with suspended(manager):
             eventually(
-                "it to be told", lambda: any("no answer within 5 s" in event.detail for event in scaled.events), 30.0
+                "an event of it", lambda: any("no answer within 5 s" in event.detail for event in scaled.events), 30.0
             )
             threading.Event().wait(6)
         answers_s = scaled.clock.now()

@@ -106,7 +106,7 @@ def check_growth(flink: LocalFlink, job: str) -> None:
     assert busy_s > 2, "there was work for some seconds"
     assert 0.4 * 1000 / COST_MS < done / busy_s <= 1.1 * 1000 / COST_MS
     settled = [sample for sample in alone if not sample.warming]
-    # Flink counts time that was not spent at work after five seconds only: what is told of fewer may be too fast.
+    # Flink counts time that was not spent at work after five seconds only: rates over a shorter time may be too high.
     reported = [
         rate for sample in settled if sample.at_s - settled[0].at_s >= 5 and (rate := sample.processed_rate_per_s)
     ]

@@ -23,7 +23,7 @@ WAITING_S = 60.0
 COST_S = 0.2
 
 
-def test_records_that_were_there_before_have_waited_since_they_came_and_a_broker_that_hangs_holds_nothing_up(
+def test_earlier_records_have_waited_since_they_arrived_and_a_hanging_broker_delays_nothing(
     spark: SparkSession, engine: SparkEngine, kafka: LocalKafka, tmp_path: Path
 ) -> None:
     """The first batch takes 160 s, and the records have been waiting for a minute when the job starts: so long ago
@@ -31,29 +31,29 @@ def test_records_that_were_there_before_have_waited_since_they_came_and_a_broker
     topic = f"in-{uuid.uuid4().hex}"
     kafka.create_topic(topic, PARTITIONS)
     kafka.create_topic(f"out-{topic}", PARTITIONS)
-    came_s = time.time() - WAITING_S
-    produce(kafka, topic, range(RECORDS), came_s)
+    arrived_s = time.time() - WAITING_S
+    produce(kafka, topic, range(RECORDS), arrived_s)
     query = start_job(spark, kafka.bootstrap, topic, f"out-{topic}", tmp_path, COST_S)
     watched = Watched(engine)
     broker = broker_process()
     try:
         eventually("a reading", lambda: watched.look() is not None, 20.0)
-        before = _looked(watched)
+        before = _sample_of(watched)
         assert before.backlog == RECORDS
-        assert before.latency_s == pytest.approx(before.at_s - came_s, rel=0.1)
+        assert before.latency_s == pytest.approx(before.at_s - arrived_s, rel=0.1)
         broker.send_signal(signal.SIGSTOP)
         began_s = time.monotonic()
         looks, without = 0, before
         while time.monotonic() - began_s < 4:
-            without = _looked(watched)
+            without = _sample_of(watched)
             looks += 1
             time.sleep(0.2)
         broker.send_signal(signal.SIGCONT)
         assert looks > 8, "no look waits for it"
         assert without.age_s == pytest.approx(without.at_s - before.at_s, abs=1.0)
         assert without.backlog == RECORDS
-        assert without.latency_s == pytest.approx(without.at_s - came_s, rel=0.1)
-        eventually("an answer", lambda: _looked(watched).age_s == 0, 15.0)
+        assert without.latency_s == pytest.approx(without.at_s - arrived_s, rel=0.1)
+        eventually("an answer", lambda: _sample_of(watched).age_s == 0, 15.0)
     finally:
         broker.send_signal(signal.SIGCONT)
         query.stop()
@@ -81,12 +81,12 @@ def test_a_topic_counts_once_for_each_source_that_reads_it_at_however_many_place
 
     def all_are_read(records: int) -> bool:
         """By two readers in each of the queries."""
-        looked = watched.look()
+        sample = watched.look()
         rows = [sum(progress.numInputRows for progress in query.recentProgress) for query in queries]
-        return looked is not None and rows == [2 * records] * len(queries)
+        return sample is not None and rows == [2 * records] * len(queries)
 
     def counted() -> dict[str, tuple[float, float, float]]:
-        parts = _looked(watched).parts
+        parts = _sample_of(watched).parts
         return {name: (part.arrived or 0.0, part.done or 0.0, part.backlog or 0.0) for name, part in parts.items()}
 
     try:
@@ -104,7 +104,7 @@ def test_a_topic_counts_once_for_each_source_that_reads_it_at_however_many_place
             query.stop()
 
 
-def _looked(watched: Watched) -> Sample:
+def _sample_of(watched: Watched) -> Sample:
     sample = watched.look()
     assert sample is not None
     return sample

@@ -1,4 +1,4 @@
-"""Managed queries on real Spark: kept running, changed while they run, killed in the middle of it, and exact."""
+"""Managed queries on real Spark: run for long, changed while they run, killed in the middle of it, and exact."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_limit_and_state_partitions_are_changed_while_it_runs_and_its_counts_a
         assert running.query.runId == before, "it was not restarted for that"
         running.change(state_partitions=4, max_records_per_batch=2000)
         eventually("all records are done", lambda: job.done() >= job.total)
-        eventually("the change is told of", lambda: "change-made" in [event.kind for event in reported])
+        eventually("the change is reported", lambda: "change-made" in [event.kind for event in reported])
     assert running.plan == headgate.Plan(2000, 4)
     assert job.checkpoint.state_partitions == 4
     assert job.counts() == job.expected()
@@ -120,7 +120,7 @@ def driver(job: Job) -> Iterator[Driver]:
 
 
 def events(job: Job) -> list[str]:
-    """The kinds of the events that its drivers told of."""
+    """The kinds of the events that its drivers reported."""
     file = Path(job.folder) / "events.jsonl"
     return [json.loads(line)["kind"] for line in file.read_text(encoding="utf-8").splitlines()]
 

@@ -1,4 +1,4 @@
-"""A real Spark job beside a Prometheus that reads how it fares."""
+"""A real Spark job and a Prometheus that scrapes its metrics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_prometheus_reads_how_a_job_without_a_service_fares(spark: SparkSession,
     assert families["headgate_paused"] == 0
     assert families["headgate_instances"] >= 1
     assert families["headgate_cost_per_hour"] >= 0.5
-    # Counters are told without their suffix; what the client library tells of the process is its own.
+    # Counters are listed without their suffix; the metrics of the process are those of the client library.
     known = {family.name.removesuffix("_total") for family in FAMILIES}
     assert {name for name in families if not name.startswith(("python_", "process_"))} <= known
     assert {"headgate_loop_lateness_seconds", "headgate_error_budget_left_ratio"} <= set(families)

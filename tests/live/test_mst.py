@@ -23,10 +23,10 @@ def test_two_executors_sustain_more_than_one_and_both_models_are_left(tmp_path: 
     )
     assert finished.returncode == 0, finished.stderr
     found = json.loads(file.read_text())
-    one, two = (row["throughput_per_s"] for row in found["measurements"])
+    single, double = (row["throughput_per_s"] for row in found["measurements"])
     # A record keeps an executor busy for 100 ms, so none can do more than 10 per second.
-    assert one <= 10
-    assert one < two <= 20
+    assert single <= 10
+    assert single < double <= 20
     assert [model["model"] for model in found["models"]] == [1, 2]
     assert "maximum sustainable throughput" in plot.read_text()
     assert "2 executors: " in finished.stdout

@@ -1,4 +1,4 @@
-"""proactive beside a real job: it explores, takes over, and says so in the journal."""
+"""proactive with a real job: it explores, takes over, and says so in the journal."""
 
 from __future__ import annotations
 

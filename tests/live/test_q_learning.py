@@ -1,4 +1,4 @@
-"""q-learning beside a real job: nothing in it knows the engine, and what it learned goes on in the next run."""
+"""q-learning with a real job: nothing in it knows the engine, and what it learned goes on in the next run."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def test_an_executor_that_somebody_else_takes_away_is_missed_at_once_and_replace
 
 
 def test_other_resource_profiles_keep_their_executors_across_a_resize(spark: SparkSession, engine: SparkEngine) -> None:
-    """The other profile is asked for by hand: a job that needs it would make Spark ask."""
+    """The other profile is requested by hand; Spark does so itself for a job that needs it."""
     context: Any = spark.sparkContext._jsc.sc()
     backend = engine._backend
     profile: Any = ResourceProfileBuilder().require(ExecutorResourceRequests().cores(1).memory("512m")).build

@@ -91,7 +91,7 @@ def test_a_service_scales_a_job_that_keeps_its_size_and_then_decides_itself_whil
             eventually("nobody answers", lambda: agent.agent.is_away)
             assert agent.is_alive
             eventually("its own policy decides", lambda: planned[-1] == 3)
-            assert set(planned[before:]) == {2, 3}, "it kept its size until then"
+            assert set(planned[before:]) == {2, 3}, "its size did not change until then"
             with serving(file, port), Client(url) as client:
                 eventually("it is in again, and scaled by the service", lambda: not agent.agent.is_away)
                 eventually("the service's bounds hold again", lambda: planned[-1] == 2)

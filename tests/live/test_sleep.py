@@ -24,7 +24,7 @@ from tests.live.records import contents, produce
 from tests.live.support import eventually, executor_processes
 from tests.live.truth import PARTITIONS, start_job
 
-ASKED = "latency p95 < 30s"
+OBJECTIVE = "latency p95 < 30s"
 FEWEST, MOST = 0, 2
 EARLIER = 40
 
@@ -46,7 +46,7 @@ def test_an_idle_job_holds_no_executor_and_the_first_record_wakes_it(
         query.processAllAvailable()
         with headgate.autoscale(
             spark,
-            ASKED,
+            OBJECTIVE,
             executors=(FEWEST, MOST),
             settings={"scale_in_window_s": 5.0},
             interval=1.0,
@@ -63,7 +63,11 @@ def test_an_idle_job_holds_no_executor_and_the_first_record_wakes_it(
         query.stop()
     assert contents(kafka, f"out-{topic}") == Counter(range(EARLIER + 1))
     with closing(SqliteJournal.read(tmp_path / "journal.db")) as reader:
-        changes = [(one.current, one.target) for all_ in reader.decisions() if (one := all_.verdicts["job"]).change]
+        changes = [
+            (verdict.current, verdict.target)
+            for decision in reader.decisions()
+            if (verdict := decision.verdicts["job"]).change
+        ]
     assert changes == [(1, 0), (0, 1)]
 
 
@@ -72,7 +76,7 @@ def _learned() -> JSON:
     return simulate(
         "autopilot",
         parse_workload("constant:20"),
-        objective=parse_objective(ASKED).within(FEWEST, MOST),
+        objective=parse_objective(OBJECTIVE).within(FEWEST, MOST),
         service_rate_per_s=100.0,
         model=MicroBatch(trigger_interval_s=2.0),
         seconds=120.0,

@@ -66,7 +66,7 @@ def test_scaling_out_and_in_loses_and_doubles_nothing(spark: SparkSession, engin
         assert "decommissioned executor" in receipt.detail
         assert executor_processes().keys() < grown.keys(), "those that are left are of those that were there"
         query.processAllAvailable()
-        # None comes back: Spark was told that one is all there should be.
+        # None comes back: the total requested from Spark is one.
         assert size(engine) == Instances(1, 1, 1)
         assert len(executor_processes()) == 1
     finally:

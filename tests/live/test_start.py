@@ -1,5 +1,5 @@
 """The start and the end of a session that was set up in the usual way: in a process of its own, without dynamic
-allocation, beside the one that the other tests share."""
+allocation, other than the one that the other tests share."""
 
 from __future__ import annotations
 

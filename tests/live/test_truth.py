@@ -50,7 +50,7 @@ def test_what_is_read_of_a_kafka_job_is_the_truth_at_any_moment(
     finally:
         query.stop()
     truth = Truth.of(kafka.bootstrap, topic, sink)
-    compared = [one for observation in seen if (one := compare(observation, truth)) is not None]
+    compared = [comparison for observation in seen if (comparison := compare(observation, truth)) is not None]
     wrong = [comparison for comparison in compared if comparison.wrong]
     assert (truth.missing, truth.doubled) == (0, 0)
     assert len(compared) > LOAD_S

@@ -24,10 +24,10 @@ def tuned(out: Path, master: str) -> str:
 
 @pytest.mark.soak
 def test_a_tuning_comes_to_the_same_however_it_is_spread(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    first = tuned(one, "local[1]")
-    assert tuned(two, "local[2]") == first
-    parts = {path: path.stat().st_mtime_ns for path in (one / "runs").glob("part-*")}
-    assert tuned(one, "local[2]") == first
-    assert {path: path.stat().st_mtime_ns for path in (one / "runs").glob("part-*")} == parts
-    assert read_settings(one / "settings.yaml").policy == "threshold"
+    first_folder, second_folder = tmp_path / "one", tmp_path / "two"
+    first = tuned(first_folder, "local[1]")
+    assert tuned(second_folder, "local[2]") == first
+    parts = {path: path.stat().st_mtime_ns for path in (first_folder / "runs").glob("part-*")}
+    assert tuned(first_folder, "local[2]") == first
+    assert {path: path.stat().st_mtime_ns for path in (first_folder / "runs").glob("part-*")} == parts
+    assert read_settings(first_folder / "settings.yaml").policy == "threshold"

@@ -1,6 +1,6 @@
 """A stranger's Kafka job, and an outside observer that knows the truth about it.
 
-Both topics are stamped by the broker when a record is appended. So after a run it can be told for any moment what had
+Both topics are stamped by the broker when a record is appended. So after a run it is known for any moment what had
 arrived by then, what was in the sink, and since when the oldest record that was not in the sink had been waiting,
 whatever Spark or Headgate said meanwhile.
 """
@@ -29,7 +29,7 @@ from headgate.engines.spark.sources import RATE_OVER_S
 TIMEOUT_S = 30.0
 PARTITIONS = 8
 TOLERANCE = 0.1
-NEWS_S = 0.4
+REPORT_DELAY_S = 0.4
 """A task is known to have ended some tenths of a second after its last record is in the sink: it tells the driver, and
 that its status store. So the truth of any moment of this span before a reading will do."""
 FEW_RECORDS, SHORT_S, LOW_PER_S = 10.0, 0.3, 5.0
@@ -155,7 +155,7 @@ def _contents(bootstrap: str, topic: str) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One reading of lag, rate and latency beside the truth."""
+    """One reading of lag, rate and latency next to the truth."""
 
     sample: Sample
     ready: int
@@ -180,7 +180,7 @@ def compare(observation: Observation, truth: Truth) -> Comparison | None:
     sample = observation.samples.get("job")
     if sample is None:
         return None
-    moments_s = [sample.at_s - back_s for back_s in np.linspace(0.0, NEWS_S, 9)]
+    moments_s = [sample.at_s - back_s for back_s in np.linspace(0.0, REPORT_DELAY_S, 9)]
     rate_per_s = partial(truth.rate_per_s, over_s=RATE_OVER_S)
     reported: dict[str, tuple[float | None, Callable[[float], float], float]] = {
         "backlog": (sample.backlog, truth.backlog, FEW_RECORDS),

@@ -18,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """An empty repository that is asked instead of Maven Central."""
+    """An empty repository that is used instead of Maven Central."""
     empty = Repository(tmp_path / "repository")
-    empty.is_asked(monkeypatch)
+    empty.replace_maven_central(monkeypatch)
     return empty

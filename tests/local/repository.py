@@ -28,6 +28,6 @@ class Repository:
             *jar.organisation.split("."), jar.name, jar.version, f"{jar.name}-{jar.version}.jar"
         )
 
-    def is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have it asked instead of Maven Central."""
+    def replace_maven_central(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have it used instead of Maven Central."""
         monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", self.folder.as_uri())

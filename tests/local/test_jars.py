@@ -73,7 +73,7 @@ def test_what_comes_damaged_is_fetched_once_more_and_then_refused(
         str(caught.value),
     )
     assert capsys.readouterr().err == "fetching water: 2 jars\nfetching water: 1 jar\n"
-    assert names(cache) == {"lock", "org.example_river_2.13-2.0.jar"}, "what came whole is kept, all else is not"
+    assert names(cache) == {"lock", "org.example_river_2.13-2.0.jar"}, "only the intact jar is cached"
 
 
 def test_what_has_not_been_published_is_reported(wanted: dict[Jar, str], repository: Repository) -> None:
@@ -122,7 +122,7 @@ class Slow(SimpleHTTPRequestHandler):
 
 @contextmanager
 def slowly(repository: Repository) -> Iterator[tuple[str, list[str]]]:
-    """The repository by HTTP; gives its address and a list of what was asked for."""
+    """The repository by HTTP; gives its address and the list of requested paths."""
     given: list[str] = []
     handler = type("Handler", (Slow,), {"given": given})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(repository.folder))) as server:
@@ -152,7 +152,7 @@ def test_of_two_processes_that_need_the_same_one_fetches(
         "fetching water: 2 jars\n",
         "waiting for another process that is fetching water\n",
     ]
-    assert len(given) == 2, "each jar was asked for once"
+    assert len(given) == 2, "each jar was requested once"
 
 
 def test_a_connection_that_falls_silent_is_given_up(
@@ -167,7 +167,7 @@ def test_a_connection_that_falls_silent_is_given_up(
 # ------------------------------------------------------------------------------------------------------- without sums
 
 
-def test_a_jar_without_a_known_sum_is_retained_by_the_one_it_came_with(
+def test_a_jar_without_a_known_sum_is_checked_against_its_published_one(
     cache: Path, repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jar, _ = repository.publish(BROOK, b"brook")
@@ -189,7 +189,7 @@ def test_a_jar_that_does_not_fit_its_published_sum_is_refused(cache: Path, repos
     assert names(cache) == {"lock"}
 
 
-def test_a_jar_that_is_not_published_is_requested_for_again_after_a_day(
+def test_a_jar_that_is_not_published_is_requested_again_after_a_day(
     cache: Path, repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jar = Jar.parse(BROOK)
@@ -197,7 +197,7 @@ def test_a_jar_that_is_not_published_is_requested_for_again_after_a_day(
     repository.publish(BROOK, b"brook")
     capsys.readouterr()
     assert fetch_published("water", jar) is None
-    assert capsys.readouterr().err == "", "not asked"
+    assert capsys.readouterr().err == "", "not requested"
     yesterday_s = time.time() - ASK_AGAIN_S
     os.utime(cache / "org.example_brook-1.0.absent", (yesterday_s, yesterday_s))
     assert fetch_published("water", jar) is not None

@@ -43,16 +43,16 @@ class Folder:
 
 
 @contextmanager
-def kept(tmp_path: Path) -> Iterator[tuple[psutil.Process, Path, Path]]:
-    """A warden, the folder of what is wanted, and the file of its last words."""
-    folder, words = tmp_path / "servers", tmp_path / "ended"
+def running_warden(tmp_path: Path) -> Iterator[tuple[psutil.Process, Path, Path]]:
+    """A warden, the folder of the wanted servers, and the file of its last message."""
+    folder, message_file = tmp_path / "servers", tmp_path / "ended"
     (folder / "wanted").mkdir(parents=True)
-    command = [sys.executable, "-c", PROGRAM, str(folder), str(words)]
+    command = [sys.executable, "-c", PROGRAM, str(folder), str(message_file)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b'{"error": null}\n'
-            yield psutil.Process(process.pid), folder / "wanted", words
+            yield psutil.Process(process.pid), folder / "wanted", message_file
         finally:
             process.terminate()
             process.wait(20)
@@ -63,11 +63,11 @@ def want(wanted: Path, program: str) -> None:
     """Have a server that runs a program; the file is there as a whole or not at all."""
     unfinished = wanted.parent / "unfinished"
     unfinished.write_text(program)
-    unfinished.rename(wanted / "one")
+    unfinished.rename(wanted / "sleeper")
 
 
-def reported(words: Path) -> str:
-    return words.read_text() if words.exists() else ""
+def reported(message_file: Path) -> str:
+    return message_file.read_text() if message_file.exists() else ""
 
 
 def children(process: psutil.Process) -> list[psutil.Process]:
@@ -75,33 +75,33 @@ def children(process: psutil.Process) -> list[psutil.Process]:
 
 
 def test_a_server_that_is_wanted_comes_and_one_that_is_not_goes(tmp_path: Path) -> None:
-    with kept(tmp_path) as (process, wanted, _):
+    with running_warden(tmp_path) as (process, wanted, _):
         (always,) = children(process)
         want(wanted, SLEEPS)
         eventually("it to come", lambda: len(children(process)) == 2, 10.0)
-        (wanted / "one").unlink()
+        (wanted / "sleeper").unlink()
         eventually("it to go", lambda: children(process) == [always], 10.0)
 
 
 def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:
-    with kept(tmp_path) as (process, wanted, words):
+    with running_warden(tmp_path) as (process, wanted, message_file):
         want(wanted, SLEEPS)
         eventually("it to come", lambda: len(children(process)) == 2, 10.0)
         (_, killed) = sorted(children(process), key=psutil.Process.create_time)
         killed.kill()
         eventually("another one", lambda: len(set(children(process)) - {killed}) == 2, 10.0)
-        assert not words.exists()
+        assert not message_file.exists()
 
 
 def test_a_server_that_ends_again_and_again_is_the_end_of_all(tmp_path: Path) -> None:
-    with kept(tmp_path) as (process, wanted, words):
+    with running_warden(tmp_path) as (process, wanted, message_file):
         want(wanted, "print('no such thing'); exit(3)")
-        message = "the one ended with exit code 3 6 times in a row: no such thing"
-        eventually("the warden to give up", lambda: reported(words) == message, 10.0 + MOST_FAILURES)
+        message = "the sleeper ended with exit code 3 6 times in a row: no such thing"
+        eventually("the warden to give up", lambda: reported(message_file) == message, 10.0 + MOST_FAILURES)
         assert process.wait(20) == 1
 
 
 def test_the_end_of_a_server_that_is_not_started_again_is_the_end_of_all(tmp_path: Path) -> None:
-    with kept(tmp_path) as (process, _, words):
+    with running_warden(tmp_path) as (process, _, message_file):
         children(process)[0].kill()
-        eventually("the warden to end", lambda: reported(words) == "the always was killed by SIGKILL", 10.0)
+        eventually("the warden to end", lambda: reported(message_file) == "the always was killed by SIGKILL", 10.0)

@@ -39,9 +39,9 @@ def test_half_a_line_is_as_good_as_none_and_the_next_one_is_whole(tmp_path: Path
     whole = path.read_bytes()
     path.write_bytes(whole + whole[: len(whole) // 2])
     accounts = Accounts(path)
-    assert [one.batch for one in accounts.all()] == [0]
+    assert [account.batch for account in accounts.all()] == [0]
     accounts.add(account(1))
-    assert [one.batch for one in Accounts(path).all()] == [0, 1]
+    assert [account.batch for account in Accounts(path).all()] == [0, 1]
 
 
 def test_what_was_late_in_a_batch_may_be_unknown_and_is_said_so(tmp_path: Path) -> None:

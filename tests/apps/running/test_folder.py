@@ -9,7 +9,7 @@ import pytest
 from headgate.apps.running.folder import Beginning, RunFolder
 from headgate.core.errors import InputError
 
-ASKED = {"application": "grep", "source": "kafka", "load": {"workload": "constant:10"}}
+REQUEST = {"application": "grep", "source": "kafka", "load": {"workload": "constant:10"}}
 BEGUN = Beginning(1_700_000_000.25, 1_700_000_000_250, "grep-1", {"grep-1": {"0": 0}})
 
 
@@ -19,9 +19,9 @@ def never() -> Beginning:
 
 def test_a_run_begins_once_and_continues_with_what_it_began_with(tmp_path: Path) -> None:
     folder = RunFolder.at(tmp_path / "run")
-    assert folder.check(ASKED) is None
-    assert folder.begin(ASKED, lambda: BEGUN) == BEGUN
-    assert RunFolder.at(tmp_path / "run").begin(ASKED, never) == BEGUN
+    assert folder.check(REQUEST) is None
+    assert folder.begin(REQUEST, lambda: BEGUN) == BEGUN
+    assert RunFolder.at(tmp_path / "run").begin(REQUEST, never) == BEGUN
 
 
 @pytest.mark.parametrize(
@@ -34,26 +34,26 @@ def test_a_run_begins_once_and_continues_with_what_it_began_with(tmp_path: Path)
 )
 def test_a_run_cannot_continue_as_another(tmp_path: Path, other: dict[str, object], message: str) -> None:
     folder = RunFolder.at(tmp_path)
-    folder.begin(ASKED, lambda: BEGUN)
+    folder.begin(REQUEST, lambda: BEGUN)
     with pytest.raises(InputError, match=message):
-        folder.check(ASKED | other)
+        folder.check(REQUEST | other)
 
 
 def test_what_is_not_requested_for_again_stays_as_it_was(tmp_path: Path) -> None:
     folder = RunFolder.at(tmp_path)
-    folder.begin(ASKED | {"topic": "views"}, lambda: BEGUN)
-    assert folder.check(ASKED) == BEGUN
+    folder.begin(REQUEST | {"topic": "views"}, lambda: BEGUN)
+    assert folder.check(REQUEST) == BEGUN
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
     with pytest.raises(InputError, match="holds something that is no run; name a folder that is new or empty"):
-        RunFolder.at(tmp_path).check(ASKED)
+        RunFolder.at(tmp_path).check(REQUEST)
     with pytest.raises(InputError, match="holds something that is no checkpoint of a run"):
-        RunFolder.at(tmp_path / "new", checkpoint=tmp_path).check(ASKED)
+        RunFolder.at(tmp_path / "new", checkpoint=tmp_path).check(REQUEST)
 
 
 def test_a_damaged_run_is_reported(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(InputError, match=r"run\.json does not tell of a run"):
-        RunFolder.at(tmp_path).check(ASKED)
+        RunFolder.at(tmp_path).check(REQUEST)

@@ -67,25 +67,30 @@ def shifted(seen: Observation, by_s: float) -> Observation:
 
     samples = {
         name: replace(
-            one,
-            at_s=one.at_s + by_s,
-            batch_ended_s=moved(one.batch_ended_s),
+            sample,
+            at_s=sample.at_s + by_s,
+            batch_ended_s=moved(sample.batch_ended_s),
             batches=tuple(
-                replace(b, started_s=b.started_s + by_s, ended_s=b.ended_s + by_s, oldest_s=moved(b.oldest_s))
-                for b in one.batches
+                replace(
+                    batch,
+                    started_s=batch.started_s + by_s,
+                    ended_s=batch.ended_s + by_s,
+                    oldest_s=moved(batch.oldest_s),
+                )
+                for batch in sample.batches
             ),
         )
-        for name, one in seen.samples.items()
+        for name, sample in seen.samples.items()
     }
     startups = {
-        name: tuple(replace(one, requested_s=one.requested_s + by_s) for one in found)
+        name: tuple(replace(startup, requested_s=startup.requested_s + by_s) for startup in found)
         for name, found in seen.startups.items()
     }
     return Observation(seen.at_s + by_s, samples, seen.instances, startups)
 
 
 class Cluster:
-    """A mailbox with an agent for each operator, each beside a simulated job of its own."""
+    """A mailbox with an agent for each operator, each with a simulated job of its own."""
 
     def __init__(self, topology: Topology, skew_s: float = 0.0, workload: str = "constant:10") -> None:
         self.clock = FakeClock(1000.0)

@@ -37,10 +37,10 @@ def test_agents_together_are_an_engine(check: Callable[[EngineFactory, Settle], 
     check(make, settle)
 
 
-def test_each_operator_is_told_its_own_size() -> None:
+def test_each_operator_receives_its_own_size() -> None:
     cluster = Cluster(CHAIN)
     receipt = cluster.mailbox.apply(decision({"parse": 2, "enrich": 4, "sum": 1}))
-    assert {name: one.outcome for name, one in receipt.answers.items()} == {
+    assert {name: answer.outcome for name, answer in receipt.answers.items()} == {
         "parse": Outcome.DELIVERED,
         "enrich": Outcome.DELIVERED,
         "sum": Outcome.UNCHANGED,
@@ -81,22 +81,22 @@ def test_an_agent_that_is_not_answered_asks_less_often() -> None:
 def test_a_batch_is_counted_once_though_its_message_or_the_answer_was_lost() -> None:
     cluster = Cluster(Topology.single("parse"), workload="constant:4")
     cluster.mailbox.observe()
-    link, told = cluster.links["parse"], []
+    link, batches = cluster.links["parse"], []
     for step in range(30):
         link.is_cut, link.loses_answers = step % 7 == 2, step % 5 == 3
         cluster.pass_time(5)
         sample = cluster.mailbox.observe().samples.get("parse")
-        told += [] if sample is None else list(sample.batches)
+        batches += [] if sample is None else list(sample.batches)
     link.is_cut = link.loses_answers = False
     cluster.pass_time(1)
     sample = cluster.mailbox.observe().samples["parse"]
-    told += list(sample.batches)
-    ended_s = [batch.ended_s for batch in told]
+    batches += list(sample.batches)
+    ended_s = [batch.ended_s for batch in batches]
     assert ended_s == sorted(set(ended_s))
-    assert sum(batch.records for batch in told) == pytest.approx(
-        (sample.done or 0.0), abs=max(batch.records for batch in told)
+    assert sum(batch.records for batch in batches) == pytest.approx(
+        (sample.done or 0.0), abs=max(batch.records for batch in batches)
     )
-    assert len(told) >= 10
+    assert len(batches) >= 10
 
 
 def test_a_driver_that_was_started_again_is_brought_to_the_size_that_was_decided() -> None:
@@ -187,7 +187,7 @@ def test_what_an_agent_could_not_do_is_the_answer_and_the_plan_is_what_it_has() 
     assert mailbox.observe().instances["parse"].planned == 1
 
 
-def test_only_what_somebody_subscribed_to_is_asked_of_agents() -> None:
+def test_agents_are_queried_only_for_metrics_with_a_subscriber() -> None:
     mailbox = AgentsEngine(Topology.single("parse"), now=FakeClock().now)
     assert mailbox.report("parse", Report("a", Instances(1, 1, 1))).subscriptions == ()
     mailbox.subscribe(["memory_share:max"])

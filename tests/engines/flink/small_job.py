@@ -44,7 +44,7 @@ class SmallJob:
         self.task_state = "RUNNING"
         self.life_s = clock.now()
         self.pending = 0.0
-        self.told_pending = 0.0
+        self.reported_pending = 0.0
         self.buffer = 0.0
         """Once held back, the source goes on only when there is room for so many, and tells nothing new till then."""
         self.is_stuck = False
@@ -53,10 +53,10 @@ class SmallJob:
         self.restarts = 0
         self.rescale_s: float | None = None
         self._at_s = clock.now()
-        self._begin_anew()
+        self._reset_counts()
         self.read[SOURCE] = 1.0  # It has begun to read.
 
-    def _begin_anew(self) -> None:
+    def _reset_counts(self) -> None:
         self.read = dict.fromkeys(NAMES, 0.0)
         self.busy = dict.fromkeys(NAMES, 0.0)
         self.held = dict.fromkeys(NAMES, 0.0)
@@ -66,7 +66,7 @@ class SmallJob:
         """As a failure does."""
         self.restarts += 1
         self.life_s = self._at_s
-        self._begin_anew()
+        self._reset_counts()
 
     def run(self) -> None:
         """Do what is to be done by now."""
@@ -98,7 +98,7 @@ class SmallJob:
                 self.held[vertex] += available_s - busy_s
             if vertex == SOURCE:
                 self.pending -= done
-                self.told_pending = self.told_pending if self.is_stuck else self.pending
+                self.reported_pending = self.reported_pending if self.is_stuck else self.pending
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -123,7 +123,7 @@ class SmallJob:
         if rest.endswith("/subtasks/metrics"):
             return [
                 {"id": "Source__clicks.numRecordsOut", "sum": self.read[SOURCE]},
-                {"id": "Source__clicks.pendingRecords", "sum": self.told_pending},
+                {"id": "Source__clicks.pendingRecords", "sum": self.reported_pending},
                 *({"id": PARTITION.format(number), "sum": 0.0} for number in range(self.partitions)),
             ]
         if rest == "/checkpoints":
@@ -209,9 +209,9 @@ def without_sizes(job: SmallJob, release: str) -> Callable[[str, str, Any], Any]
     """Answers of a job whose cluster, of a release that was recorded, cannot rescale it while it runs."""
     refusal = refusals()[release]
 
-    def answer(method: str, path: str, asked: Any) -> Any:
+    def answer(method: str, path: str, body: Any) -> Any:
         if path.endswith("/resource-requirements"):
             return refusal
-        return job.answer(method, path, asked)
+        return job.answer(method, path, body)
 
     return answer

@@ -25,7 +25,7 @@ def recorded(name: str) -> tuple[str, list[dict[str, JSON_VALUE]]]:
 
 
 def refusals() -> dict[str, tuple[int, JSON_VALUE]]:
-    """By release: status and body where the sizes of a job are asked for that it cannot change while the job runs."""
+    """By release: status and body for a request for sizes of a job that it cannot change while the job runs."""
     data = json.loads((RECORDED / "cannot_rescale.json").read_text())
     assert data["version"] == 1
     return {release: (reported["status"], reported["body"]) for release, reported in data["answers"].items()}
@@ -37,21 +37,21 @@ class StandIn:
     def __init__(self) -> None:
         self.answers: Mapping[str, JSON_VALUE] = {}
         self.answered_by: Callable[[str, str, JSON_VALUE], JSON_VALUE] | None = None
-        """Asked before ``answers``, with method, path and body; ``None`` leaves it to them."""
+        """Called before ``answers``, with method, path and body; ``None`` leaves it to them."""
         self.fault: tuple[int, bytes] | None = None
         """Status and body of every answer."""
         self.hangs = threading.Event()
         """Once set, nothing is answered."""
         self.released = threading.Event()
         self.changes: list[tuple[str, JSON_VALUE]] = []
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.headers: list[Mapping[str, str]] = []
         self.server = ThreadingHTTPServer((LOOPBACK, 0), _handler(self))
         self.url = f"http://{LOOPBACK}:{self.server.server_address[1]}"
 
     def answer(self, method: str, target: str, body: JSON_VALUE) -> tuple[int, bytes]:
         parts = urlsplit(target)
-        self.asked.append(f"{method} {parts.path}")
+        self.requests.append(f"{method} {parts.path}")
         if method != "GET":
             self.changes.append((parts.path, body))
         if self.fault is not None:

@@ -20,8 +20,8 @@ from tests.engines.flink.test_fleet import Recording
 
 @pytest.fixture
 def stand_in() -> Iterator[StandIn]:
-    with standing_in() as one:
-        yield one
+    with standing_in() as stand_in:
+        yield stand_in
 
 
 @pytest.fixture
@@ -288,7 +288,7 @@ def test_a_target_says_where_and_which(target: str) -> None:
         FlinkEngine(target)
 
 
-def test_further_metrics_are_collected_for_who_asks(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
+def test_optional_metrics_are_collected_for_subscribers(stand_in: StandIn, job: SmallJob, clock: FakeClock) -> None:
     engine = opened(job, stand_in)
     assert engine.observe().samples["slow"].metrics == {}
     clock.advance(5)

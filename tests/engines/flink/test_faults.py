@@ -23,8 +23,8 @@ GROW = Decision(0.0, "test", {"slow": Verdict("slow", 1, 3, 3, "test", "a test a
 
 @pytest.fixture
 def stand_in() -> Iterator[StandIn]:
-    with standing_in() as one:
-        yield one
+    with standing_in() as stand_in:
+        yield stand_in
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def manager(name: str, used: int = 0, slots: int = 2) -> TaskManagerEntry:
 
 
 class Recording:
-    """A provider that does what it is told at once."""
+    """A provider that carries out every call at once."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -47,7 +47,7 @@ def test_as_many_are_started_as_the_sizes_need() -> None:
     fleet = TaskManagerFleet(provider)
     assert fleet.grow(0.0, [manager("a", used=1)], slots=5, own_slots=1) == 0
     assert provider.count == 3
-    # Asked again before they have registered, nothing more is started.
+    # Called again before they have registered, nothing more is started.
     fleet.grow(1.0, [manager("a", used=1)], slots=5, own_slots=1)
     assert provider.count == 3
     assert [event.kind for event in fleet.take_events()] == ["taskmanagers-added"]

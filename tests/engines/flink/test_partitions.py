@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.core.types import Decision
 from headgate.engines.flink import FlinkEngine
 from headgate.testing.clock import FakeClock
-from tests.engines.flink.looking_back import looked_at
+from tests.engines.flink.recorded_jobs import observe_recorded
 from tests.engines.flink.small_job import COUNT, SLOW, SOURCE, SmallJob, played_by
 from tests.engines.flink.stand_in import standing_in
 from tests.engines.flink.test_policies import QUICK, run
@@ -14,7 +14,7 @@ from tests.engines.flink.test_policies import QUICK, run
 def test_what_a_source_is_recorded_to_tell_of_its_partitions_is_counted() -> None:
     """Two instances read four partitions."""
     with standing_in() as stand_in:
-        engine, seen = looked_at(stand_in, "partitions", "fast")
+        engine, seen = observe_recorded(stand_in, "partitions", "fast")
     last = seen[-1].samples
     assert engine.topology().operators == ("events", "Calc", "results")
     assert {name: sample.useful_instances for name, sample in last.items()} == {
@@ -46,7 +46,7 @@ def slow_source(policy: str, partitions: int) -> tuple[SmallJob, list[Decision]]
     return run(policy, prepare=make_slow, settings=QUICK.get(policy))
 
 
-def test_a_slow_source_grows_to_its_partitions_and_says_why_not_further() -> None:
+def test_a_slow_source_grows_to_its_partitions_and_says_why_not_beyond() -> None:
     """100/s for a source that gets through 15/s: seven would be needed, of which six are allowed."""
     for policy in ("ds2", "autopilot", "flink-autoscaler"):
         job, decided = slow_source(policy, partitions=4)

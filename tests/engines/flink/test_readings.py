@@ -16,20 +16,20 @@ from headgate.engines.flink.responses import SubtaskWork
 from headgate.engines.flink.work_counts import WorkCounts
 from headgate.policies.frame.readings import is_steady
 from headgate.testing.clock import FakeClock
-from tests.engines.flink.looking_back import looked_at
+from tests.engines.flink.recorded_jobs import observe_recorded
 from tests.engines.flink.small_job import COUNT, SLOW, SOURCE, SmallJob, played_by
 from tests.engines.flink.stand_in import StandIn, standing_in
 
 
 @pytest.fixture
 def stand_in() -> Iterator[StandIn]:
-    with standing_in() as one:
-        yield one
+    with standing_in() as stand_in:
+        yield stand_in
 
 
 def test_a_recorded_bottleneck_is_where_it_is(stand_in: StandIn) -> None:
     """500 records/s come to a source; an instance of the operator after it gets through 220/s."""
-    engine, seen = looked_at(stand_in, "bottleneck", "three")
+    engine, seen = observe_recorded(stand_in, "bottleneck", "three")
     assert engine.topology().streams == (("gen", "slow"), ("slow", "count"))
     last = seen[-1].samples
     # Nothing is read twice: the source is held back, and what waits there waits for who is slow.
@@ -46,7 +46,7 @@ def test_a_recorded_bottleneck_is_where_it_is(stand_in: StandIn) -> None:
 
 def test_a_job_recorded_on_flink_1_18_is_read_and_all_its_vertices_share_slots(stand_in: StandIn) -> None:
     """That release does not say which vertices share slots."""
-    _, seen = looked_at(stand_in, "release_1_18", "slow")
+    _, seen = observe_recorded(stand_in, "release_1_18", "slow")
     last = seen[-1].samples
     assert list(last) == ["events", "Calc", "results"]
     assert last["Calc"].done == 2173
@@ -57,13 +57,13 @@ def test_a_job_recorded_on_flink_1_18_is_read_and_all_its_vertices_share_slots(s
 
 
 def test_a_recorded_load_is_requested_of_all_that_come_after(stand_in: StandIn) -> None:
-    engine, seen = looked_at(stand_in, "bottleneck", "three")
+    engine, seen = observe_recorded(stand_in, "bottleneck", "three")
     history = History(engine.topology())
     for observation in seen:
         history.observe(observation)
     rates = {name: sample.input_rate_per_s for name in history.operators if (sample := history.sample(name))}
     assert rates["gen"] == pytest.approx(500, rel=0.15)
-    # What gets through is less than half of it; what is asked is not.
+    # The throughput is less than half of it; the demand is not.
     assert rates["slow"] == pytest.approx(500, rel=0.3)
     slow = history.sample("slow")
     assert slow is not None
@@ -71,7 +71,7 @@ def test_a_recorded_load_is_requested_of_all_that_come_after(stand_in: StandIn) 
 
 
 def test_a_recorded_source_without_a_count_of_what_waits_says_so(stand_in: StandIn) -> None:
-    engine, seen = looked_at(stand_in, "fork", "fork")
+    engine, seen = observe_recorded(stand_in, "fork", "fork")
     assert engine.topology().operators == ("src", "GlobalWindowAggregate", "GroupAggregate")
     source = seen[-1].samples["src"]
     assert (source.arrived, source.backlog, source.latency_s) == (None, None, None)
@@ -82,8 +82,8 @@ def test_a_recorded_source_without_a_count_of_what_waits_says_so(stand_in: Stand
     assert group.backlog < 300
 
 
-def test_ages_are_those_of_metrics(stand_in: StandIn) -> None:
-    _, seen = looked_at(stand_in, "bottleneck", "three")
+def test_the_age_is_that_of_the_metrics(stand_in: StandIn) -> None:
+    _, seen = observe_recorded(stand_in, "bottleneck", "three")
     assert all(0 <= sample.age_s < 5 for observation in seen for sample in observation.samples.values())
 
 
@@ -298,7 +298,7 @@ def test_what_comes_while_a_source_is_held_back_and_says_nothing_is_not_nothing(
         slow = history.sample("slow")
         assert slow is not None
         rates.append(slow.input_rate_per_s)
-        reported.add(job.told_pending)
+        reported.add(job.reported_pending)
         clock.advance(2)
     assert len(reported) < 20, "most of the time it says nothing new"
     known = [rate for rate in rates if rate is not None]

@@ -1,7 +1,7 @@
-"""A streaming query that is played: what Spark would say of it at any moment, beside the truth.
+"""A streaming query that is played: what Spark would say of it at any moment, and the truth to compare with.
 
 Records arrive in partitions by a function of time. Batches start at multiples of the trigger interval, or when the one
-before is done, and take as long as they are told; each has as many tasks as there are partitions, done one by one.
+before is done, and take as long as the test says; each has as many tasks as there are partitions, done one by one.
 """
 
 from __future__ import annotations
@@ -84,16 +84,16 @@ class Played:
             if ended_s <= at_s:
                 first = end
         step_s = 0.01
-        came_s = at_s
-        while came_s > 0 and any(a > b for a, b in zip(self.arrivals(came_s), first, strict=True)):
-            came_s -= step_s
-        return at_s - came_s if came_s < at_s else 0.0
+        arrived_s = at_s
+        while arrived_s > 0 and any(a > b for a, b in zip(self.arrivals(arrived_s), first, strict=True)):
+            arrived_s -= step_s
+        return at_s - arrived_s if arrived_s < at_s else 0.0
 
     # ---------------------------------------------------------------------------------------------- what Spark says
 
     def query_at(self, at_s: float) -> Query:
-        running = next((one for one in self.batches if one[0] <= at_s < one[1]), None)
-        ended = [one for one in self.batches if one[1] <= at_s]
+        running = next((batch for batch in self.batches if batch[0] <= at_s < batch[1]), None)
+        ended = [batch for batch in self.batches if batch[1] <= at_s]
         committed = ended[-1][3] if ended else None
         start: list[int] | None
         end: list[int] | None
@@ -118,7 +118,7 @@ class Played:
             end=(self._json(end),),
             latest=(self._json(latest) if self.reports_latest else None,),
             committed=(self._json(committed),),
-            progresses=tuple(QueryProgress(one[1], self._event(one)) for one in new),
+            progresses=tuple(QueryProgress(batch[1], self._event(batch)) for batch in new),
         )
 
     def jobs_at(self, at_s: float) -> list[SparkJob]:
@@ -128,7 +128,7 @@ class Played:
                 return [SparkJob(number, self.run, started_s, len(end), done, len(end))]
         return []
 
-    def asked_at(self, at_s: float) -> list[SourceReport]:
+    def reports_at(self, at_s: float) -> list[SourceReport]:
         return [
             SourceReport({("events", str(number)): float(value) for number, value in enumerate(self.arrivals(at_s))})
         ]

@@ -27,8 +27,8 @@ class Seq(list[Any]):
     def distinct(self) -> Seq:
         return Seq(dict.fromkeys(self))
 
-    def indexOf(self, one: Any) -> int:  # noqa: N802 - its name in Scala
-        return self.index(one)
+    def indexOf(self, element: Any) -> int:  # noqa: N802 - its name in Scala
+        return self.index(element)
 
 
 def same(value: Any) -> Any:
@@ -36,7 +36,7 @@ def same(value: Any) -> Any:
     return lambda *_: value
 
 
-def told(text: str) -> Any:
+def text_value(text: str) -> Any:
     return SimpleNamespace(toString=same(text))
 
 
@@ -74,10 +74,10 @@ class PlayedExecution:
 
     def as_query(self) -> Any:
         return SimpleNamespace(
-            id=same(told("id")),
+            id=same(text_value("id")),
             name=same("played"),
             trigger=same(SimpleNamespace(intervalMs=same(1000))),
-            sink=same(told("ForeachBatchSink")),
+            sink=same(text_value("ForeachBatchSink")),
             sources=same(Seq(self.by_letter[letter] for letter in self.places)),
             analyzedPlan=same(SimpleNamespace(collectLeaves=same(Seq(map(self._leaf, self.places))))),
             checkpointFile=lambda name: f"checkpoint/{name}",

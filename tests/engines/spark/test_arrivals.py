@@ -1,4 +1,4 @@
-"""When records arrived, as far as it was seen."""
+"""When records arrived, as far as that was observed."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def curve(*points: tuple[float, float, float]) -> ArrivalCurve:
 
 
 @pytest.mark.parametrize(
-    ("done", "came_s"),
+    ("done", "arrived_s"),
     [((0, 0), 0.0), ((100, 0), 0.0), ((50, 20), 5.0), ((100, 20), 10.0), ((100, 120), 10.0), ((200, 120), None)],
 )
-def test_the_oldest_record_is_found_partition_by_partition(done: tuple[float, float], came_s: float | None) -> None:
+def test_the_oldest_record_is_found_partition_by_partition(done: tuple[float, float], arrived_s: float | None) -> None:
     made = curve((0, 0, 0), (10, 100, 20), (20, 200, 120))
-    assert made.oldest_after({A: done[0], B: done[1]}) == came_s
+    assert made.oldest_after({A: done[0], B: done[1]}) == arrived_s
 
 
-def test_what_came_before_anybody_looked_has_waited_since_then_at_least() -> None:
+def test_records_from_before_the_first_observation_have_waited_at_least_since_then() -> None:
     made = curve((100, 500, 500), (110, 600, 600))
     assert made.oldest_after({A: 0, B: 0}) == 100
     assert made.reached_by(90) == {}, "nothing is known of what was late by then"
 
 
-def test_news_of_the_past_change_nothing_and_offsets_do_not_go_back() -> None:
+def test_late_reports_change_nothing_and_offsets_do_not_go_back() -> None:
     made = curve((0, 0, 0), (10, 100, 100))
     made.add(5, {A: 60, B: 60})
     assert made.reached_by(5) == {A: 50, B: 50}
@@ -58,10 +58,10 @@ def test_the_arrival_of_an_offset_and_the_offset_of_a_time_agree(steps: list[tup
         at_s, first, second = at_s + gap_s, first + more_first, second + more_second
         made.add(at_s, {A: first, B: second})
     middle = made.reached_by(at_s / 2)
-    came_s = made.oldest_after(middle)
-    if came_s is not None:
-        assert came_s >= at_s / 2 - 1e-6
-        later = made.reached_by(came_s + 1e-3)
+    arrived_s = made.oldest_after(middle)
+    if arrived_s is not None:
+        assert arrived_s >= at_s / 2 - 1e-6
+        later = made.reached_by(arrived_s + 1e-3)
         assert distance(middle, later) >= 0
 
 

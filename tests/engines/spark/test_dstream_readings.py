@@ -1,4 +1,4 @@
-"""Readings of a DStream job from what its listener is told, without a JVM."""
+"""Readings of a DStream job from the events of its listener, without a JVM."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_first_batch_is_seen_while_it_runs() -> None:
 
 
 @pytest.mark.parametrize(("took_s", "late"), [(4.0, 0), (10.0, 150), (20.0, 300)])
-def test_records_are_late_by_when_in_the_interval_they_came(took_s: float, late: float) -> None:
+def test_records_are_late_by_when_in_the_interval_they_arrived(took_s: float, late: float) -> None:
     context = Context(late_after_s=15.0)
     context.batch(10.0, took_s=took_s)
     assert context.sample(40.0).late == pytest.approx(late)
@@ -86,7 +86,7 @@ def test_an_input_that_never_counts_its_records_leaves_them_unknown() -> None:
     assert sample.batches[0].processing_time_s == 4.0
 
 
-def test_a_batch_formed_before_anybody_looked_counts_when_it_is_done() -> None:
+def test_a_batch_formed_before_the_first_observation_counts_when_it_is_done() -> None:
     context = Context()
     context.readings.on_event(CompletedBatch(10_000, 14.0, 300, 0.0, 4.0))
     sample = context.sample(15.0)

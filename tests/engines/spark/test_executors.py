@@ -35,7 +35,7 @@ def test_the_least_useful_are_idle_then_without_blocks_then_young() -> None:
         executor("young", added_ms=5),
         executor("miscounted", active=-1, added_ms=3),
     ]
-    order = [one.id for one in least_useful(executors)]
+    order = [executor.id for executor in least_useful(executors)]
     assert order == ["young", "miscounted", "old", "cached", "busy"]
 
 
@@ -57,7 +57,7 @@ def test_an_executor_that_spark_has_forgotten_keeps_its_task_time() -> None:
     assert history.available_s == 30
 
 
-def test_a_start_up_is_told_when_it_has_registered_and_when_it_was_seen_to_the_end() -> None:
+def test_a_start_up_is_reported_at_registration_and_when_it_is_complete() -> None:
     history = ExecutorHistory()
     history.see(0.0, 0.0, [executor("1")])
     history.requested(2, 100.0)
@@ -70,22 +70,22 @@ def test_a_start_up_is_told_when_it_has_registered_and_when_it_was_seen_to_the_e
     assert history.take_startups(114.0) == ()
 
 
-def test_an_executor_that_got_no_work_is_told_of_after_a_while() -> None:
+def test_an_executor_without_work_is_reported_after_a_while() -> None:
     history = ExecutorHistory()
     history.requested(1, 100.0)
     history.see(110.0, 0.0, [executor("2", added_ms=105_000)])
     assert history.take_startups(110.0 + STARTUP_WATCHED_S) == (Startup("2", 100.0, 5.0),)
 
 
-def test_executors_nobody_asked_for_have_no_start_up_and_a_request_taken_back_counts_no_more() -> None:
+def test_executors_without_a_request_have_no_start_up_and_a_withdrawn_request_no_longer_counts() -> None:
     history = ExecutorHistory()
     history.requested(2, 100.0)
     history.requested(-1, 101.0)
     history.see(110.0, 0.0, [executor("2", added_ms=105_000), executor("3", added_ms=106_000)])
-    assert [one.instance for one in history.take_startups(110.0 + STARTUP_WATCHED_S)] == ["2"]
+    assert [startup.instance for startup in history.take_startups(110.0 + STARTUP_WATCHED_S)] == ["2"]
 
 
-def test_one_that_died_while_it_started_is_not_told_of() -> None:
+def test_an_executor_that_died_while_it_started_is_not_reported() -> None:
     history = ExecutorHistory()
     history.requested(1, 100.0)
     history.see(110.0, 0.0, [replace(executor("2", added_ms=105_000), is_active=False, removed_ms=108_000)])

@@ -19,7 +19,7 @@ class GoneAdmin:
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
-def test_a_driver_that_is_gone_has_taken_along_what_it_asked_with(error: Exception) -> None:
+def test_closing_the_client_of_a_driver_that_is_gone_raises_nothing(error: Exception) -> None:
     offsets = object.__new__(KafkaOffsets)  # Making one takes a driver.
     offsets._admin, offsets._a_moment = GoneAdmin(error), None
     offsets.close()

@@ -16,11 +16,11 @@ from headgate.engines.spark.snapshots import Inside, QuerySource, SourceReport
 from tests.engines.spark.played import Arrivals, Played, even
 
 
-def looked_at(
+def samples_of(
     played: Played,
     times_s: list[float],
     *,
-    asked: bool = True,
+    answers: bool = True,
     late_after_s: float | None = 10.0,
     with_jobs: bool = True,
 ) -> list[Sample]:
@@ -29,7 +29,7 @@ def looked_at(
     seen = []
     for at_s in times_s:
         jobs = played.jobs_at(at_s) if with_jobs else []
-        readings.update(at_s, played.query_at(at_s), jobs, played.asked_at(at_s) if asked else ())
+        readings.update(at_s, played.query_at(at_s), jobs, played.reports_at(at_s) if answers else ())
         seen.append(readings.sample(at_s))
     return seen
 
@@ -59,7 +59,7 @@ def test_what_is_read_is_the_truth_at_any_moment(
 ) -> None:
     played = Played(arrivals, lambda number, records: took_s, trigger_s).play(120.0)
     times_s = ticks(120.0)
-    for at_s, sample in zip(times_s[2:], looked_at(played, times_s, late_after_s=60.0)[2:], strict=True):
+    for at_s, sample in zip(times_s[2:], samples_of(played, times_s, late_after_s=60.0)[2:], strict=True):
         assert sample.backlog == pytest.approx(played.backlog_at(at_s), rel=0.02, abs=8), (case, at_s)
         assert sample.latency_s == pytest.approx(played.oldest_wait_at(at_s), rel=0.1, abs=0.6), (case, at_s)
         rate = (sum(arrivals(at_s)) - sum(arrivals(at_s - 5))) / 5
@@ -67,12 +67,12 @@ def test_what_is_read_is_the_truth_at_any_moment(
         assert sample.age_s == 0
 
 
-def test_without_a_source_that_can_be_asked_records_go_on_arriving_at_the_rate_seen_and_the_age_is_told() -> None:
+def test_without_an_answering_source_arrivals_continue_at_the_observed_rate_and_the_age_is_given() -> None:
     played = Played(even(100), lambda number, records: 25.0).play(120.0)
     times_s = ticks(120.0)
-    for at_s, sample in zip(times_s[6:], looked_at(played, times_s, asked=False)[6:], strict=True):
+    for at_s, sample in zip(times_s[6:], samples_of(played, times_s, answers=False)[6:], strict=True):
         assert sample.backlog == pytest.approx(played.backlog_at(at_s), rel=0.1, abs=110)
-        assert sample.age_s == pytest.approx(at_s - max(one[0] for one in played.batches if one[0] <= at_s))
+        assert sample.age_s == pytest.approx(at_s - max(batch[0] for batch in played.batches if batch[0] <= at_s))
 
 
 @pytest.mark.parametrize(("unanswered_s", "taken_to_come"), [(1.0, 0.0), (10.0, 1000.0)])
@@ -83,11 +83,11 @@ def test_a_source_that_does_not_answer_once_has_not_gone_on_and_one_that_is_away
     played = Played(even(100), lambda number, records: 25.0).play(60.0)
     readings = QueryReadings(played.query_at(0.3), 0.3, 10.0)
 
-    def look(at_s: float, asked: list[SourceReport]) -> Sample:
-        readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), asked)
+    def look(at_s: float, reports: list[SourceReport]) -> Sample:
+        readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), reports)
         return readings.sample(at_s)
 
-    known = [look(at_s, played.asked_at(at_s)) for at_s in ticks(32.0, 1.0)][-1]
+    known = [look(at_s, played.reports_at(at_s)) for at_s in ticks(32.0, 1.0)][-1]
     without = look(known.at_s + unanswered_s, [])
     assert without.age_s == pytest.approx(unanswered_s)
     assert (without.arrived or 0.0) - (known.arrived or 0.0) == pytest.approx(taken_to_come, rel=0.05, abs=1e-9)
@@ -98,16 +98,16 @@ def test_an_idle_job_has_nothing_waiting_however_often_somebody_looks() -> None:
     played = Played(lambda at_s: [int(10 * min(at_s, 20.0))] * 4, lambda number, records: 0.5, trigger_s=0.0).play(
         300.0
     )
-    for asked in (True, False):
+    for answers in (True, False):
         played.taken = 0
-        for sample in looked_at(played, ticks(300.0), asked=asked)[5:]:
+        for sample in samples_of(played, ticks(300.0), answers=answers)[5:]:
             assert (sample.latency_s, sample.backlog, sample.running_s) == (0, 0, None)
 
 
 def test_without_a_row_limit_what_waits_is_seen_though_the_batch_has_admitted_it() -> None:
     """One executor that takes twice as long as it has: the backlog grows, and so does the latency."""
     played = Played(even(100), lambda number, records: 0.02 * records).play(400.0)
-    seen = looked_at(played, ticks(400.0), late_after_s=10.0)
+    seen = samples_of(played, ticks(400.0), late_after_s=10.0)
     assert seen[-1].backlog is not None
     assert seen[-1].backlog > 5000
     latencies_s = [sample.latency_s or 0.0 for sample in seen]
@@ -123,14 +123,14 @@ def test_a_batch_whose_tasks_are_all_done_is_done_though_spark_has_not_reported_
     played.taken = 0
     running = Sample("none", 0.0)
     for at_s in ticks(29.0, 1.0):
-        readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), played.asked_at(at_s))
+        readings.update(at_s, played.query_at(at_s), played.jobs_at(at_s), played.reports_at(at_s))
         running = readings.sample(at_s)
-    started_s, ended_s, _, end, _ = next(one for one in played.batches if one[0] <= 29.0 < one[1])
+    started_s, ended_s, _, end, _ = next(batch for batch in played.batches if batch[0] <= 29.0 < batch[1])
     at_s = ended_s + 0.2
     later = replace(played.query_at(at_s - 0.3), batch_id=2)
     if committed:
         later = replace(later, committed=later.end)
-    readings.update(at_s, later, [], played.asked_at(at_s))
+    readings.update(at_s, later, [], played.reports_at(at_s))
     sample = readings.sample(at_s)
     assert sample.backlog == pytest.approx(100 * at_s - sum(end), abs=8)
     assert sample.latency_s == pytest.approx(at_s - started_s, abs=0.5)
@@ -140,7 +140,7 @@ def test_a_batch_whose_tasks_are_all_done_is_done_though_spark_has_not_reported_
 @pytest.mark.parametrize(("idiom", "reads"), [("isEmpty() and a write", 1.08), ("two writes", 2.0), ("one write", 1.0)])
 def test_common_foreachbatch_idioms_do_not_blind_it(idiom: str, reads: float) -> None:
     played = Played(even(50), lambda number, records: 4.0, limit=100, reads=reads).play(200.0)
-    sample = looked_at(played, ticks(200.0))[-1]
+    sample = samples_of(played, ticks(200.0))[-1]
     assert sample.latency_s == pytest.approx(played.oldest_wait_at(sample.at_s), rel=0.1), idiom
     assert sample.backlog == pytest.approx(played.backlog_at(sample.at_s), rel=0.05), idiom
     assert sample.input_rate_per_s == pytest.approx(50, rel=0.05), idiom
@@ -148,7 +148,7 @@ def test_common_foreachbatch_idioms_do_not_blind_it(idiom: str, reads: float) ->
 
 def test_one_odd_batch_is_an_outlier_and_no_amnesia() -> None:
     played = Played(even(50), lambda number, records: 4.0, limit=100).play(200.0)
-    expected = looked_at(played, ticks(200.0))[-1]
+    expected = samples_of(played, ticks(200.0))[-1]
     played.taken = 0
     readings = QueryReadings(played.query_at(0.3), 0.3, 10.0)
     played.taken = 0
@@ -158,7 +158,7 @@ def test_one_odd_batch_is_an_outlier_and_no_amnesia() -> None:
         if 100 < at_s <= 105:
             for progress in query.progresses:
                 progress.body["sources"][0]["numInputRows"] *= 30
-        readings.update(at_s, query, played.jobs_at(at_s), played.asked_at(at_s))
+        readings.update(at_s, query, played.jobs_at(at_s), played.reports_at(at_s))
         sample = readings.sample(at_s)
     assert (sample.latency_s, sample.backlog) == (expected.latency_s, expected.backlog)
 
@@ -166,7 +166,7 @@ def test_one_odd_batch_is_an_outlier_and_no_amnesia() -> None:
 def test_transactional_topics_count_records_and_not_their_markers() -> None:
     """A tenth of the offsets holds no record: arrivals, what is done and what waits are in one unit."""
     played = Played(even(100), lambda number, records: 1.0, reads=0.9).play(120.0)
-    seen = looked_at(played, ticks(120.0))
+    seen = samples_of(played, ticks(120.0))
     before, after = seen[-11], seen[-1]
     assert after.input_rate_per_s == pytest.approx(90, rel=0.02)
     assert (after.arrived or 0) - (before.arrived or 0) == pytest.approx(50 * 90, rel=0.01)
@@ -176,7 +176,7 @@ def test_transactional_topics_count_records_and_not_their_markers() -> None:
 def test_the_first_batch_is_seen_while_it_runs() -> None:
     """4,000 records wait, and the first batch takes 100 s."""
     played = Played(lambda at_s: [1000] * 4, lambda number, records: 100.0).play(90.0)
-    at_start, later = looked_at(played, [0.3, 60.3])
+    at_start, later = samples_of(played, [0.3, 60.3])
     assert (at_start.backlog, later.backlog) == (4000, 2000)
     assert later.latency_s == pytest.approx(60.0, abs=0.5)
     assert later.running_s == pytest.approx(60.3)
@@ -190,17 +190,17 @@ def test_the_first_batch_is_seen_while_it_runs() -> None:
 def test_what_a_topic_held_before_counts_only_if_the_query_reads_it(begins: str | None, waiting: int) -> None:
     options = {} if begins is None else {"startingOffsets": begins}
     played = Played(lambda at_s: [1000] * 4, lambda number, records: 100.0, options=options).play(90.0)
-    assert looked_at(played, [10.3], with_jobs=False)[0].backlog == waiting
+    assert samples_of(played, [10.3], with_jobs=False)[0].backlog == waiting
 
 
 def test_a_trigger_that_is_longer_than_the_bound_is_not_held_against_the_size() -> None:
     """Once an hour, for a minute: latency counts from when the records were due."""
     played = Played(even(1), lambda number, records: 60.0, trigger_s=3600.0).play(4 * 3600.0)
     times_s = ticks(4 * 3600.0, 60.0)
-    for at_s, sample in zip(times_s, looked_at(played, times_s), strict=True):
+    for at_s, sample in zip(times_s, samples_of(played, times_s), strict=True):
         assert sample.latency_s is not None
         assert sample.latency_s <= 61, at_s
-    strict = looked_at(replace(played, taken=0), times_s, late_after_s=7200.0)
+    strict = samples_of(replace(played, taken=0), times_s, late_after_s=7200.0)
     assert max(sample.latency_s or 0.0 for sample in strict) >= 3600
 
 
@@ -233,9 +233,9 @@ def test_a_wall_clock_that_jumps_costs_no_more_than_a_look(jump_s: float) -> Non
     for at_s in ticks(200.0):
         query = played.query_at(at_s)
         if 100 < at_s <= 105:
-            jumped = tuple(replace(one, ended_s=one.ended_s + jump_s) for one in query.progresses)
+            jumped = tuple(replace(progress, ended_s=progress.ended_s + jump_s) for progress in query.progresses)
             query = replace(query, progresses=jumped, triggered_s=(query.triggered_s or 0.0) + jump_s)
-        batches = readings.update(at_s, query, played.jobs_at(at_s), played.asked_at(at_s))
+        batches = readings.update(at_s, query, played.jobs_at(at_s), played.reports_at(at_s))
         sample = readings.sample(at_s)
         assert all(at_s - 5.1 <= batch.ended_s <= at_s for batch in batches if at_s > 6)
         allowed_s = 5.1 if 100 < at_s < 125 else 0.6
@@ -245,7 +245,7 @@ def test_a_wall_clock_that_jumps_costs_no_more_than_a_look(jump_s: float) -> Non
 
 def test_records_that_become_late_are_counted_once() -> None:
     played = Played(even(100), lambda number, records: 12.0, trigger_s=0.0).play(100.0)
-    seen = looked_at(played, ticks(100.0, 1.0), late_after_s=10.0)
+    seen = samples_of(played, ticks(100.0, 1.0), late_after_s=10.0)
     late = [sample.late or 0.0 for sample in seen]
     assert late == sorted(late), "it never goes back"
     # A batch of 12 s: all of its records are late, for the youngest have waited 12 s when it ends.
@@ -262,15 +262,17 @@ def test_records_that_become_late_are_counted_once() -> None:
     st.booleans(),
 )
 def test_counters_never_go_back_and_readings_are_never_negative(
-    rate_per_s: float, took_s: float, trigger_s: float, limit: int | None, asked: bool
+    rate_per_s: float, took_s: float, trigger_s: float, limit: int | None, answers: bool
 ) -> None:
     played = Played(even(rate_per_s), lambda number, records: took_s, trigger_s, limit).play(120.0)
-    seen = looked_at(played, ticks(120.0, 3.7), asked=asked)
+    seen = samples_of(played, ticks(120.0, 3.7), answers=answers)
     for name in ("arrived", "late"):
         counted = [getattr(sample, name) for sample in seen]
         assert all(b >= a - 1e-6 for a, b in pairwise(counted)), name
     assert all((sample.backlog or 0) >= 0 and (sample.latency_s or 0) >= 0 for sample in seen)
-    assert sum(len(sample.batches) for sample in seen) == sum(0.3 <= one[1] <= seen[-1].at_s for one in played.batches)
+    assert sum(len(sample.batches) for sample in seen) == sum(
+        0.3 <= batch[1] <= seen[-1].at_s for batch in played.batches
+    )
 
 
 @pytest.mark.parametrize(
@@ -283,19 +285,19 @@ def test_counters_never_go_back_and_readings_are_never_negative(
         ((1, 1, 0, 0), 10_000, Inside(times=False, rows=False)),
     ],
 )
-def test_only_what_matters_is_asked_of_tasks(shares: tuple[int, ...], rows_at_once: float, inside: Inside) -> None:
+def test_only_what_matters_is_read_of_tasks(shares: tuple[int, ...], rows_at_once: float, inside: Inside) -> None:
     played = Played(lambda at_s: [int(share * 10 * at_s) for share in shares], lambda number, records: 9.0).play(60.0)
     readings = QueryReadings(played.query_at(0.3), 0.3, 10.0)
     assert readings.inside == Inside()
     for at_s in ticks(30.0):
         query = replace(played.query_at(at_s), rows_at_once=rows_at_once)
-        readings.update(at_s, query, played.jobs_at(at_s), played.asked_at(at_s))
+        readings.update(at_s, query, played.jobs_at(at_s), played.reports_at(at_s))
     assert readings.inside == inside
 
 
 def test_the_fullest_partition_tells_of_skew() -> None:
     played = Played(lambda at_s: [int(70 * at_s), *[int(10 * at_s)] * 3], lambda number, records: 30.0).play(60.0)
-    sample = looked_at(played, ticks(29.0))[-1]
+    sample = samples_of(played, ticks(29.0))[-1]
     assert sample.skew == pytest.approx(2.8, rel=0.05)
 
 

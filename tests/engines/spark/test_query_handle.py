@@ -44,15 +44,15 @@ def look(handle: QueryHandle, execution: PlayedExecution, at_s: float) -> Query:
 def follow(
     execution: PlayedExecution, times_s: list[float], before: QueryReadings | None = None
 ) -> tuple[QueryReadings, list[Sample]]:
-    """What is read of a query, whose sources are asked at each look how far they have come."""
+    """Read a query whose sources report at each look how far they have come."""
     handle = opened(execution)
     readings = QueryReadings(look(handle, execution, times_s[0]), times_s[0], 10.0, before)
     handle = opened(execution)
     seen = []
     for at_s in times_s:
         query = look(handle, execution, at_s)
-        asked = SourceReport(partitions_of(execution.reached(at_s)))
-        readings.update(at_s, query, (), [asked] * len(query.sources))
+        report = SourceReport(partitions_of(execution.reached(at_s)))
+        readings.update(at_s, query, (), [report] * len(query.sources))
         seen.append(readings.sample(at_s))
     return readings, seen
 
@@ -101,30 +101,30 @@ def test_sources_are_known_in_the_order_of_offsets_and_reports_with_how_often_th
     assert [len(progress.body["sources"]) for progress in query.progresses] == [3, 3, 3]
 
 
-def test_where_the_first_batch_begins_is_asked_once_of_each_source_by_its_place_in_the_checkpoint(
+def test_where_the_first_batch_begins_is_read_once_of_each_source_by_its_place_in_the_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[int] = []
+    requests: list[int] = []
 
     def first(jvm: Any, session: Any, sources: str, index: int) -> str:
-        asked.append(index)
+        requests.append(index)
         return '{"orders": {"0": 7, "1": 7}}'
 
     monkeypatch.setattr(query_handle, "first_offsets", first)
     execution = PlayedExecution("aab", RATE_PER_S, topic, kind="kafka")
     query = look(opened(execution), execution, 0.2)
     assert query.start == ('{"orders": {"0": 7, "1": 7}}',) * 2
-    assert asked == [0, 1]
+    assert requests == [0, 1]
 
 
-def test_rows_of_tasks_are_not_asked_for_where_they_read_each_record_twice() -> None:
+def test_rows_of_tasks_are_not_read_where_they_read_each_record_twice() -> None:
     for places, asks in (("a", True), ("aa", False), ("ab", False)):
         readings, _ = follow(PlayedExecution(places, RATE_PER_S, topic, kind="kafka"), [3.2, 3.7, 4.2])
         assert readings.inside.rows is asks, places
 
 
 def test_a_report_of_fewer_sources_than_there_are_is_refused_instead_of_letting_the_rest_wait_for_ever() -> None:
-    two, one = (PlayedExecution(places, RATE_PER_S, embedded) for places in ("ab", "a"))
+    two, single = (PlayedExecution(places, RATE_PER_S, embedded) for places in ("ab", "a"))
     readings = QueryReadings(look(opened(two), two, 3.2), 3.2)
     with pytest.raises(EngineError, match=r"query 'played' has 2 sources, and Spark reports of 1; its readings"):
-        readings._on_progress(look(opened(one), one, 3.2).progresses[0], 3.2)
+        readings._on_progress(look(opened(single), single, 3.2).progresses[0], 3.2)

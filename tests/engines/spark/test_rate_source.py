@@ -27,16 +27,17 @@ BY_BATCH = QuerySource("rate-micro-batch", {"rowsPerBatch": "25", "numPartitions
 
 
 def read(name: str, source: QuerySource, reads: int = 1) -> tuple[list[Batch], Sample]:
-    """All batches that were told, and the reading when the last one had ended; ``reads``: rows read per record."""
+    """All reported batches, and the reading when the last one had ended; ``reads``: rows read per record."""
     batches: list[Batch] = []
     readings: QueryReadings | None = None
     ended_s = 0.0
     for body in REPORTED[name]:
-        told = body["sources"][0]
+        reported = body["sources"][0]
         started_s = datetime.fromisoformat(body["timestamp"]).timestamp()
         ended_s = started_s + body["durationMs"]["triggerExecution"] / 1000
         start, end, latest = (
-            None if told[key] is None else json.dumps(told[key]) for key in ("startOffset", "endOffset", "latestOffset")
+            None if reported[key] is None else json.dumps(reported[key])
+            for key in ("startOffset", "endOffset", "latestOffset")
         )
         runs = Query(
             id="id",
@@ -51,7 +52,7 @@ def read(name: str, source: QuerySource, reads: int = 1) -> tuple[list[Batch], S
             latest=(latest,),
             committed=(start,),
         )
-        event = body | {"sources": [told | {"numInputRows": reads * told["numInputRows"]}]}
+        event = body | {"sources": [reported | {"numInputRows": reads * reported["numInputRows"]}]}
         readings = readings or QueryReadings(runs, started_s, 10.0)
         batches += readings.update(started_s + 0.5, runs)
         batches += readings.update(
@@ -88,9 +89,9 @@ def test_what_a_rate_source_has_given_meanwhile_waits() -> None:
 
 
 def test_a_source_that_ramps_up_gives_as_many_records_by_a_second_as_spark_says() -> None:
-    told = [body["sources"][0]["endOffset"] for body in REPORTED["rate-ramp"]]
+    offsets = [body["sources"][0]["endOffset"] for body in REPORTED["rate-ramp"]]
     given = [sum(body["numInputRows"] for body in REPORTED["rate-ramp"][:count]) for count in range(1, 6)]
-    found = [RAMP.offsets(second) for second in told]
+    found = [RAMP.offsets(second) for second in offsets]
     assert found == [{(): float(records)} for records in given]
     assert QuerySource("rate").offsets("7") == {(): 7.0}, "a record a second, unless it is said otherwise"
     assert QuerySource("rate", {"rampUpTime": "100us", "rowsPerSecond": "3"}).offsets("7") == {(): 21.0}

@@ -41,8 +41,8 @@ class Application:
         self.executors.see(at_s, 0.0, self.there)
         queries = [query.query_at(at_s) for query in self.queries]
         jobs = [job for query in self.queries for job in query.jobs_at(at_s)]
-        asked = {query.run: query.asked_at(at_s) for query in self.queries}
-        self.readings.update(at_s, queries, jobs, asked, self.executors, len(self.there))
+        reports = {query.run: query.reports_at(at_s) for query in self.queries}
+        self.readings.update(at_s, queries, jobs, reports, self.executors, len(self.there))
         return self.readings.sample("job", at_s, slots)
 
     def samples(self, *times_s: float) -> list[Sample]:
@@ -100,9 +100,9 @@ def test_a_reading_is_warming_while_executors_come_and_go(
     application = Application(steady())
     found = None
     for at_s in looks_s:
-        came = [executor(f"came {when_s}", added_s=when_s) for when_s in joined_s if when_s <= at_s]
+        joined = [executor(f"joined {when_s}", added_s=when_s) for when_s in joined_s if when_s <= at_s]
         gone = [executor(f"went {when_s}", removed_s=when_s) for when_s in left_s if when_s <= at_s]
-        application.there = [*came, *gone]
+        application.there = [*joined, *gone]
         found = application.sample(at_s).warming
     assert found is warming, case
 
@@ -153,10 +153,10 @@ def test_a_query_that_ended_no_longer_counts_but_what_it_did_does() -> None:
     application = Application(fast, slow)
     *_, both = application.samples(1.3, 6.3, 50.3)
     application.queries = [fast]
-    one = application.sample(55.3)
-    assert one.parts == {}
-    assert (one.latency_s or 0) < 4
-    assert (one.done or 0) >= (both.done or 0)
+    alone = application.sample(55.3)
+    assert alone.parts == {}
+    assert (alone.latency_s or 0) < 4
+    assert (alone.done or 0) >= (both.done or 0)
     application.queries = []
     assert application.look(60.3) is None
 
@@ -166,14 +166,14 @@ def test_a_restarted_query_starts_cold() -> None:
     application = Application(first)
     *_, sample = application.samples(1.3, 3.3, 5.3, 7.3)
     assert not sample.warming
-    again = replace(first, run="another run", taken=len([one for one in first.batches if one[1] <= 21.0]))
+    again = replace(first, run="another run", taken=len([batch for batch in first.batches if batch[1] <= 21.0]))
     application.queries = [again]
     assert application.sample(22.5).warming
     assert application.sample(23.3).warming
 
 
-@pytest.mark.parametrize(("kind", "knows"), [("kafka", True), ("kafka", False)], ids=["asked", "as reported"])
-def test_records_that_came_while_a_query_was_down_have_waited_since_then(kind: str, knows: bool) -> None:
+@pytest.mark.parametrize(("kind", "knows"), [("kafka", True), ("kafka", False)], ids=["answers", "as reported"])
+def test_records_that_arrived_while_a_query_was_down_have_waited_since_then(kind: str, knows: bool) -> None:
     first = replace(steady(), kind=kind)
     application = Application(first)
     application.samples(1.3, 3.3, 5.3, 7.3, 9.3)
@@ -184,7 +184,7 @@ def test_records_that_came_while_a_query_was_down_have_waited_since_then(kind: s
     again.batches = [done, (40.0, 45.0, done[3], first.arrivals(40.0), first.arrivals(40.0))]
     again.taken = 1
     if not knows:
-        again.asked_at = lambda at_s: []  # type: ignore[method-assign]  # a source that cannot be asked
+        again.reports_at = lambda at_s: []  # type: ignore[method-assign]  # a source that does not answer
     application.queries = [again]
     sample = application.sample(41.0)
     truth_s = 41.0 - done[0]
@@ -197,7 +197,7 @@ def test_utilization_is_integrated_over_whole_batches() -> None:
     application = Application(steady(took_s=12.0, trigger_s=60.0))
     seen = set()
     for at_s in range(1, 400, 5):
-        busy_s = sum(one[1] - one[0] for one in application.queries[0].batches if one[1] <= at_s)
+        busy_s = sum(batch[1] - batch[0] for batch in application.queries[0].batches if batch[1] <= at_s)
         application.there = [executor("1", busy_s=busy_s)]
         sample = application.sample(float(at_s))
         seen.add((round(sample.busy_s or 0, 6), round(sample.available_s or 0, 6)))
@@ -217,8 +217,10 @@ def test_what_can_be_done_side_by_side_limits_the_useful_size() -> None:
 def test_numbers_that_the_job_computes_itself_expire() -> None:
     application = Application(steady())
     query = application.queries[0].query_at(5.3)
-    told = {"observedMetrics": {"quality": {"errors": 3}}}
-    query = replace(query, progresses=tuple(replace(one, body={**one.body, **told}) for one in query.progresses))
+    observed = {"observedMetrics": {"quality": {"errors": 3}}}
+    query = replace(
+        query, progresses=tuple(replace(progress, body={**progress.body, **observed}) for progress in query.progresses)
+    )
     application.readings.update(5.3, [query], [], {}, application.executors, 1)
     assert application.readings.observed(30.0) == {("quality", "errors"): 3.0}
     assert application.readings.observed(70.0) == {}

@@ -20,17 +20,17 @@ def test_what_the_cluster_took_is_confirmed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome", "told"),
+    ("error", "outcome", "expected"),
     [
         (None, Outcome.REFUSED, "did not take"),
         (EngineError("the master is gone."), Outcome.FAILED, "the master is gone"),
     ],
 )
-def test_what_it_did_not_take_is_asked_again(error: Exception | None, outcome: Outcome, told: str) -> None:
-    asked: list[int] = []
+def test_a_request_that_was_not_taken_is_repeated(error: Exception | None, outcome: Outcome, expected: str) -> None:
+    requested: list[int] = []
 
     def ask(executors: int) -> bool:
-        asked.append(executors)
+        requested.append(executors)
         if error is not None:
             raise error
         return False
@@ -40,9 +40,9 @@ def test_what_it_did_not_take_is_asked_again(error: Exception | None, outcome: O
         answer = requests.ask(3)
         assert answer is not None
         assert answer.outcome is outcome
-        assert told in answer.detail
+        assert expected in answer.detail
     assert requests.confirmed == 1
-    assert asked == [3, 3]
+    assert requested == [3, 3]
 
 
 def test_a_session_that_is_gone_is_not_an_answer() -> None:
@@ -53,11 +53,11 @@ def test_a_session_that_is_gone_is_not_an_answer() -> None:
         Requests(gone).ask(3)
 
 
-def test_a_cluster_that_hangs_does_not_hold_up_the_loop_and_is_not_asked_twice() -> None:
-    answers, asked = threading.Event(), []
+def test_a_cluster_that_hangs_does_not_hold_up_the_loop_and_is_not_called_twice() -> None:
+    answers, requested = threading.Event(), []
 
     def hanging(executors: int) -> bool:
-        asked.append(executors)
+        requested.append(executors)
         return answers.wait(10)
 
     requests = Requests(hanging, confirmed=1, answer_within_s=0.01)
@@ -67,38 +67,38 @@ def test_a_cluster_that_hangs_does_not_hold_up_the_loop_and_is_not_asked_twice()
     assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.FAILED)
     assert "within 10ms" in first.detail
     assert "has not answered the request for 3 executors yet" in second.detail
-    assert asked == [3]
+    assert requested == [3]
     answers.set()
     while requests.ask(3) is not None:
         pass
     assert requests.confirmed == 3
-    assert asked == [3]
+    assert requested == [3]
 
 
-def test_executors_are_killed_and_that_is_told() -> None:
+def test_killed_executors_are_reported() -> None:
     killed: list[str] = []
     assert Kills(killed.extend).end(["3", "4"]) == "killed executor 3, 4"
     assert killed == ["3", "4"]
 
 
 def test_a_cluster_that_hangs_does_not_hold_up_a_kill_either() -> None:
-    answers, asked = threading.Event(), []
+    answers, requested = threading.Event(), []
 
     def hanging(executors: Sequence[str]) -> None:
-        asked.append(list(executors))
+        requested.append(list(executors))
         answers.wait(10)
 
     kills = Kills(hanging, answer_within_s=0.01)
     assert kills.end(["3"]) == "the cluster has not answered within 10ms that executor 3 is to be killed"
     assert kills.end(["3"]) == "the cluster has not answered yet that executor 3 is to be killed"
-    assert asked == [["3"]]
+    assert requested == [["3"]]
     answers.set()
-    while "has not answered yet" in (told := kills.end(["3"])):
+    while "has not answered yet" in (message := kills.end(["3"])):
         pass
-    assert told == "killed executor 3"
+    assert message == "killed executor 3"
 
 
-def test_a_kill_that_fails_is_told() -> None:
+def test_a_kill_that_fails_is_reported() -> None:
     def failing(executors: Sequence[str]) -> None:
         raise EngineError("the master is gone.")
 

@@ -31,7 +31,7 @@ def test_nothing_is_done_before_a_job_is_seen() -> None:
         ("more jobs than the batch before", [[job(2, 8)], [job(3, 0)]], 0.5, 0.0),
     ],
 )
-def test_what_is_done_is_told_by_the_tasks(case: str, looks: list[list[SparkJob]], share: float, least: float) -> None:
+def test_tasks_give_the_share_that_is_done(case: str, looks: list[list[SparkJob]], share: float, least: float) -> None:
     batch = RunningBatch()
     batch.follow(0, [job(1, 4)])
     for jobs in looks:
@@ -86,7 +86,7 @@ def test_the_first_tasks_of_a_batch_take_as_long_as_those_of_the_batch_before() 
     assert batch.share_done == pytest.approx(2 * 0.2 / 8), "twice the rows, 20 s each"
 
 
-def test_tasks_that_were_not_looked_at_are_like_the_others() -> None:
+def test_tasks_that_were_not_read_are_like_the_others() -> None:
     batch = RunningBatch()
     many = replace(job(1, 20, tasks=100), active_tasks=50, running_s=(5.0,) * 10, mean_task_s=10.0)
     batch.follow(0, [many], 10_000.0, 1)

@@ -18,7 +18,7 @@ Driver stacktrace:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("output", "expected"),
     [
         ("", ""),
         ("\nJob 0 cancelled\n\tat org.apache", "Job 0 cancelled"),
@@ -30,8 +30,8 @@ Driver stacktrace:
         ),
     ],
 )
-def test_the_cause_is_what_the_worker_died_of(told: str, expected: str) -> None:
-    assert cause(told) == expected
+def test_the_cause_is_what_the_worker_died_of(output: str, expected: str) -> None:
+    assert cause(output) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Jobs that were recorded on a real cluster, observed as they were then."""
+"""Jobs that were recorded on a real cluster, observed as they were at that time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from headgate.testing.clock import FakeClock
 from tests.engines.flink.stand_in import StandIn, recorded
 
 
-def looked_at(stand_in: StandIn, name: str, job: str) -> tuple[FlinkEngine, list[Observation]]:
-    """A recorded job, observed as it was then."""
+def observe_recorded(stand_in: StandIn, name: str, job: str) -> tuple[FlinkEngine, list[Observation]]:
+    """Observe a recorded job at that time."""
     number, looks = recorded(name)
     clock = FakeClock(looks[0][f"/jobs/{number}"]["now"] / 1000)
     stand_in.answers = looks[0]
