@@ -55,7 +55,7 @@ class ArrivalHistory:
 
 
 def waits_by_operator_s(
-    topology: Topology, ages_s: Mapping[str, float | None], bottlenecks: Mapping[str, str]
+    topology: Topology, own_waits_s: Mapping[str, float | None], bottlenecks: Mapping[str, str]
 ) -> dict[str, float | None]:
     """Return how long records wait for each bottleneck, on the slowest path to it.
 
@@ -72,7 +72,7 @@ def waits_by_operator_s(
             continue
         # Upstream records that wait for another bottleneck are counted there.
         before = [upto[source] for source in topology.upstream(name) if bottlenecks.get(source) == bottleneck]
-        upto[name] = _sum(ages_s.get(name), _longest(before))
+        upto[name] = _sum(own_waits_s.get(name), _longest(before))
         found[bottleneck] = _longest([found[bottleneck], upto[name]])
     return found
 

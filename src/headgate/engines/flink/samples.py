@@ -251,15 +251,15 @@ class SampleBuilder:
         ratios: Mapping[tuple[str, str], float],
     ) -> dict[str, float | None]:
         """Return how long records have waited for each operator."""
-        ages_s: dict[str, float | None] = {}
+        own_waits_s: dict[str, float | None] = {}
         for name, records in now.waiting.items():
             done_per_s = 0.0
             if before is not None:
                 done_per_s = (now.counted[name].done - before.counted[name].done) / (now.at_s - before.at_s)
             arrived = self._curves[name].newest - records
-            ages_s[name] = self._curves[name].age_s(now.at_s, arrived, done_per_s) if records > 0 else 0.0
+            own_waits_s[name] = self._curves[name].age_s(now.at_s, arrived, done_per_s) if records > 0 else 0.0
         bottlenecks = {name: bottleneck_of(self._topology, shares, ratios, name)[0] for name in now.waiting}
-        return waits_by_operator_s(self._topology, ages_s, bottlenecks)
+        return waits_by_operator_s(self._topology, own_waits_s, bottlenecks)
 
 
 def _running_s(snapshot: JobSnapshot) -> float:

@@ -40,7 +40,7 @@ _NEEDED = {
 
 @contextmanager
 def spark_errors(doing: str) -> Iterator[None]:
-    """Turns what py4j raises into one sentence, and tells a session that is gone from a call that failed."""
+    """Turn what py4j raises into one sentence, and distinguish a session that is gone from a call that failed."""
     try:
         yield
     except (Py4JNetworkError, ConnectionError) as error:
@@ -53,7 +53,7 @@ def spark_errors(doing: str) -> Iterator[None]:
 
 
 class SparkBackend:
-    """Executors of one application: list, ask for, drain, kill."""
+    """Executors of one application: list, request, drain, kill."""
 
     def __init__(self, spark: SparkSession, *, take_over: bool | None) -> None:
         _refuse_unscalable(spark)
@@ -97,7 +97,7 @@ class SparkBackend:
         manager.get().stop()
 
     def refuse_if_stopped(self) -> None:
-        """Say so when the session has stopped: most calls would go on answering as if it had not."""
+        """Raise an error when the session has stopped: most calls would go on answering as if it had not."""
         with spark_errors("asking whether it has stopped"):
             stopped = bool(self._context.isStopped())
         if stopped:
@@ -132,15 +132,15 @@ class SparkBackend:
         ]
 
     def requested(self) -> int | None:
-        """What the cluster is asked for; ``None`` when nobody has asked for a number.
+        """The number of executors that is requested from the cluster; ``None`` before any request.
 
-        Spark sets this before it asks the cluster: it is no proof that the request was taken.
+        Spark sets it before it sends the request: it is no proof that the cluster took it.
         """
         with spark_errors("reading the number of requested executors"):
             return self._totals().get(DEFAULT_PROFILE)
 
     def _totals(self) -> dict[int, int]:
-        """What is asked for, by resource profile."""
+        """The requested executors by resource profile."""
         found, pairs = {}, self._backend.getRequestedTotalExecutors().iterator()
         while pairs.hasNext():
             pair = pairs.next()
@@ -163,7 +163,7 @@ class SparkBackend:
         return max(1, int(conf.get("spark.executor.cores", "1")) // int(conf.get("spark.task.cpus", "1")))
 
     def request(self, executors: int) -> bool:
-        """Ask the cluster to keep so many; Spark replaces those that die. Does not end any that live.
+        """Request so many in all; Spark replaces those that die. Does not end any that live.
 
         The targets of other resource profiles stay as they are. Blocks until the cluster's manager has answered.
         """
@@ -227,7 +227,7 @@ def _scala_object(package: Any, name: str) -> Any:
 
 
 STARTUP_WATCHED_S = 180.0
-"""An executor that has got no task, or seen no warm batch, for so long is told of without."""
+"""After so long an executor is reported even without a first task or a warm batch."""
 
 
 @dataclass(slots=True)
@@ -237,7 +237,7 @@ class _StartingExecutor:
     first_task_s: Instant | None = None
     warm_s: Instant | None = None
     is_reported: bool = False
-    """Whether it was told that it has registered."""
+    """Whether its registration was reported."""
 
     @property
     def is_complete(self) -> bool:
@@ -262,7 +262,7 @@ class ExecutorHistory:
         return max(self.joined_s.values(), default=None)
 
     def joined_after(self, at_s: Instant) -> int:
-        """How many came after a moment."""
+        """Return how many registered after a moment."""
         return sum(joined_s > at_s for joined_s in self.joined_s.values())
 
     @property
@@ -276,7 +276,7 @@ class ExecutorHistory:
         return self._available_s
 
     def requested(self, more: int, at_s: Instant) -> None:
-        """Remember that so many more were asked for, or that some no longer are."""
+        """Note a request for so many more executors; a negative number withdraws the newest requests."""
         if more > 0:
             self._requests.extend([at_s] * more)
         for _ in range(min(-more, len(self._requests))):
@@ -302,7 +302,7 @@ class ExecutorHistory:
     def _joins(self, executor_id: str, at_s: Instant) -> None:
         self.joined_s[executor_id] = at_s
         while self._requests and self._requests[0] <= at_s:
-            # Executors are alike, so the one that was asked for first is taken to come first.
+            # Executors are alike: the first to register answers the oldest request.
             self._starting[executor_id] = _StartingExecutor(self._requests.popleft(), at_s)
             return
 
@@ -314,8 +314,10 @@ class ExecutorHistory:
                     starting.warm_s = batch.started_s
 
     def take_startups(self, now: Instant) -> tuple[Startup, ...]:
-        """The executors that have registered since this was last asked, and those that were seen to the end of their
-        start-up, or for long enough: how long one takes to come must not wait for a batch that is as usual."""
+        """Return executors that have registered since the last call, and those whose start-up is complete or too old.
+
+        The time to registration is thus known early, without waiting for a warm batch.
+        """
         done = {
             executor_id: startup
             for executor_id, startup in self._starting.items()
@@ -355,7 +357,7 @@ ANSWER_WITHIN_S = 5.0
 
 
 class _Call(threading.Thread):
-    """Something that is asked of the cluster, whose answer may take its time."""
+    """A request to the cluster, which may take long to answer."""
 
     def __init__(self, ask: Callable[[], object]) -> None:
         super().__init__(name="headgate-request", daemon=True)
@@ -375,7 +377,7 @@ class _Call(threading.Thread):
 
 
 class Kills:
-    """Ends executors, which the cluster is asked for too."""
+    """Kills executors, which is a request to the cluster too."""
 
     def __init__(self, kill: Callable[[Sequence[str]], None], *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
         self._kill = kill
@@ -383,7 +385,7 @@ class Kills:
         self._open: _Call | None = None
 
     def end(self, executors: Sequence[str]) -> str:
-        """Have executors ended; gives what is to be told. They are asked for again as long as they are there."""
+        """Request that executors be killed, and return a message; the caller repeats it as long as they are there."""
         names = ", ".join(executors)
         if self._open is not None and self._open.is_alive():
             return f"the cluster has not answered yet that executor {names} is to be killed"
@@ -408,10 +410,10 @@ class Requests:
         self._open: _Call | None = None
         self._last_request = 0
         self.confirmed = confirmed
-        """What the cluster has agreed to keep; ``None`` before anything was asked of it."""
+        """The total that the cluster has agreed to; ``None`` before the first request."""
 
     def ask(self, executors: int) -> Answer | None:
-        """Ask for a total; ``None`` when the cluster agreed, otherwise what is to be told."""
+        """Request a total; return ``None`` when the cluster agreed, otherwise the answer to report."""
         if self._open is not None and not self._finish(self._open):
             detail = f"the cluster has not answered the request for {self._last_request} executors yet"
             return Answer(Outcome.FAILED, executors, detail)
@@ -433,7 +435,7 @@ class Requests:
         return None
 
     def _finish(self, request: _Call, timeout_s: float = 0.0) -> bool:
-        """Whether a request was answered; what it was answered is then known."""
+        """Return whether a request was answered, and note what was confirmed."""
         if not request.answered_within(timeout_s):
             return False
         self._open = None

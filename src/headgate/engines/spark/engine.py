@@ -107,8 +107,7 @@ WIDTH_OVER_S = 600.0
 MAX_ENDED = 20
 """Queries that have ended of which it is remembered when their records came, should they be started again."""
 OBSERVED_FOR_S = 60.0
-"""A number that the job computes itself is forgotten when no batch has told it anew for so long, or for three trigger
-intervals."""
+"""A number that the job computes itself expires after so long, or after three trigger intervals if that is longer."""
 
 
 @dataclass(slots=True)
@@ -157,7 +156,7 @@ class ApplicationReadings:
         executors: ExecutorHistory,
         ready: int,
     ) -> None:
-        """Bring everything up to date with what Spark, and the sources that could be asked, say now."""
+        """Bring everything up to date with the state of Spark and the reports of the sources."""
         counted = [query for query in queries if self._counts(query.name)]
         self._forget_ended({query.run_id for query in counted})
         by_group: dict[str, list[SparkJob]] = {}
@@ -442,7 +441,7 @@ class SparkEngine:
         return [executor for executor in executors if executor.can_work and executor.id not in self._draining]
 
     def _adopt(self, executors: list[Executor]) -> None:
-        """Plan with the executors that the session was set up with, as long as nobody has asked for another number.
+        """Plan with the executors that the session was set up with until another number is requested.
 
         On a standalone cluster they come one after the other, for seconds after the session has started.
         """
@@ -458,7 +457,7 @@ class SparkEngine:
         )
 
     def _reach(self, now: Instant, target: int) -> Answer:
-        """Bring Spark to the target, whatever it was asked for before; where nothing deviates, nothing is done."""
+        """Bring Spark to the target, whatever was requested before; where nothing deviates, nothing is done."""
         if target < 0:
             return Answer(Outcome.REFUSED, self._planned, f"{target} executors are not possible; at least 0 are.")
         done = []

@@ -132,8 +132,8 @@ class ManagedQuery:
     def stop(self, within_s: float) -> bool:
         """Let the running batch end, and stop; whether that was possible within a time. It is stopped in any case.
 
-        Spark's own ``stop`` interrupts the batch, which would then have to be run again. So sources are told to give
-        nothing more, and the query is stopped once it has found nothing to do.
+        Spark's own ``stop`` interrupts the batch, which would then have to be run again. So the read
+        limit of its sources is set to 0, and the query is stopped once it has found nothing to do.
         """
         query = self._query
         if query is None or not query.isActive:
@@ -153,7 +153,7 @@ class ManagedQuery:
             is_through = gives_nothing and not query.status["isDataAvailable"]
             idle = self._is_settled and (is_through or _waits(execution.queryExecutionThread()))
             idle_looks = idle_looks + 1 if idle else 0
-            # At a first look it may be about to begin a batch that it planned before it was told.
+            # At a first look it may be about to begin a batch that it planned before the limit was set.
             if idle_looks == IDLE_LOOKS:
                 return True
             time.sleep(LOOK_EVERY_S)

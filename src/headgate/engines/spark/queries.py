@@ -1,4 +1,4 @@
-"""The streaming queries of an application, of all its sessions, as Spark knows them: asked by py4j at each look.
+"""The streaming queries of an application, of all its sessions, as Spark knows them: read by py4j at each look.
 
 Nothing is called back from Spark: a listener in Python costs the driver several per cent of a core at a batch a second.
 Spark keeps the newest hundred progress events of each query, of which those are taken that are new.
@@ -60,7 +60,7 @@ class QueryHandle:
         committed = self._texts(self._query.committedOffsets())
         if any(end) and end != committed:
             self._planned = (batch_id, triggered_ms), (start, end, latest)  # It does not change until it is done.
-        # Read last: a batch that ends meanwhile is then told of as running for one look more, never as lost.
+        # Read last: a batch that ends meanwhile is then reported as running for one look more, never lost.
         progresses = self._new_progresses(shift_s)
         if self._seen is None and not any((*start, *end, *latest, *committed)):
             return None  # Its first trigger is still finding out where it stands.
@@ -103,7 +103,7 @@ class QueryHandle:
             elif leaf.isStreaming():
                 found.append(QuerySource(str(leaf.getClass().getSimpleName())))
         if len(found) != len(places):
-            found = [QuerySource("unknown")] * len(places)  # Which of them is which cannot be told.
+            found = [QuerySource("unknown")] * len(places)  # Which of them is which is not known.
         return tuple(
             replace(found[places.index(index)], readers=places.count(index)) for index in range(len(self._sources))
         )
@@ -329,7 +329,7 @@ class SparkQueries:
                 stages = self._backend.parsed(self._store.job(newest))["stageIds"]
                 tasks = [self._tasks(stage) for stage in stages]
             except Py4JError:
-                return 0  # Only so many jobs and stages are kept.
+                return 0  # Spark retains a limited number of jobs and stages.
         return max(tasks, default=0)
 
     def _tasks(self, stage: int) -> int:

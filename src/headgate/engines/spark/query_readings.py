@@ -1,8 +1,8 @@
-"""The state of one streaming query now, made from what Spark and the source say. No JVM is needed here.
+"""The state of one streaming query now, computed from the reports of Spark and of the sources. No JVM is needed here.
 
-Offsets are the truth: what arrived is how far the source has come, what is done is how far the batches have come. A
-source that can be asked tells it at any moment. One that cannot be asked tells it whenever a batch is planned; in
-between, records are taken to go on arriving at the rate that was seen, and the reading says how old its news are.
+Everything rests on offsets: arrivals are the progress of the source, done records that of the batches. Some sources
+report their progress at any moment, the others whenever a batch is planned; in between, arrivals are extrapolated at
+the observed rate, and the reading carries the age of the newest report.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class QueryReadings:
 
     @property
     def inside(self) -> Inside:
-        """What is worth asking of its tasks, as far as the newest batch tells."""
+        """What is worth reading of its tasks, judged by the newest batch."""
         # Where tasks read other rows besides, or these twice, how many they have read tells nothing of a share.
         readers = sum(source.set_up.readers for source in self._sources)
         uneven = readers == 1 and self._sources[0].planned_skew > UNEVEN
@@ -157,10 +157,7 @@ class QueryReadings:
     def update(
         self, now: Instant, query: Query, jobs: Sequence[SparkJob] = (), reports: Sequence[SourceReport] = ()
     ) -> list[Batch]:
-        """Bring everything up to date; gives the batches that ended since the last time.
-
-        ``reports`` is what each source says of itself now.
-        """
+        """Bring everything up to date, given a report of each source; return the batches that ended meanwhile."""
         self._query = query
         starts = self._parsed(query.start, query.committed)
         for source, start, end in zip(self._sources, starts, self._parsed(query.end), strict=True):
@@ -219,7 +216,7 @@ class QueryReadings:
         self._planning_s = took_ms.get("latestOffset", 0) / 1000
         planned_s = started_s + self._planning_s
         reports = progress.body["sources"]
-        if len(reports) != len(self._sources):  # What is not told to be done would wait for ever.
+        if len(reports) != len(self._sources):  # Records of an unreported source would wait for ever.
             text = f"query {self.name!r} has {len(self._sources)} sources, and Spark reports of {len(reports)}"
             raise EngineError(f"{text}; its readings cannot be trusted.")
         if "addBatch" not in took_ms:
@@ -313,8 +310,8 @@ class QueryReadings:
         planned = self._parsed(query.latest, query.end, query.committed)
         for index, source in enumerate(self._sources):
             newest = reports[index].newest if index < len(reports) else None
-            # A trigger that found nothing to do is news too: nothing more had come by then. The first one of a query
-            # takes its time, and when it has found out how far a source had come is not known.
+            # A trigger that found nothing to do is a report too: nothing more had arrived by then. The first one of a
+            # query takes long, and at which moment it has read the offsets is not known.
             is_dated = query.triggered_s is not None and (newest is None or self._planning_s is not None)
             if is_dated and (reached := planned[index]) is not None:
                 source.curve.add(min(now, (query.triggered_s or now) + (self._planning_s or 0.0)), reached)
@@ -341,7 +338,7 @@ class QueryReadings:
             return min(known)
         if self._is_running and not any(source.curve.newest for source in self._sources):
             return self._started_s if self._planned_s is None else self._planned_s  # As above.
-        # What is only taken to have come since the newest news has come after them.
+        # Arrivals extrapolated since the newest report come after the observed ones.
         known_s = [source.curve.newest_s for source in self._sources if source.curve.newest_s is not None]
         return max(known_s, default=now) if waiting >= 1 else None
 

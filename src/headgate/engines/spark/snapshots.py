@@ -1,4 +1,4 @@
-"""What Spark says of itself at one moment, as plain values: the seam between the JVM and the readings made from it.
+"""The state of Spark at one moment as plain values: the seam between the JVM and the readings made from it.
 
 An offset is JSON of the source's own making: a number, or numbers by topic and partition. Each number is a *partition*
 here, known by its path.
@@ -110,7 +110,7 @@ def _whole(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """One source of a query, as it was set up."""
+    """The configuration of one source of a query."""
 
     kind: str
     """As in ``readStream.format(…)``: kafka, rate, …"""
@@ -141,12 +141,12 @@ class QuerySource:
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What a source says of itself, where it can be asked."""
+    """The report of a source, where it offers a way to get one."""
 
     newest: Offsets | None = None
-    """How far it has come by now; ``None`` where it cannot be asked, or does not answer yet."""
+    """Its latest offsets; ``None`` where it offers no way to get them, or has not answered yet."""
     past: tuple[tuple[Instant, Offsets], ...] = ()
-    """How far it had come at some moments before, oldest first: told once, when it is asked for the first time."""
+    """Its latest offsets at some earlier moments, oldest first; only in its first report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Query:
     committed: tuple[str | None, ...] = ()
     """What is done."""
     progresses: tuple[QueryProgress, ...] = ()
-    """What came since the last look, oldest first."""
+    """Events since the last look, oldest first."""
     rows_at_once: float = math.inf
     """Rows that a task puts out at once: 1 where it works row by row, infinitely many where that is not known."""
 
@@ -207,16 +207,16 @@ class SparkJob:
     active_tasks: int = 0
     """Of the last stage: those that run now."""
     running_s: tuple[float, ...] = ()
-    """How long each of these, or of the first few of them, has been running; empty where that was not asked for."""
+    """How long each of these, or of the first few of them, has been running; empty where that was not requested."""
     mean_task_s: float | None = None
     """How long those that are done took."""
     done_rows: float | None = None
-    """Rows that those that are done have read; ``None`` where that was not asked for."""
+    """Rows that those that are done have read; ``None`` where that was not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What is worth asking of the tasks of a query's jobs, where each question has its price."""
+    """What to read of the tasks of a query's jobs; each costs calls into the JVM."""
 
     times: bool = False
     """Since when they run: they put out their rows while they do."""
@@ -241,9 +241,9 @@ class Executor:
     is_excluded: bool = False
     """Spark gives it no tasks, because too many failed there."""
     is_leaving: bool = False
-    """It is being decommissioned, by whomever."""
+    """It is being decommissioned, by Headgate or by anybody else."""
     profile: int = 0
-    """Its resource profile; 0 is the one that all executors have where nobody asked for another."""
+    """Its resource profile; 0 is the default."""
     memory: int = 0
     """Bytes for storage."""
     memory_used: int = 0

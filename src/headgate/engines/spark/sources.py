@@ -1,10 +1,10 @@
-"""Asking sources how far they have come by now, where they offer a way.
+"""The latest offsets of sources, where they offer a way to get them.
 
-Kafka's brokers are asked. A source of one's own can offer a function of its options::
+For Kafka these come from its brokers. Other sources can offer a function of their options::
 
     offers("my-source", lambda options: newest_offset_as_json_or_none)
 
-Where nothing is offered, what Spark reports when it plans a batch is all that is known.
+For all others, only the offsets that Spark reports when it plans a batch are known.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REQUEST_TIMEOUT_S = 10.0
 PAST_WITHIN_S = 0.3
 """How long the first look at a source may take to find out since when its records have been waiting."""
 YOUNGEST_S, OLDEST_S = 5.0, 14 * 86_400.0
-"""How far back is asked at first, and at most; each time it is three times as far."""
+"""How far back is looked at first, and at most; each step is three times as far."""
 HALVINGS = 5
 """How often the span in which the oldest waiting record arrived is halved: its age is right to about two per cent."""
 _ENTRY = re.compile(r"([^\s{]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
@@ -201,13 +201,15 @@ _OFFERED: dict[str, NewestOffset] = {}
 
 
 def offers(kind: str, newest: NewestOffset) -> None:
-    """Make known how sources of a kind, as in ``readStream.format(kind)``, can be asked. Called from the loop's thread,
-    it must answer at once."""
+    """Register a function for sources of a kind, as in ``readStream.format(kind)``.
+
+    It is called from the thread of the loop and must answer at once.
+    """
     _OFFERED[kind] = newest
 
 
 class SourceOffsets:
-    """Asks the sources of queries that can be asked."""
+    """Gets the reports of the sources of queries."""
 
     def __init__(self, jvm: Any, now: Callable[[], Instant]) -> None:
         self._jvm = jvm
@@ -216,7 +218,7 @@ class SourceOffsets:
         self._past_known: set[tuple[str, int]] = set()
 
     def ask(self, query: Query) -> list[SourceReport]:
-        """What each source of a query says of itself."""
+        """Return a report of each source of a query."""
         return [self._ask(query, index, source) for index, source in enumerate(query.sources)]
 
     def _ask(self, query: Query, index: int, source: QuerySource) -> SourceReport:
@@ -240,7 +242,7 @@ class SourceOffsets:
         try:
             return KafkaOffsets(self._jvm, source, self._now)
         except (Py4JError, TypeError) as error:
-            logger.warning("Kafka cannot be asked how far its topics have come: %s", error_line(error))
+            logger.warning("the latest offsets of Kafka's topics cannot be read: %s", error_line(error))
             return None
 
     def forget_all_but(self, run_ids: set[str]) -> None:
@@ -277,7 +279,7 @@ class ArrivalCurve:
         return self._reached[-1] if self._reached else {}
 
     def add(self, at_s: Instant, reached: Offsets) -> None:
-        """Take in how far the source had come at a moment; news of the past change nothing but the present."""
+        """Add the offsets of a moment; one before the newest point raises only that point."""
         known = self.newest
         # Offsets do not go back: what is smaller was read before, from another view of the source.
         merged = {name: max(value, known.get(name, value)) for name, value in reached.items()}
@@ -316,7 +318,7 @@ class ArrivalCurve:
             del self._times_s[:cut], self._reached[:cut]
 
     def reached_by(self, at_s: Instant) -> Offsets:
-        """How far each partition had come by a time, as far as is known; nothing before the first news."""
+        """Return the offsets at a time; none before the first point."""
         index = bisect_right(self._times_s, at_s)
         if index == 0:
             return {}
@@ -328,9 +330,9 @@ class ArrivalCurve:
         return {name: before[name] + share * (value - before[name]) for name, value in after.items()}
 
     def oldest_after(self, done: Offsets) -> Instant | None:
-        """When the oldest record after these offsets arrived; ``None`` when there is none.
+        """Return when the oldest record after these offsets arrived; ``None`` when there is none.
 
-        What came before the first news has waited since then at least.
+        Records from before the first point have waited at least since then.
         """
         if not self._waits(len(self._times_s) - 1, done):
             return None
@@ -365,12 +367,12 @@ class ArrivalCurve:
 
 
 RATE_OVER_S = 5.0
-"""The rate of arrivals is that of the last so many seconds of what is known, or of the last span between two news."""
+"""The rate of arrivals is that of the last so many known seconds, or of the last span between two reports."""
 EXTRAPOLATION_OVER_S = 30.0
-"""The rate at which records are taken to go on arriving is a steadier one."""
+"""Extrapolation uses a rate over a longer span, which is steadier."""
 UNANSWERED_S = 2.0
-"""A source that has answered before and does not for so short a time is where it was: on a busy machine that happens
-every now and then. What is taken to have come and has not would stay in the count of arrivals."""
+"""Arrivals are not extrapolated until a source that usually reports has been silent for so long, which happens on a
+busy machine: extrapolated arrivals that turn out wrong would stay in the count."""
 
 
 @dataclass(slots=True)
@@ -391,7 +393,7 @@ class SourceState:
     counted: Offsets = field(default_factory=dict)
     """Up to here arrivals were counted."""
     answers: bool = False
-    """It can be asked, and has answered."""
+    """Whether it has ever reported its latest offsets."""
 
     @classmethod
     def of(cls, set_up: QuerySource) -> SourceState:
@@ -405,9 +407,9 @@ class SourceState:
     # ------------------------------------------------------------------------------------------------- what arrived
 
     def reached(self, now: Instant, *, extrapolates: bool) -> tuple[Offsets, float]:
-        """How far it has come by now, and how old the news is that this rests on.
+        """Return the offsets reached by now, and the age of the report that they rest on.
 
-        ``extrapolates``: records are taken to have gone on arriving since, as they did before.
+        ``extrapolates``: assume that records have continued to arrive since, at the observed rate.
         """
         newest_s, newest = self.curve.newest_s, self.curve.newest
         age_s = 0.0 if newest_s is None else max(0.0, now - newest_s)
@@ -423,7 +425,7 @@ class SourceState:
         return self.worth.value * distance({name: before.get(name, 0.0) for name in reached}, reached)
 
     def rate_per_s(self) -> float | None:
-        """Records per second that arrive; ``None`` before two news are there."""
+        """Return the records per second that arrive; ``None`` before the second report."""
         rates = self.curve.rate_per_s(RATE_OVER_S)
         return self.worth.value * sum(rates.values()) if rates else None
 
