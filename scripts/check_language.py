@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
         if any((ROOT / place.partition(":")[0]).is_relative_to(folder) for place in places for folder in chosen)
     ]
     for finding in findings:
-        print(finding)  # noqa: T201 - this is what the script is for
+        print(finding)
     return 1 if findings else 0
 
 
