@@ -16,14 +16,14 @@ from headgate.policies.frame.base import GuardSettings
 from tests.core.building import JOB, observation
 
 HOUR_S = 3600.0
-ASKED = parse_objective("latency p95 < 10s, cost < 24 per day, price 0.5").within(1, 20)
+OBJECTIVE = parse_objective("latency p95 < 10s, cost < 24 per day, price 0.5").within(1, 20)
 """What two instances cost; one is put aside."""
 GUARD = Affordable(CostLimit(24.0), {"job": 0.5}, {"job": 1})
 
 
 def past(*hours: int) -> History:
     """A window onto a job that had so many instances in each hour so far."""
-    window = History(JOB, objective=ASKED)
+    window = History(JOB, objective=OBJECTIVE)
     window.observe(observation(0.0, hours[0] if hours else 1))
     for index, size in enumerate(hours):
         for minute in range(1, 61):
@@ -112,13 +112,13 @@ PIPELINE = Topology(("parse", "join"), (("parse", "join"),), {"join": Sizing(pri
 
 def pipeline(targets: Iterable[tuple[str, int, int]], hours: int = 10) -> dict[str, int]:
     """What is left of some targets (operator, current, target) of a pipeline that cost 2.5 for an hour."""
-    asked = parse_objective("latency p95 < 10s, cost < 72 per day, price 0.5").within(1, 20)
-    window = History(PIPELINE, objective=asked)
+    objective = parse_objective("latency p95 < 10s, cost < 72 per day, price 0.5").within(1, 20)
+    window = History(PIPELINE, objective=objective)
     for minute in range(60 * hours + 1):
         sizes = {"parse": Instances(1, 1, 1), "join": Instances(1, 1, 1)}
         window.observe(Observation(60.0 * minute, {}, sizes))
     verdicts = {name: Verdict(name, current, target, target, "t", "t") for name, current, target in targets}
-    (guard,) = [one for one in GuardSettings().build(asked, PIPELINE) if isinstance(one, Affordable)]
+    (guard,) = [built for built in GuardSettings().build(objective, PIPELINE) if isinstance(built, Affordable)]
     return guard(window, Decision(HOUR_S * hours, "test", verdicts)).targets
 
 
@@ -135,5 +135,5 @@ def test_a_job_without_a_limit_has_no_such_guard() -> None:
 
 
 def test_a_limit_without_a_price_is_refused() -> None:
-    with pytest.raises(InputError, match="cannot be kept without a price of job"):
+    with pytest.raises(InputError, match="cannot be enforced without a price of job"):
         GuardSettings().build(parse_objective("latency p95 < 10s, cost < 12 per day"))

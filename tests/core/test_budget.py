@@ -25,7 +25,7 @@ def counted(at_s: float, late: float, arrived: float | None = None) -> Sample:
     return Sample("job", at_s, arrived=RATE * at_s if arrived is None else arrived, late=late)
 
 
-def kept(slo: Slo, readings: Iterable[Sample]) -> BudgetKeeper:
+def keeper_after(slo: Slo, readings: Iterable[Sample]) -> BudgetKeeper:
     keeper = BudgetKeeper(slo)
     for reading in readings:
         keeper.observe(reading)
@@ -35,7 +35,7 @@ def kept(slo: Slo, readings: Iterable[Sample]) -> BudgetKeeper:
 def after(slo: Slo, readings: Iterable[Sample]) -> Budget:
     """The budget at the last of some readings."""
     made = list(readings)
-    found = kept(slo, made).budget(made[-1].at_s)
+    found = keeper_after(slo, made).budget(made[-1].at_s)
     assert found is not None
     return found
 
@@ -86,9 +86,9 @@ def test_rare_readings_cost_resolution_and_nothing_else(every_s: float) -> None:
     assert [budget.missed_share, budget.spent] == pytest.approx([0.03, 0.15])
 
 
-def test_a_counter_that_was_started_anew_leaves_out_one_stretch_only() -> None:
-    anew = [replace(one, at_s=one.at_s + HOUR_S) for one in steady(1, 0.02)]
-    budget = after(LatencySlo(10), [*steady(0.9, 0.02), *anew])
+def test_a_counter_reset_leaves_out_one_interval_only() -> None:
+    restarted = [replace(reading, at_s=reading.at_s + HOUR_S) for reading in steady(1, 0.02)]
+    budget = after(LatencySlo(10), [*steady(0.9, 0.02), *restarted])
     assert budget.missed_share == pytest.approx(0.02)
     assert budget.covered_s == pytest.approx(1.9 * HOUR_S)
 
@@ -117,7 +117,7 @@ def test_a_job_that_never_had_a_record_has_its_whole_budget() -> None:
 
 def test_before_there_are_two_readings_nothing_is_known() -> None:
     assert BudgetKeeper(LatencySlo(10)).budget(0.0) is None
-    assert kept(LatencySlo(10), [counted(0.0, 0.0)]).budget(0.0) is None
+    assert keeper_after(LatencySlo(10), [counted(0.0, 0.0)]).budget(0.0) is None
 
 
 def test_where_nothing_may_be_late_one_late_record_breaks_it() -> None:
@@ -128,7 +128,7 @@ def test_where_nothing_may_be_late_one_late_record_breaks_it() -> None:
 
 def test_a_reading_that_is_reported_again_is_counted_once() -> None:
     readings = steady(1, 0.02)
-    assert after(LatencySlo(10), [one for one in readings for _ in range(3)]) == after(LatencySlo(10), readings)
+    assert after(LatencySlo(10), [reading for reading in readings for _ in range(3)]) == after(LatencySlo(10), readings)
 
 
 BY_TIME = LatencySlo(10, 90, HOUR_S, By.TIME)
@@ -142,7 +142,7 @@ BY_TIME = LatencySlo(10, 90, HOUR_S, By.TIME)
         ([Sample("job", 60, latency_s=500)], 60),
         # A batch that was over the bound for 5 s, seen only after the next one had begun.
         ([Sample("job", 60, latency_s=1, batches=(Batch(30, 45, 9, oldest_s=30),))], 5),
-        # The same wait, told of as it goes on and when it is over, counts once.
+        # The same wait, reported while it lasts and when it is over, counts once.
         (
             [Sample("job", 30, latency_s=16), Sample("job", 60, latency_s=0, batches=(Batch(20, 40, 9, oldest_s=14),))],
             16,
@@ -178,26 +178,26 @@ def test_each_kind_of_objective_counts_what_it_is_a_share_of(slo: Slo, counted_:
 
 @pytest.mark.parametrize("slo", [LatencySlo(10), BY_TIME, ThroughputSlo(0.9), SlowShareSlo(0.1)])
 def test_what_an_engine_cannot_tell_is_not_counted(slo: Slo) -> None:
-    assert kept(slo, [Sample("job", 60.0 * k) for k in range(5)]).budget(240.0) is None
+    assert keeper_after(slo, [Sample("job", 60.0 * k) for k in range(5)]).budget(240.0) is None
 
 
 def test_a_budget_goes_on_after_a_restart_with_what_it_had_counted() -> None:
     readings = steady(2, 0.04)
     whole, first, again = (BudgetKeeper(LatencySlo(10)) for _ in range(3))
-    for one in readings:
-        whole.observe(one)
-    for one in readings[:60]:
-        first.observe(one)
+    for reading in readings:
+        whole.observe(reading)
+    for reading in readings[:60]:
+        first.observe(reading)
     again.restore(json.loads(json.dumps(first.to_json())))
     # What the journal recalls was counted already, but for what came after the last save.
-    for one in readings[50:]:
-        again.observe(one)
+    for reading in readings[50:]:
+        again.observe(reading)
     assert again.budget(readings[-1].at_s) == whole.budget(readings[-1].at_s)
 
 
 def test_after_a_restart_counters_are_not_compared_with_those_of_the_engine_before() -> None:
     keeper = BudgetKeeper(LatencySlo(10))
-    keeper.restore(kept(LatencySlo(10), steady(1, 0.02)).to_json())
+    keeper.restore(keeper_after(LatencySlo(10), steady(1, 0.02)).to_json())
     for k in range(1, 61):
         keeper.observe(counted(HOUR_S + 60.0 * k, 9e6 + 0.02 * RATE * 60 * k, 9e6 + RATE * 60 * k))
     budget = keeper.budget(2 * HOUR_S)
@@ -206,32 +206,35 @@ def test_after_a_restart_counters_are_not_compared_with_those_of_the_engine_befo
 
 
 @pytest.mark.parametrize(
-    ("saved", "told"),
+    ("saved", "message"),
     [
-        (kept(LatencySlo(5), steady(1, 0.5)).to_json(), "'latency p95 < 5s'; 'latency p95 < 10s' is asked for now"),
+        (
+            keeper_after(LatencySlo(5), steady(1, 0.5)).to_json(),
+            "'latency p95 < 5s'; the objective is 'latency p95 < 10s' now",
+        ),
         ({"slo": "latency p95 < 10s"}, "until_s"),
         ({"slo": "latency p95 < 10s", "until_s": 0, "buckets": [[1]]}, "columns"),
     ],
 )
-def test_a_budget_of_another_objective_or_a_damaged_one_is_refused(saved: dict[str, object], told: str) -> None:
-    keeper = kept(LatencySlo(10), steady(1, 0.02))
+def test_a_budget_of_another_objective_or_a_damaged_one_is_refused(saved: dict[str, object], message: str) -> None:
+    keeper = keeper_after(LatencySlo(10), steady(1, 0.02))
     before = keeper.budget(HOUR_S)
-    with pytest.raises(StateError, match=told):
+    with pytest.raises(StateError, match=message):
         keeper.restore(saved)
     assert keeper.budget(HOUR_S) == before
 
 
 def test_the_window_tells_how_the_budget_of_each_operator_stands() -> None:
     window = History(JOB, objective=parse_objective("latency p90 < 10s"))
-    for one in steady(3, 0.02):
-        window.observe(observation(one.at_s, sample=one))
+    for reading in steady(3, 0.02):
+        window.observe(observation(reading.at_s, sample=reading))
     budget = window.budget("job")
     assert budget is not None
     assert budget.missed_share == pytest.approx(0.02)
     assert budget.covered_s == pytest.approx(3 * HOUR_S), "longer than the window looks back"
 
 
-def test_a_window_that_was_not_told_the_objective_knows_no_budget() -> None:
+def test_a_window_without_an_objective_knows_no_budget() -> None:
     assert history(steady(1, 0.02)).budget("job") is None
 
 
@@ -245,11 +248,11 @@ def test_a_budget_is_plain_data_for_those_who_want_it() -> None:
     ]
 
 
-def test_what_waits_when_counters_start_anew_is_counted_so_that_no_more_can_be_late_than_came() -> None:
+def test_records_that_wait_at_a_counter_reset_are_counted_so_that_no_more_are_late_than_arrived() -> None:
     slo = LatencySlo(10)
     first = [replace(counted(at_s, 0.0), backlog=RATE * at_s) for at_s in (0.0, 10.0, 20.0)]
     keeper = BudgetKeeper(slo)
-    keeper.restore(json.loads(json.dumps(kept(slo, first).to_json())))
+    keeper.restore(json.loads(json.dumps(keeper_after(slo, first).to_json())))
     # While nobody looked 300 more came; all 500 are late then.
     for at_s, late in ((50.0, 0.0), (60.0, 250.0), (70.0, 500.0)):
         keeper.observe(Sample("job", at_s, arrived=0.0, late=late, backlog=500.0 - late))
@@ -258,8 +261,8 @@ def test_what_waits_when_counters_start_anew_is_counted_so_that_no_more_can_be_l
     assert (budget.counted, budget.missed) == pytest.approx((500.0, 500.0))
 
 
-def test_a_budget_that_was_kept_before_waiting_records_were_goes_on() -> None:
-    saved = kept(LatencySlo(10), steady(1, 0.05)).to_json()
+def test_a_budget_saved_without_waiting_records_is_restored() -> None:
+    saved = keeper_after(LatencySlo(10), steady(1, 0.05)).to_json()
     del saved["waiting"]
     keeper = BudgetKeeper(LatencySlo(10))
     keeper.restore(saved)

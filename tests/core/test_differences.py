@@ -24,19 +24,19 @@ def test_rates_are_differences_of_counters() -> None:
 
 
 def test_what_an_engine_says_itself_stays() -> None:
-    said = Sample("job", 10.0, arrived=1500, done=1300, input_rate_per_s=7.0, backlog=3.0)
-    assert completed(said, BEFORE) == said
+    given = Sample("job", 10.0, arrived=1500, done=1300, input_rate_per_s=7.0, backlog=3.0)
+    assert completed(given, BEFORE) == given
 
 
 @pytest.mark.parametrize("before", [None, Sample("job", 10.0, arrived=1000), Sample("job", 0.0, arrived=2000)])
-def test_without_a_span_or_after_a_counter_began_anew_there_is_no_rate(before: Sample | None) -> None:
+def test_without_a_span_or_after_a_counter_reset_there_is_no_rate(before: Sample | None) -> None:
     assert completed(Sample("job", 10.0, arrived=1500), before).input_rate_per_s is None
 
 
 def test_between_two_batches_the_newest_one_is_still_the_newest_that_is_known() -> None:
     ended = completed(Sample("job", 10.0, batches=(Batch(2.0, 8.0, 300, 0.0, trigger_interval_s=1.0),)), None)
-    told = [ended.processed_rate_per_s, ended.processing_time_s, ended.scheduling_delay_s, ended.trigger_interval_s]
-    assert told == [50, 6, 1, 1]
+    measured = [ended.processed_rate_per_s, ended.processing_time_s, ended.scheduling_delay_s, ended.trigger_interval_s]
+    assert measured == [50, 6, 1, 1]
     later = completed(Sample("job", 15.0, batch_ended_s=8.0), ended)
     assert (later.processed_rate_per_s, later.processing_time_s, later.measured_s) == (50, 6, 8)
 
@@ -91,12 +91,12 @@ def test_a_lost_reading_does_not_change_what_the_rates_add_up_to(gaps_s: list[fl
     for gap_s in gaps_s:
         at_s, arrived = at_s + gap_s, arrived + data.draw(st.floats(0, 100))
         readings.append(Sample("job", at_s, arrived=arrived))
-    kept = [readings[0], *(one for one in readings[1:-1] if data.draw(st.booleans())), readings[-1]]
-    total, before = 0.0, kept[0]
-    for one in kept[1:]:
-        rate = completed(one, before).input_rate_per_s
+    retained = [readings[0], *(reading for reading in readings[1:-1] if data.draw(st.booleans())), readings[-1]]
+    total, before = 0.0, retained[0]
+    for reading in retained[1:]:
+        rate = completed(reading, before).input_rate_per_s
         assert rate is not None
-        total, before = total + rate * (one.at_s - before.at_s), one
+        total, before = total + rate * (reading.at_s - before.at_s), reading
     assert total == pytest.approx(readings[-1].arrived - readings[0].arrived, abs=1e-6)  # type: ignore[operator]
 
 

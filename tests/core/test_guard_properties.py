@@ -104,7 +104,7 @@ def test_no_guard_turns_a_change_around(chosen: GuardSettings, situation: tuple[
 
 
 @given(settings, situations())
-def test_growth_never_waits_for_instances_or_readings_unless_that_is_asked_for(
+def test_growth_waits_for_instances_or_readings_only_where_that_is_configured(
     chosen: GuardSettings, situation: tuple[Objective, History, Decision]
 ) -> None:
     objective, window, made = situation

@@ -1,4 +1,4 @@
-"""Guards that are asked together leave what they leave one after the other."""
+"""Guards that are called together have the same result as one after the other."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ class OneMore(EachOperator):
 
 
 @dataclass(frozen=True, slots=True)
-class Told(EachOperator):
-    """Lets everything pass, and says so."""
+class Noted(EachOperator):
+    """Lets everything pass, with a reason."""
 
-    name: ClassVar[str] = "told"
+    name: ClassVar[str] = "noted"
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         return verdict.target, "seen"
 
 
 @dataclass(frozen=True, slots=True)
-class NotAsked(EachOperator):
-    name: ClassVar[str] = "not-asked"
+class NoChange(EachOperator):
+    name: ClassVar[str] = "no-change"
     lets_holds_pass: ClassVar[bool] = True
 
     def limit(self, window: Window, now: Instant, verdict: Verdict) -> tuple[int, str]:
         if verdict.change == 0:
-            raise AssertionError("asked about a hold")
+            raise AssertionError("called for a hold")
         return verdict.current, "no change"
 
 
@@ -50,9 +50,16 @@ def everything(window: Window, decision: Decision) -> Decision:
     """A guard that is a plain function."""
     verdicts = {
         name: Verdict(
-            one.operator, one.current, one.proposed, 9, one.code, one.reason, one.numbers, (GuardNote("nine", 0, 9),)
+            verdict.operator,
+            verdict.current,
+            verdict.proposed,
+            9,
+            verdict.code,
+            verdict.reason,
+            verdict.numbers,
+            (GuardNote("nine", 0, 9),),
         )
-        for name, one in decision.verdicts.items()
+        for name, verdict in decision.verdicts.items()
     }
     return Decision(decision.at_s, decision.policy, verdicts, decision.role)
 
@@ -76,10 +83,10 @@ GUARDS: tuple[Guard, ...] = (
     StepLimit(3, 1),
     OneMore(),
     everything,
-    Told(),
+    Noted(),
     Hysteresis(0.5, 0.5),
     Attainable(120.0, 600.0),
-    NotAsked(),
+    NoChange(),
 )
 
 
@@ -100,20 +107,20 @@ def test_a_row_of_guards_leaves_what_they_leave_one_by_one(guards: tuple[Guard, 
     assert [guarded(in_rows, window, start) for _ in range(2)] == [one_by_one, one_by_one]
 
 
-def test_a_guard_that_lets_holds_pass_is_not_asked_about_one_and_leaves_its_note() -> None:
-    verdict = guarded((NotAsked(),), history("job"), decision(job=3)).verdicts["job"]
+def test_a_guard_that_lets_holds_pass_is_not_called_for_one_and_leaves_its_note() -> None:
+    verdict = guarded((NoChange(),), history("job"), decision(job=3)).verdicts["job"]
     assert verdict.target == 3
-    assert verdict.notes == (GuardNote("not-asked", 3, 3),)
+    assert verdict.notes == (GuardNote("no-change", 3, 3),)
 
 
 def test_each_guard_of_a_row_sees_what_the_one_before_it_left() -> None:
-    verdict = guarded((OneMore(), OneMore(), Told(), NotAsked()), history("job"), decision(job=3)).verdicts["job"]
+    verdict = guarded((OneMore(), OneMore(), Noted(), NoChange()), history("job"), decision(job=3)).verdicts["job"]
     assert verdict.target == 3
     assert verdict.notes == (
         GuardNote("one-more", 3, 4, "one more"),
         GuardNote("one-more", 4, 5, "one more"),
-        GuardNote("told", 5, 5, "seen"),
-        GuardNote("not-asked", 5, 3, "no change"),
+        GuardNote("noted", 5, 5, "seen"),
+        GuardNote("no-change", 5, 3, "no change"),
     )
 
 

@@ -246,7 +246,7 @@ def test_without_an_earlier_decision_monotonicity_lets_everything_pass() -> None
 def test_a_change_under_way_is_waited_for_but_not_for_ever(
     planned: int, ready: int, age_s: float | None, target: int, left: int, growth_waits: bool
 ) -> None:
-    """Growth is not held, unless that is asked for."""
+    """Growth is held only where that is configured."""
     window = history([Sample("job", 100)], planned, ready)
     if age_s is not None:
         window.record(decision(100 - age_s, 3, planned))
@@ -254,7 +254,7 @@ def test_a_change_under_way_is_waited_for_but_not_for_ever(
     assert found == (target if target > planned and not growth_waits else left)
 
 
-def test_a_wait_that_was_given_up_is_told() -> None:
+def test_a_wait_that_was_given_up_is_noted() -> None:
     window = history([Sample("job", 100)], 4, 2)
     assert guarded(HoldWhilePending(60), 4, 3, window, now=100) == (
         3,
@@ -277,7 +277,7 @@ def test_a_wait_that_was_given_up_is_told() -> None:
 def test_by_readings_from_before_a_change_or_of_warm_up_nothing_is_removed(
     changed_s: float | None, reading_s: float, warming: bool, now: float, passes: bool
 ) -> None:
-    """Nor added, where that is asked for."""
+    """Nor added, where that is configured."""
     window = history([Sample("job", reading_s, warming=warming)], planned=5)
     if changed_s is not None:
         window.record(decision(changed_s, 4, 5))
@@ -294,7 +294,7 @@ def test_a_start_counts_as_a_change(age_s: float, left: int) -> None:
     assert guarded(HoldWhileRecovering(60), 5, 4, window, now=age_s)[0] == left
 
 
-def test_an_instance_that_was_lost_or_came_makes_earlier_readings_count_no_more() -> None:
+def test_readings_from_before_an_instance_joined_or_left_no_longer_count() -> None:
     window = History(JOB)
     window.observe(observation(0, 5, 5, Sample("job", 0)))
     window.observe(observation(300, 5, 4, Sample("job", 299)))
@@ -349,7 +349,7 @@ def test_no_instance_is_added_that_could_find_nothing_to_do(
 @pytest.mark.parametrize(
     ("current", "target", "left"), [(4, 5, 8), (4, 9, 8), (4, 3, 4), (4, 2, 2), (8, 3, 4), (4, 4, 4), (3, 3, 3)]
 )
-def test_only_sizes_that_are_possible_are_asked_for(current: int, target: int, left: int) -> None:
+def test_only_possible_sizes_are_requested(current: int, target: int, left: int) -> None:
     assert guarded(AllowedSizes({"job": (1, 2, 4, 8)}), current, target)[0] == left
 
 
@@ -368,7 +368,7 @@ def test_executors_that_keep_coming_and_going_do_not_hold_the_job_for_ever() -> 
         assert found == (5 if at_s < 70 else 3)
 
 
-def test_after_a_time_of_peace_a_lost_instance_is_waited_for_anew() -> None:
+def test_after_a_quiet_time_the_wait_for_a_lost_instance_starts_over() -> None:
     window = History(JOB)
     for at_s, ready in ((0, 5), (10, 4), (20, 5), (100, 5), (300, 4), (310, 4)):
         window.observe(observation(at_s, 5, ready, Sample("job", at_s, warming=True)))
@@ -385,7 +385,7 @@ def test_without_knowing_the_size_nothing_is_scaled_in() -> None:
     assert guarded(NeverInBlind(60), 5, 6, window, now=5)[0] == 6
 
 
-def test_a_reading_that_rests_on_old_news_is_as_old_as_those() -> None:
+def test_a_reading_is_as_old_as_the_offsets_it_uses() -> None:
     window = history([Sample("job", 100, age_s=90)], planned=5)
     assert guarded(NeverInBlind(60), 5, 4, window, now=100)[0] == 5
 
@@ -394,7 +394,7 @@ ATTAINABLE = Attainable(120, 600)
 
 
 def short(given: int, until_s: float) -> History:
-    """A window in which 12 were asked for at 0 s and so many came."""
+    """A window in which 12 were requested at 0 s and ``given`` were delivered."""
     window = History(JOB)
     window.observe(observation(0, 5, 5, Sample("job", 0)))
     window.record(decision(0, 5, 12))
@@ -414,7 +414,7 @@ def test_a_plan_that_the_cluster_does_not_fulfil_comes_back_to_what_it_gives(
     assert ("the cluster gave 7 of 12" in why) is (left != target)
 
 
-def test_a_cluster_that_gave_less_is_asked_again_only_after_a_while() -> None:
+def test_more_is_requested_only_after_a_while_from_a_cluster_that_gave_less() -> None:
     window = short(7, 200)
     window.record(ATTAINABLE(window, decision(200, 12, 12)))
     window.observe(observation(210, 7, 7, Sample("job", 210)))
@@ -425,7 +425,7 @@ def test_a_cluster_that_gave_less_is_asked_again_only_after_a_while() -> None:
 
 
 def test_a_cluster_that_is_slow_but_gives_is_waited_for() -> None:
-    """Each instance that comes starts the wait anew."""
+    """Each instance that joins restarts the wait."""
     window = History(JOB)
     window.observe(observation(0, 5, 5, Sample("job", 0)))
     window.record(decision(0, 5, 12))

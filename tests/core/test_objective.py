@@ -113,16 +113,16 @@ def test_an_objective_that_cannot_be_used_is_named_in_the_error(text: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("bounds", "told"),
+    ("bounds", "message"),
     [((-2, 4), "min_instances -2"), ((5, 4), "max_instances 4"), ((-1, -1), "min_instances -1")],
 )
-def test_bounds_must_leave_room_for_a_size(bounds: tuple[int, int], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bounds_must_leave_room_for_a_size(bounds: tuple[int, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Objective(LatencySlo(10), *bounds)
 
 
 @pytest.mark.parametrize("price", [-0.01, math.nan, math.inf, 1e308])
-def test_a_price_can_be_told(price: float) -> None:
+def test_a_price_must_be_finite_and_not_negative(price: float) -> None:
     with pytest.raises(InputError, match="price"):
         Objective(LatencySlo(10), price_per_instance_hour=price)
 
@@ -146,7 +146,7 @@ def test_a_limit_on_the_cost_needs_the_price_of_every_operator() -> None:
         (ThroughputSlo(0.99), 0.01),
     ],
 )
-def test_what_may_be_missed_is_the_rest_of_what_is_asked(slo: Slo, share: float) -> None:
+def test_the_allowed_share_is_the_rest_of_the_required_one(slo: Slo, share: float) -> None:
     assert slo.allowed_share == share
 
 
@@ -211,7 +211,7 @@ SLOS = st.one_of(
 )
 AMOUNTS = st.one_of(st.integers(1, 10**6).map(float), st.floats(1e-9, 1e12))
 COSTS = st.builds(CostLimit, AMOUNTS, PERIODS_S.map(lambda period_s: max(HOUR_S, period_s)))
-ASKED = st.builds(
+OBJECTIVES = st.builds(
     Objective,
     SLOS,
     price_per_instance_hour=st.none() | AMOUNTS,
@@ -220,12 +220,12 @@ ASKED = st.builds(
 )
 
 
-@given(ASKED)
+@given(OBJECTIVES)
 def test_any_objective_reads_back_from_its_text_as_it_was(objective: Objective) -> None:
     assert parse_objective(str(objective)) == objective
 
 
-@given(ASKED, st.none() | st.tuples(st.integers(1, 50), st.integers(50, 90)), st.dictionaries(st.text(), SLOS))
+@given(OBJECTIVES, st.none() | st.tuples(st.integers(1, 50), st.integers(50, 90)), st.dictionaries(st.text(), SLOS))
 def test_any_objective_reads_back_from_plain_data_as_it_was(
     objective: Objective, bounds: tuple[int, int] | None, operators: dict[str, Slo]
 ) -> None:
@@ -259,7 +259,7 @@ def test_an_objective_is_read_from_plain_data(form: dict[str, JSON], text: str) 
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "message"),
     [
         ({}, "slo None"),
         ({"slo": "latency p95 < 10s", "operator": {}}, "'operator', did you mean 'operators'"),
@@ -277,7 +277,7 @@ def test_an_objective_is_read_from_plain_data(form: dict[str, JSON], text: str) 
         (["latency p95 < 10s"], "['latency p95 < 10s']"),
     ],
 )
-def test_plain_data_that_is_no_objective_is_told_from_one(form: dict[str, JSON], told: str) -> None:
+def test_plain_data_that_is_no_objective_is_refused(form: dict[str, JSON], message: str) -> None:
     with pytest.raises(InputError) as raised:
         objective_from(form)
-    assert told in str(raised.value)
+    assert message in str(raised.value)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from headgate.core.arbiter import LONGEST_WAIT, Pace, Pacer, Urgency
 from headgate.core.errors import InputError
 
-asked = st.lists(st.tuples(st.floats(0, 3), st.integers(0, 5), st.floats(-1, 1), st.booleans()), max_size=40)
+requests = st.lists(st.tuples(st.floats(0, 3), st.integers(0, 5), st.floats(-1, 1), st.booleans()), max_size=40)
 
 
 @settings(max_examples=60)
-@given(asked, st.integers(1, 3), st.floats(1, 20))
+@given(requests, st.integers(1, 3), st.floats(1, 20))
 def test_no_span_has_more_rescales_than_allowed(
     asks: list[tuple[float, int, float, bool]], rescales: int, per_s: float
 ) -> None:
@@ -40,7 +40,7 @@ def test_the_calmest_gets_its_turn_however_needy_the_others_are() -> None:
     assert LONGEST_WAIT * 10 <= granted_s <= LONGEST_WAIT * 10 + 30
 
 
-def test_a_place_is_kept_for_who_needs_it_more_only_as_long_as_it_still_asks() -> None:
+def test_a_place_is_reserved_for_a_needier_job_only_while_it_keeps_asking() -> None:
     pacer = Pacer(Pace(1, 10.0))
     assert pacer.ask(0.0, "first", Urgency())
     assert not pacer.ask(1.0, "needy", Urgency(budget_left=-1.0))

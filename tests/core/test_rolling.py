@@ -63,17 +63,17 @@ def test_a_stretch_longer_than_the_period_counts_with_its_newest_part() -> None:
 
 
 @given(SPANS)
-def test_what_was_saved_goes_on_as_it_was(spans: list[tuple[float, float]]) -> None:
+def test_restored_sums_continue_unchanged(spans: list[tuple[float, float]]) -> None:
     sums, now_s = filled(spans)
     again = RollingSums(PERIOD_S, 1)
     again.restore(sums.to_json())
-    for one in (sums, again):
-        one.add(now_s, now_s + 50.0, (5.0,))
+    for either in (sums, again):
+        either.add(now_s, now_s + 50.0, (5.0,))
     assert again.to_json() == sums.to_json()
 
 
 @pytest.mark.parametrize(
-    ("saved", "told"),
+    ("saved", "message"),
     [
         ([[2, 1.0], [1, 1.0]], "do not rise"),
         ([[1, 1.0, 2.0]], "other than 1 columns"),
@@ -82,6 +82,6 @@ def test_what_was_saved_goes_on_as_it_was(spans: list[tuple[float, float]]) -> N
         ([[]], "not enough values"),
     ],
 )
-def test_what_cannot_have_been_saved_is_refused(saved: list[list[float]], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_cannot_have_been_saved_is_refused(saved: list[list[float]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         RollingSums(PERIOD_S, 1).restore(saved)

@@ -1,4 +1,4 @@
-"""Sizes belong to operators: bounds, prices and what is asked of each."""
+"""Sizes belong to operators: bounds, prices and objectives of each."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_sizes_that_make_no_sense_are_refused(make: object, message: str) -> Non
 
 
 @pytest.mark.parametrize(("running", "highest"), [(3, 10), (20, 20), (10, 10)])
-def test_bounds_that_nobody_asked_for_do_not_shrink_a_job_that_runs(running: int, highest: int) -> None:
+def test_assumed_bounds_do_not_shrink_a_running_job(running: int, highest: int) -> None:
     assert parse_objective("latency < 10s").fitting(running).max_instances == highest
 
 
-def test_bounds_that_were_asked_for_do() -> None:
+def test_bounds_that_the_user_set_do() -> None:
     assert parse_objective("latency < 10s").within(1, 8).fitting(20).max_instances == 8

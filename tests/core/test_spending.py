@@ -63,14 +63,14 @@ def test_what_was_spent_is_known_after_a_restart_and_counted_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("saved", "told"),
+    ("saved", "message"),
     [
-        (SpendingKeeper({"job": 1.0}, CostLimit(1.0, HOUR_S)).to_json(), "3600 s; 86400 s are asked for"),
+        (SpendingKeeper({"job": 1.0}, CostLimit(1.0, HOUR_S)).to_json(), "over 3600 s; the period is 86400 s now"),
         ({"period_s": DAY_S}, "damaged"),
     ],
 )
-def test_money_kept_over_another_period_or_damaged_is_refused(saved: dict[str, object], told: str) -> None:
-    with pytest.raises(StateError, match=told):
+def test_saved_spending_of_another_period_or_damaged_is_refused(saved: dict[str, object], message: str) -> None:
+    with pytest.raises(StateError, match=message):
         SpendingKeeper({"job": 1.0}).restore(saved)
 
 

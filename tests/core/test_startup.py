@@ -1,4 +1,4 @@
-"""How long new instances take is measured, and what was measured is kept."""
+"""Start-up times are measured and saved."""
 
 import json
 
@@ -19,7 +19,7 @@ def test_only_the_newest_count() -> None:
     assert times.quantile(1.0) == 1
 
 
-def test_an_instance_that_is_told_of_again_counts_once() -> None:
+def test_an_instance_that_is_reported_again_counts_once() -> None:
     times = StartupTimes()
     times.add(Startup("1", 0.0, 4.0))
     times.add(Startup("1", 0.0, 4.0, 6.0))

@@ -30,7 +30,7 @@ def test_a_single_operator_is_its_own_source() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operators", "streams", "told"),
+    ("operators", "streams", "message"),
     [
         ((), (), "no operators"),
         (("a", "a"), (), "twice: a, a"),
@@ -40,7 +40,7 @@ def test_a_single_operator_is_its_own_source() -> None:
     ],
 )
 def test_a_graph_that_is_no_topology_is_refused(
-    operators: tuple[str, ...], streams: tuple[tuple[str, str], ...], told: str
+    operators: tuple[str, ...], streams: tuple[tuple[str, str], ...], message: str
 ) -> None:
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         Topology(operators, streams)

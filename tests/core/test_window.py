@@ -71,7 +71,7 @@ def test_what_is_older_than_the_retention_is_forgotten() -> None:
     assert [made.at_s for made in window.decisions] == list(range(130, 200, 10))
 
 
-def test_the_newest_reading_is_kept_however_old_it_is() -> None:
+def test_the_newest_reading_stays_however_old_it_is() -> None:
     window = History(JOB, retention_s=60)
     window.observe(observation(0, sample=reading(0)))
     for at_s in range(10, 200, 10):
@@ -148,7 +148,7 @@ def test_a_size_has_settled_when_neither_plan_nor_ready_instances_changed_since(
     assert window.settled_since_s("job") == settled_s
 
 
-def test_operators_are_kept_apart() -> None:
+def test_operators_are_separate() -> None:
     window = History(Topology.of(("parse", "enrich")))
     window.observe(Observation(0, {"parse": Sample("parse", 0)}, {"parse": Instances(1, 1, 1)}))
     assert window.sample("parse") is not None
