@@ -32,6 +32,8 @@ NAMES = frozenset({"one", "said", "goes_on"})
 """Words that say too little as a whole name."""
 PERSISTED = frozenset({"asked", "foretold", "heard_s", "kept", "kept %", "kept_pct", "not kept", "told"})
 """Keys of journals, recorded results and the service's interface: renaming them would break their readers."""
+NO_PROSE = re.compile(r"<!-- benchmark: [^>]*-->|`(?P<key>[^`]+)`")
+"""Parts of a page that may be keys: the choice of recorded rows, and code."""
 SUFFIXES = frozenset(
     {".py", ".md", ".html", ".js", ".css", ".yaml", ".yml", ".toml", ".java", ".sql", ".json", ".ipynb", ".sh"}
 )
@@ -40,8 +42,7 @@ UNCHECKED = ("docs/benchmarks/", "scripts/check_language.py", "tests/docs/test_l
 
 
 PENDING = (
-    *("docs/README.md", "docs/api/", "docs/apps.md", "docs/cost.md", "docs/guides/", "docs/how-it-works.md"),
-    *("docs/journal.md", "docs/lab/", "docs/objectives.md", "docs/policies/"),
+    "docs/how-it-works.md",
     *("src/headgate/cli/", "src/headgate/journal/", "src/headgate/pipelines/"),
     *("src/headgate/render/", "src/headgate/runtime/", "src/headgate/service/"),
     *("tests/agent/", "tests/browser/", "tests/client/", "tests/core/test_extras.py"),
@@ -89,7 +90,8 @@ def check_file(path: Path) -> Iterator[tuple[int, str]]:
         yield from check_python(text)
         return
     for number, line in enumerate(text.splitlines(), 1):
-        yield from ((number, f"word {match[0]!r}") for match in PROSE.finditer(line))
+        prose = NO_PROSE.sub(lambda match: "" if match["key"] is None or is_persisted(match["key"]) else match[0], line)
+        yield from ((number, f"word {match[0]!r}") for match in PROSE.finditer(prose))
 
 
 def check_python(text: str) -> Iterator[tuple[int, str]]:

@@ -44,6 +44,8 @@ BENCHMARK = re.compile(
 )
 PLOT = re.compile(r"<!-- plot: (?P<name>[\w.-]+), (?P<text>[^>]+) -->\n(?:.*?<!-- /plot -->\n)?", re.DOTALL)
 
+HEADINGS = {"asked": "objective", "kept": "met", "who": "contender"}
+"""Words in tables, by those in the keys of recorded results."""
 LIVE = ("rouaux-5.3.5", "giannakopoulos-live", "azimi-live")
 """Experiments on real Spark: ``headgate lab run NAME --json artifacts/benchmarks/NAME.json``."""
 
@@ -74,7 +76,16 @@ def benchmark_table(name: str, where: str = "") -> str:
     conditions = dict(condition.strip().split("=", 1) for condition in where.split(";") if condition)
     found = [row for row in rows if all(_number(row[key]) == value for key, value in conditions.items())]
     names = [key for key in rows[0] if key not in conditions]
-    return _table([key.replace("_", " ") for key in names], [[_number(row.get(key)) for key in names] for row in found])
+    return _table([_heading(key) for key in names], [[_number(row.get(key)) for key in names] for row in found])
+
+
+def _heading(key: str) -> str:
+    """The name of a recorded figure in a table; the keys of recorded results stay.
+
+    >>> _heading("asked"), _heading("kept_pct"), _heading("late_pct")
+    ('objective', 'met pct', 'late pct')
+    """
+    return " ".join(HEADINGS.get(word, word) for word in key.replace("_", " ").split(" "))
 
 
 def _number(value: object) -> str:

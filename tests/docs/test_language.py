@@ -28,3 +28,9 @@ def test_words_of_the_glossary_are_found_in_names_and_prose(source: str, finding
 
 def test_the_line_of_a_word_in_a_long_text_is_exact() -> None:
     assert list(CHECK["check_python"]('x = 1\n"""First.\n\nIt is told.\n"""\n')) == [(4, "word 'told'")]
+
+
+def test_keys_of_recorded_results_may_stand_in_pages_as_code(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- benchmark: promises where asked=p95 -->\n`kept` counts.\nIt is kept, by `headgate told`.\n")
+    assert list(CHECK["check_file"](page)) == [(3, "word 'kept'"), (3, "word 'told'")]

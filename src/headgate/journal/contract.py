@@ -103,9 +103,9 @@ class Retention(Settings):
     """What a journal keeps for how long, and how large its file may get."""
 
     full_detail_s: Seconds = 2 * 86400.0
-    """Everything is kept for so long. Then one entry a minute is left of those that repeat the one before them."""
+    """How long every entry is retained; then one a minute of those that repeat the one before them."""
     minutes_s: Seconds = 14 * 86400.0
-    """One entry a minute is kept until this age, then one an hour."""
+    """The age up to which one entry a minute is retained, then one an hour."""
     hours_s: PositiveSeconds | None = None
     """Whatever is older than this is removed, changes and events too; none: it stays while there is room."""
     max_file_mb: Annotated[float, Field(ge=16)] = 64.0

@@ -114,7 +114,7 @@ FAMILIES = (
 """Every metric of a job, in the order in which they are told."""
 
 SERVICE_FAMILIES = (
-    Family("headgate_agent_up", "gauge", "1 while the agent of an operator is heard of"),
+    Family("headgate_agent_up", "gauge", "1 while the agent of an operator reports"),
     Family("headgate_jobs", "gauge", "jobs that the service looks after", ()),
     Family("headgate_jobs_short", "gauge", "operators that get less than they want, for want of quota", ()),
     Family("headgate_jobs_waiting", "gauge", "operators that wait for their turn to change their size", ()),
