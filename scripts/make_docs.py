@@ -80,11 +80,7 @@ def benchmark_table(name: str, where: str = "") -> str:
 
 
 def _heading(key: str) -> str:
-    """The name of a recorded figure in a table; the keys of recorded results stay.
-
-    >>> _heading("asked"), _heading("kept_pct"), _heading("late_pct")
-    ('objective', 'met pct', 'late pct')
-    """
+    """Return the name of a recorded figure in a table; the keys of recorded results do not change."""
     return " ".join(HEADINGS.get(word, word) for word in key.replace("_", " ").split(" "))
 
 
