@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 import headgate
 import headgate.apps.payloads
 from headgate.agent.join import RunningAgent
-from headgate.apps.grep import PATTERN
 from headgate.apps.load_source import LoadSource
 from headgate.apps.steady_job import SteadyJob, working
+from headgate.apps.texts import PATTERN
 from headgate.core.types import Decision, Observation
 from headgate.engines.spark import SparkEngine
 from headgate.journal.sqlite import SqliteJournal

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import headgate.apps.payloads  # noqa: F401 - registers the payloads of all applications
-from headgate.apps.grep import PATTERN
 from headgate.apps.registry import application_names
+from headgate.apps.texts import PATTERN
 from headgate.core.types import JSON
 from headgate.local.kafka import LocalKafka
 from headgate.local.spark.cluster import LocalCluster

@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from headgate.core.errors import InputError, OutputError
-from headgate.local.servers import Detached
+from headgate.local.servers import Detached, ServerState
 
 
 @dataclass(frozen=True)
-class MillState:
-    warden_pid: int
-    directory: str
+class MillState(ServerState):
     address: str = "127.0.0.1:1"
 
 

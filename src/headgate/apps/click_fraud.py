@@ -37,7 +37,6 @@ CLICK_FRAUD = StreamingApplication(
     name="click-fraud",
     summary="users per address, addresses per user and click-through rate in 60 s",
     document="giannakopoulos §5.1",
-    data="generated",
     schema=SCHEMA,
     results=results,
     keys=(*WINDOW, "subject", "name"),

@@ -97,14 +97,14 @@ class StreamingApplication:
     summary: str
     document: str
     """Where it is from."""
-    data: str
-    """What its records are: real ones of which data set, or generated."""
     schema: str
     """The fields of a record, as Spark writes them. A record without a field that is NOT NULL is malformed."""
     results: Callable[[DataFrame], DataFrame]
     """From events, which have the fields of the schema and the event time ``at``, to the results."""
     keys: tuple[str, ...]
     """The columns that tell one result from another."""
+    data: str = "generated"
+    """The origin of its records; for real ones, the data set."""
     output_mode: OutputMode = "append"
     """``append``: a result is given once, when it is final; ``update``: the newest result of a key counts."""
     event_time: str = "at_ms"

@@ -72,7 +72,6 @@ FLIGHT_DISTANCES = StreamingApplication(
     name="flight-distances",
     summary="pairs of flights that will be within 20 km in a minute, from 60 s, every 5 s",
     document="imai §IV-A",
-    data="generated",
     schema=SCHEMA,
     results=results,
     keys=(*WINDOW, "flight", "other"),

@@ -254,7 +254,6 @@ HOEFFDING_TREE = StreamingApplication(
     name="hoeffding-tree",
     summary="a decision tree that learns from each batch, by attribute",
     document="imai §IV-A",
-    data="generated",
     schema=SCHEMA,
     results=results,
     learn=learn,

@@ -27,7 +27,7 @@ from headgate.local.flink_rest import flink_response
 from headgate.local.flink_settings import DIRECTORY_KEY
 from headgate.local.machine import LOOPBACK, QUICK_START, flink_home, free_ports, java
 from headgate.local.server_plan import ServerProcess, log_file
-from headgate.local.servers import Detached, DetachedServer, LocalServers
+from headgate.local.servers import Detached, LocalServers, ServerState
 
 WANTED = "taskmanagers"
 TASKMANAGER = "taskmanager-"
@@ -154,19 +154,13 @@ def _numbers(directory: str) -> Iterator[tuple[int, bool]]:
         yield int(path.name.removeprefix(TASKMANAGER).removesuffix(LEAVING_SUFFIX)), path.name.endswith(LEAVING_SUFFIX)
 
 
-STATE_VERSION = 1
 START_TIMEOUT_S = 120.0
 POLL_S = 0.2
 
 
 @dataclass(frozen=True)
-class FlinkState:
-    """The state file of a detached cluster, by which other commands find it."""
-
-    warden_pid: int
+class FlinkState(ServerState):
     url: str
-    directory: str
-    version: int = STATE_VERSION
 
     @property
     def address(self) -> str:
@@ -174,6 +168,7 @@ class FlinkState:
 
 
 DETACHED = Detached("flink", "Flink cluster", FlinkState)
+status, down = DETACHED.status, DETACHED.down
 
 
 @dataclass(frozen=True)
@@ -297,22 +292,12 @@ class LocalFlink(LocalServers[FlinkPlan, FlinkState]):
         except BaseException:
             self.stop()
             raise
-        return FlinkState(warden_pid, plan.url, plan.directory)
+        return FlinkState(warden_pid, plan.directory, plan.url)
 
 
 def up(taskmanagers: int, slots: int) -> FlinkState:
     """Start a cluster that outlives this process; only one may be up."""
     return DETACHED.up(LocalFlink(taskmanagers, slots))
-
-
-def status() -> DetachedServer[FlinkState] | None:
-    """Return the detached cluster, up or ended by itself; ``None`` if there is none."""
-    return DETACHED.status()
-
-
-def down() -> DetachedServer[FlinkState] | None:
-    """Stop the detached cluster; return what was found."""
-    return DETACHED.down()
 
 
 def _within(timeout_s: float, is_so: Callable[[], bool]) -> bool:

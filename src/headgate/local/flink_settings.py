@@ -16,21 +16,9 @@ SESSION_TIMEOUT_MS = 6_000
 """How long a JobManager that was killed still counts as the leader; the next one waits for it."""
 
 # What Flink's own scripts open of the Java modules, so that records of any class can be copied and closures cleaned.
-OPENED = (
-    "java.lang",
-    "java.lang.reflect",
-    "java.io",
-    "java.net",
-    "java.nio",
-    "java.text",
-    "java.time",
-    "java.util",
-    "java.util.concurrent",
-    "java.util.concurrent.atomic",
-    "java.util.concurrent.locks",
-    "sun.nio.ch",
-)
-OPENS = tuple(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED)
+OPENED = "lang lang.reflect io net nio text time util util.concurrent util.concurrent.atomic util.concurrent.locks"
+PACKAGES = (*(f"java.{package}" for package in OPENED.split()), "sun.nio.ch")
+OPENS = tuple(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in PACKAGES)
 
 LOGGING = """\
 rootLogger.level = WARN

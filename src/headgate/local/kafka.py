@@ -24,7 +24,7 @@ from headgate.local import topics
 from headgate.local.jars import fetch, pinned
 from headgate.local.machine import LOOPBACK, QUICK_START, free_ports, java, problem_with_port
 from headgate.local.server_plan import ServerProcess
-from headgate.local.servers import Detached, DetachedServer, LocalServers
+from headgate.local.servers import Detached, LocalServers, ServerState
 
 # A single broker cannot make the three copies that internal topics have by default.
 PROPERTIES = """\
@@ -84,17 +84,11 @@ class KafkaPlan:
 
 
 HEAP_MB = 384
-STATE_VERSION = 1
 
 
 @dataclass(frozen=True)
-class KafkaState:
-    """The state file of a detached broker, by which other commands find it."""
-
-    warden_pid: int
+class KafkaState(ServerState):
     bootstrap: str
-    directory: str
-    version: int = STATE_VERSION
 
     @property
     def address(self) -> str:
@@ -102,6 +96,7 @@ class KafkaState:
 
 
 DETACHED = Detached("kafka", "broker", KafkaState)
+status, down = DETACHED.status, DETACHED.down
 
 
 class LocalKafka(LocalServers[KafkaPlan, KafkaState]):
@@ -134,7 +129,7 @@ class LocalKafka(LocalServers[KafkaPlan, KafkaState]):
             last_words=str(DETACHED.last_words) if detached else None,
         )
         warden_pid = self._run(plan)
-        return KafkaState(warden_pid, plan.bootstrap, plan.directory)
+        return KafkaState(warden_pid, plan.directory, plan.bootstrap)
 
     def release(self) -> str:
         """Return the release, such as ``4.3``, if the broker answers."""
@@ -177,13 +172,3 @@ def fetch_broker() -> list[Path]:
 def up(port: int | None = None) -> KafkaState:
     """Start a broker that outlives this process; only one may be up."""
     return DETACHED.up(LocalKafka(port))
-
-
-def status() -> DetachedServer[KafkaState] | None:
-    """Return the detached broker, up or ended by itself; ``None`` if there is none."""
-    return DETACHED.status()
-
-
-def down() -> DetachedServer[KafkaState] | None:
-    """Stop the detached broker; return what was found."""
-    return DETACHED.down()

@@ -14,13 +14,12 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlencode
 
 from headgate.core.errors import EngineError, InputError
 from headgate.local.machine import LOOPBACK, free_ports
 from headgate.local.server_plan import ServerProcess
-from headgate.local.servers import WardenHandle
+from headgate.local.servers import LocalServers
 
 ANSWER_WITHIN_S = 2.0
 
@@ -68,20 +67,25 @@ TimedValues = list[tuple[float, float]]
 """Moments since the epoch, with a value each."""
 
 
-class LocalPrometheus:
+class LocalPrometheus(LocalServers[PrometheusPlan, str]):
     """Reads the page ``/metrics`` of each target, which is a host and a port, every so often."""
 
     def __init__(self, targets: Sequence[str], every: str = "1s") -> None:
         self._targets = list(targets)
         self._every = every
-        self._warden = WardenHandle("prometheus", "Prometheus")
-        self._plan: PrometheusPlan | None = None
+        super().__init__("prometheus", "Prometheus")
 
     @property
     def url(self) -> str:
-        if self._plan is None:
-            raise EngineError("Prometheus is not running; start it first.")
-        return self._plan.url
+        return self._running().url
+
+    def start(self, *, detached: bool = False) -> str:
+        executable = shutil.which("prometheus")
+        if executable is None:
+            raise InputError("there is no prometheus on this machine; on Debian: apt-get install prometheus.")
+        plan = PrometheusPlan(executable, self._warden.make_directory(), free_ports(1)[0], self._targets, self._every)
+        self._run(plan)
+        return plan.url
 
     def over(self, query: str, from_s: float, to_s: float, step_s: float) -> Mapping[str, TimedValues]:
         """Return the results of a query over time, by the label ``operator`` of its series."""
@@ -95,18 +99,3 @@ class LocalPrometheus:
             series["metric"].get("operator", ""): [(float(at_s), float(value)) for at_s, value in series["values"]]
             for series in found
         }
-
-    def __enter__(self) -> LocalPrometheus:
-        executable = shutil.which("prometheus")
-        if executable is None:
-            raise InputError("there is no prometheus on this machine; on Debian: apt-get install prometheus.")
-        plan = PrometheusPlan(executable, self._warden.make_directory(), free_ports(1)[0], self._targets, self._every)
-        self._warden.start(plan)
-        self._plan = plan
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._warden.stop()
-        self._plan = None

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from headgate.core.errors import EngineError
 from headgate.local.topics import require_topic, topics
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
-
-
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from headgate.workloads.payloads import Record
 from headgate.workloads.replay import Answers
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import Consumer, KafkaError, Message
 
 READ_TIMEOUT_S = 10.0
 AT_ONCE = 100_000

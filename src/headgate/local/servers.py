@@ -18,7 +18,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
@@ -148,16 +148,16 @@ with needing("a server on this machine"):
     import psutil
 
 
-class ServerState(Protocol):
-    """The state file of a detached server; its fields are JSON."""
+@dataclass(frozen=True)
+class ServerState(ABC):
+    """The state file of a detached server, by which other commands find it; its fields are JSON."""
+
+    warden_pid: int
+    directory: str
+    version: int = field(default=1, kw_only=True)
 
     @property
-    def warden_pid(self) -> int: ...
-
-    @property
-    def directory(self) -> str: ...
-
-    @property
+    @abstractmethod
     def address(self) -> str: ...
 
 

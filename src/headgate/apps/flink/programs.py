@@ -117,7 +117,6 @@ SLOW_MIDDLE_CHECK = StreamingApplication(
     name=SLOW_MIDDLE,
     summary="each record, once",
     document="of our own",
-    data="generated",
     schema="number BIGINT NOT NULL, at_ms BIGINT NOT NULL",
     results=_numbered,
     keys=("number",),

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.workloads.draws import Keys, draws
+from headgate.apps.records import DrawnRecords
+from headgate.workloads.draws import draws
 from headgate.workloads.payloads import Record
 
 SCHEMA = (
@@ -19,16 +20,13 @@ _SHARED_ADDRESSES = 20
 _CLICKED = 0.1
 
 
-class Clicks:
+class Clicks(DrawnRecords):
     """The key is the user.
 
+    >>> from headgate.workloads.draws import Keys
     >>> Clicks(0, Keys(count=1)).records(0, np.array([0]))[0].key
     b'u0'
     """
-
-    def __init__(self, seed: int, keys: Keys) -> None:
-        self._seed = seed
-        self._keys = keys
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         count = len(at_ms)

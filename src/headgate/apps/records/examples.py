@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.workloads.draws import Keys, draws
+from headgate.apps.records import DrawnRecords
+from headgate.workloads.draws import draws
 from headgate.workloads.payloads import Record
 
 ATTRIBUTES = 8
@@ -16,11 +17,8 @@ NOISE = 0.02
 """The share of labels that are wrong."""
 
 
-class Examples:
+class Examples(DrawnRecords):
     """Records have no key, so the skew of keys is not used."""
-
-    def __init__(self, seed: int, keys: Keys) -> None:
-        self._seed = seed
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         count = len(at_ms)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.workloads.draws import Keys, draws
+from headgate.apps.records import DrawnRecords
+from headgate.workloads.draws import draws
 from headgate.workloads.payloads import Record
 
 SCHEMA = (
@@ -42,16 +43,14 @@ _CITIES = (
 Numbers = NDArray[np.int64]
 
 
-class NexmarkEvents:
+class NexmarkEvents(DrawnRecords):
     """The key is the auction that is opened or bid on, or the person; skew comes from the hot ratios.
 
+    >>> from headgate.workloads.draws import Keys
     >>> kinds = [record.value.split(b'"')[5] for record in NexmarkEvents(0, Keys()).records(0, np.arange(50))]
     >>> kinds.count(b"person"), kinds.count(b"auction"), kinds.count(b"bid")
     (1, 3, 46)
     """
-
-    def __init__(self, seed: int, keys: Keys) -> None:
-        self._seed = seed
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         numbers = np.arange(first, first + len(at_ms))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.workloads.draws import Keys, draws
+from headgate.apps.records import DrawnRecords
+from headgate.workloads.draws import draws
 from headgate.workloads.payloads import Record
 
 SCHEMA = (
@@ -23,16 +24,13 @@ _SEARCHED = 0.2
 """The share of addresses that carry a question behind the page."""
 
 
-class PageViews:
+class PageViews(DrawnRecords):
     """The key is the page.
 
+    >>> from headgate.workloads.draws import Keys
     >>> PageViews(0, Keys(count=1)).records(7, np.array([1_700_000_000_000]))[0].key
     b'/page/0'
     """
-
-    def __init__(self, seed: int, keys: Keys) -> None:
-        self._seed = seed
-        self._keys = keys
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         count = len(at_ms)

@@ -7,55 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.workloads.draws import Keys, draws
+from headgate.apps.records import DrawnRecords
+from headgate.workloads.draws import draws
 from headgate.workloads.payloads import Record
 
 SCHEMA = "number BIGINT NOT NULL, at_ms BIGINT NOT NULL, text STRING NOT NULL"
 WORDS = 8
 """Words in a text."""
-_ORDINARY = [
-    "the",
-    "river",
-    "rises",
-    "and",
-    "a",
-    "gate",
-    "opens",
-    "before",
-    "streams",
-    "of",
-    "water",
-    "reach",
-    "their",
-    "valley",
-    "while",
-    "rain",
-    "falls",
-    "on",
-    "every",
-    "hill",
-    "streaming",
-    "down",
-    "into",
-    "fields",
-    "where",
-    "farmers",
-    "watch",
-    "it",
-    "run",
-    "past",
-    "mills",
-    "toward",
-    "sea",
-]
+_TEXT = (
+    "the river rises and a gate opens before streams of water reach their valley while rain falls "
+    "on every hill streaming down into fields where farmers watch it run past mills toward sea"
+)
+_ORDINARY = _TEXT.split()
 
 
-class Sentences:
+class Sentences(DrawnRecords):
     """The key is a word of its own that the text begins with; the others are drawn from ordinary ones."""
-
-    def __init__(self, seed: int, keys: Keys) -> None:
-        self._seed = seed
-        self._keys = keys
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         count = len(at_ms)
@@ -75,12 +42,8 @@ class Sentences:
         ]
 
 
-class Messages:
+class Messages(DrawnRecords):
     """Messages with hashtags: the key is the first; half of them have a second, and some write theirs in capitals."""
-
-    def __init__(self, seed: int, keys: Keys) -> None:
-        self._seed = seed
-        self._keys = keys
 
     def records(self, first: int, at_ms: NDArray[np.int64]) -> Sequence[Record]:
         count = len(at_ms)

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -150,15 +150,7 @@ class RunResult:
                 "failed": self.load.answers.failed,
                 "unanswered": self.load.unanswered,
             },
-            "check": found
-            and {
-                "is_exact": found.is_exact,
-                "missing": found.missing,
-                "unexpected": found.unexpected,
-                "doubled": found.doubled,
-                "wrong": found.wrong,
-                "expected": found.expected,
-            },
+            "check": found and {"is_exact": found.is_exact, **asdict(found)},
         }
 
 

@@ -195,9 +195,8 @@ class FlinkEngine(EngineBase):
         return job
 
     def _ready(self, job: JobDetails) -> dict[str, int]:
-        by_vertex = self._graph.by_vertex
-        running = {by_vertex[vertex.id].operator: vertex.running for vertex in job.vertices if vertex.id in by_vertex}
-        return {name: running.get(name, 0) for name in self._graph.operators}
+        vertices = self._graph.vertices(job)
+        return {name: vertices[name].running if name in vertices else 0 for name in self._graph.operators}
 
     def _instances(self, ready: Mapping[str, int]) -> dict[str, Instances]:
         return {name: Instances(size, size, ready[name]) for name, size in self._planned.items()}

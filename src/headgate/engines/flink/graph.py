@@ -125,11 +125,12 @@ class Graph:
 
     def sizes(self, job: JobDetails) -> dict[str, int]:
         """Return the number of subtasks of each operator, in whatever state."""
-        return {
-            self.by_vertex[vertex.id].operator: vertex.parallelism
-            for vertex in job.vertices
-            if vertex.id in self.by_vertex
-        }
+        return {name: vertex.parallelism for name, vertex in self.vertices(job).items()}
+
+    def vertices(self, job: JobDetails) -> dict[str, Vertex]:
+        """Return the vertices of the job by operator."""
+        by_id = self.by_vertex
+        return {by_id[vertex.id].operator: vertex for vertex in job.vertices if vertex.id in by_id}
 
     def slots(self, sizes: dict[str, int]) -> int:
         """Return how many slots operators of these sizes take."""

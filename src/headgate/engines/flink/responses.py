@@ -159,9 +159,6 @@ class AggregatedMetric(_Response):
     """A metric over the subtasks of a vertex."""
 
     id: str
-    min: KnownNumber = None
-    max: KnownNumber = None
-    avg: KnownNumber = None
     sum: KnownNumber = None
 
 

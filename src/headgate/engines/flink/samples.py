@@ -143,11 +143,7 @@ class SampleBuilder:
     def _read(
         self, snapshot: JobSnapshot, graph: Graph, since: _SnapshotValues | None
     ) -> tuple[_SnapshotValues, dict[str, TimeShares]]:
-        raw = {
-            graph.by_vertex[vertex.id].operator: vertex.metrics
-            for vertex in snapshot.job.vertices
-            if vertex.id in graph.by_vertex
-        }
+        raw = {name: vertex.metrics for name, vertex in graph.vertices(snapshot.job).items()}
         # Flink counts as read only what comes from other vertices.
         read = {
             name: raw[name].written if source.read is None else source.read for name, source in snapshot.sources.items()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from headgate.core.types import Instant
 from headgate.engines.flink.graph import Graph, GraphVertex
 from headgate.engines.flink.job import NamedJob
-from headgate.engines.flink.responses import RUNNING, JobDetails, Subtask
+from headgate.engines.flink.responses import RUNNING, JobDetails, Subtask, SubtaskWork
 from headgate.engines.flink.rest import FlinkRest
 
 FRESH_S = 1.0
@@ -102,10 +102,8 @@ class SnapshotReader:
         sources = {
             member.operator: self._source(job, member) for member in graph.members if member.operator not in upstream
         }
-        several = [vertex for vertex in job.vertices if vertex.parallelism > 1 and vertex.id in graph.by_vertex]
-        subtasks = {
-            graph.by_vertex[vertex.id].operator: self._rest.vertex(job.jid, vertex.id).subtasks for vertex in several
-        }
+        several = {name: vertex.id for name, vertex in graph.vertices(job).items() if vertex.parallelism > 1}
+        subtasks = {name: self._rest.vertex(job.jid, vertex).subtasks for name, vertex in several.items()}
         return JobSnapshot(at_s, job, age_s, sources, subtasks)
 
     def _refresh(self, job: JobDetails) -> float:
@@ -185,24 +183,17 @@ class OptionalMetrics:
     def of(self, job: JobDetails, graph: Graph, samples: Collection[str]) -> dict[str, Mapping[str, float | None]]:
         checkpoint_s = self._checkpoint_s(job.jid) if CHECKPOINT in self._wanted else None
         found: dict[str, Mapping[str, float | None]] = {}
-        work = {
-            graph.by_vertex[vertex.id].operator: vertex.metrics
-            for vertex in job.vertices
-            if vertex.id in graph.by_vertex
-        }
+        vertices = graph.vertices(job)
         for name in samples:
             values: dict[str, float | None] = {}
             if CHECKPOINT in self._wanted:
                 values[CHECKPOINT] = checkpoint_s
             if WATERMARK_LAG in self._wanted:
                 values[WATERMARK_LAG] = self._watermark_lag_s(job, graph.by_operator[name].vertex)
-            spent = work.get(name)
-            parts_ms = (None, None) if spent is None else (spent.backpressured_ms, spent.idle_ms)
-            is_known = spent is not None and spent.busy_ms is not None
-            total_ms = sum(part_ms or 0.0 for part_ms in (spent.busy_ms, *parts_ms)) if spent and is_known else 0.0
-            for key, part_ms in zip((BACK_PRESSURED, IDLE), parts_ms, strict=True):
+            spent = vertices[name].metrics if name in vertices else None
+            for key in (BACK_PRESSURED, IDLE):
                 if key in self._wanted:
-                    values[key] = (part_ms or 0.0) / total_ms if total_ms > 0 else None
+                    values[key] = None if spent is None else _share(spent, key)
             found[name] = values
         return found
 
@@ -213,3 +204,10 @@ class OptionalMetrics:
     def _watermark_lag_s(self, job: JobDetails, vertex: str) -> float | None:
         marks_ms = self._rest.watermarks_ms(job.jid, vertex)
         return max(0.0, (job.now_ms - min(marks_ms)) / 1000) if marks_ms else None
+
+
+def _share(work: SubtaskWork, key: str) -> float | None:
+    """Return the share of backpressured or idle time; ``None`` where Flink does not know the busy time."""
+    backpressured_ms, idle_ms = work.backpressured_ms or 0.0, work.idle_ms or 0.0
+    total_ms = 0.0 if work.busy_ms is None else work.busy_ms + backpressured_ms + idle_ms
+    return (backpressured_ms if key == BACK_PRESSURED else idle_ms) / total_ms if total_ms > 0 else None

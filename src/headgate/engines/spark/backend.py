@@ -11,9 +11,11 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import SparkSession
@@ -23,6 +25,7 @@ from headgate.core.types import Answer, Batch, Instant, Outcome, Startup
 from headgate.core.units import format_duration
 from headgate.engines.spark.snapshots import Executor
 
+T = TypeVar("T")
 DEFAULT_PROFILE = 0
 _KEYS = re.compile(r"(\w+) ->")
 _NEEDED = {
@@ -333,6 +336,28 @@ class ExecutorHistory:
         return tuple(_startup_of(executor_id, startup) for executor_id, startup in reported.items())
 
 
+class WarmUp:
+    """Whether the batches of a query are slower than usual, because it or executors are new, or executors have left."""
+
+    def __init__(self) -> None:
+        self.warming = True
+        self._is_new = True
+        self._warm_for_s: Instant | None = None
+        """The newest registration of an executor after which a full batch was seen."""
+
+    def mark(self, batch: Batch, executors: ExecutorHistory, ready: int, *, has_worked: bool) -> Batch:
+        """Return a batch that has ended with its number of executors, and whether it was warming."""
+        joined_s, is_first = executors.last_joined_s, self._is_new
+        cold = is_first or (joined_s is not None and self._warm_for_s != joined_s)
+        if cold and has_worked and (joined_s is None or batch.started_s >= joined_s):
+            self._warm_for_s, self._is_new = joined_s, False
+        left = any(batch.started_s < left_s <= batch.ended_s for left_s in executors.left_s.values())
+        # An executor that came only after the batch had ended says nothing of it.
+        self.warming = is_first or (cold and batch.ended_s >= (joined_s or 0.0)) or left
+        instances = max(1, ready - executors.joined_after(batch.ended_s))
+        return replace(batch, warming=self.warming, instances=instances)
+
+
 def _startup_of(executor_id: str, starting: _StartingExecutor) -> Startup:
     since_s = starting.requested_s
     return Startup(
@@ -356,24 +381,18 @@ def least_useful(executors: Iterable[Executor]) -> list[Executor]:
 ANSWER_WITHIN_S = 5.0
 
 
-class _Call(threading.Thread):
-    """A request to the cluster, which may take long to answer."""
+def _started(call: Callable[[], T]) -> Future[T]:
+    """Start a request to the cluster, which may take long to answer, on a thread that does not hold up the exit."""
+    future: Future[T] = Future()
 
-    def __init__(self, ask: Callable[[], object]) -> None:
-        super().__init__(name="headgate-request", daemon=True)
-        self._ask = ask
-        self.answer: object = None
-        self.error: Exception | None = None
-
-    def run(self) -> None:
+    def run() -> None:
         try:
-            self.answer = self._ask()
+            future.set_result(call())
         except Exception as error:  # noqa: BLE001 - raised again where the answer is taken
-            self.error = error
+            future.set_exception(error)
 
-    def answered_within(self, timeout_s: float) -> bool:
-        self.join(timeout_s)
-        return not self.is_alive()
+    threading.Thread(target=run, name="headgate-request", daemon=True).start()
+    return future
 
 
 class Kills:
@@ -382,20 +401,18 @@ class Kills:
     def __init__(self, kill: Callable[[Sequence[str]], None], *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
         self._kill = kill
         self._answer_within_s = answer_within_s
-        self._open: _Call | None = None
+        self._open: Future[None] | None = None
 
     def end(self, executors: Sequence[str]) -> str:
         """Request that executors be killed, and return a message; the caller repeats it as long as they are there."""
         names = ", ".join(executors)
-        if self._open is not None and self._open.is_alive():
+        if self._open is not None and not self._open.done():
             return f"the cluster has not answered yet that executor {names} is to be killed"
-        call = self._open = _Call(lambda: self._kill(executors))
-        call.start()
-        if not call.answered_within(self._answer_within_s):
+        self._open = _started(partial(self._kill, executors))
+        if wait([self._open], self._answer_within_s).not_done:
             waited = format_duration(self._answer_within_s)
             return f"the cluster has not answered within {waited} that executor {names} is to be killed"
-        if call.error is not None:
-            raise call.error
+        self._open.result()
         return f"killed executor {names}"
 
 
@@ -407,7 +424,7 @@ class Requests:
     ) -> None:
         self._ask = ask
         self._answer_within_s = answer_within_s
-        self._open: _Call | None = None
+        self._open: Future[bool] | None = None
         self._last_request = 0
         self.confirmed = confirmed
         """The total that the cluster has agreed to; ``None`` before the first request."""
@@ -419,30 +436,27 @@ class Requests:
             return Answer(Outcome.FAILED, executors, detail)
         if self.confirmed == executors:
             return None
-        request = self._open = _Call(lambda: self._ask(executors))
+        request = self._open = _started(partial(self._ask, executors))
         self._last_request = executors
-        request.start()
         if not self._finish(request, self._answer_within_s):
             waited = format_duration(self._answer_within_s)
             detail = f"the cluster has not answered a request for {executors} executors within {waited}"
             return Answer(Outcome.FAILED, executors, detail)
-        if isinstance(request.error, EngineGoneError):
-            raise request.error
-        if request.error is not None:
-            return Answer(Outcome.FAILED, executors, _error_text(request.error))
-        if not request.answer:
+        error = request.exception()
+        if isinstance(error, EngineGoneError):
+            raise error
+        if error is not None:
+            text = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+            return Answer(Outcome.FAILED, executors, text)
+        if not request.result():
             return Answer(Outcome.REFUSED, executors, f"the cluster did not take a request for {executors} executors")
         return None
 
-    def _finish(self, request: _Call, timeout_s: float = 0.0) -> bool:
+    def _finish(self, request: Future[bool], timeout_s: float = 0.0) -> bool:
         """Return whether a request was answered, and note what was confirmed."""
-        if not request.answered_within(timeout_s):
+        if wait([request], timeout_s).not_done:
             return False
         self._open = None
-        if request.answer:
+        if request.exception() is None and request.result():
             self.confirmed = self._last_request
         return True
-
-
-def _error_text(error: Exception) -> str:
-    return str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"

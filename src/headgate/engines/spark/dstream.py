@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ from pyspark.streaming.listener import StreamingListener
 from headgate.core.errors import EngineGoneError, UnsupportedEngineError
 from headgate.core.metrics import Observed
 from headgate.core.types import Batch, Instant, Sample
-from headgate.engines.spark.backend import ExecutorHistory, spark_errors
+from headgate.engines.spark.backend import ExecutorHistory, WarmUp, spark_errors
 from headgate.engines.spark.engine import ReadingSource, SparkEngine
 
 
@@ -75,10 +75,7 @@ class DStreamReadings:
         self._batches: tuple[Batch, ...] = ()
         self._boundary = (0.0, 0.0)
         self._ended_s: Instant | None = None
-        self._warming = True
-        self._is_new = True
-        self._warm_for_s: Instant | None = None
-        """The joining of executors for which a full batch has been seen since."""
+        self._warm_up = WarmUp()
 
     def observed(self, now: Instant) -> Mapping[tuple[str, str], float]:
         """Nothing: observations are of data frames."""
@@ -105,10 +102,10 @@ class DStreamReadings:
         """Take in the executors there were while batches ended."""
         batches = []
         for event in self._ended:
-            batch = self._batch(event)
-            self._warming = self._is_warming(batch, executors)
-            there = max(1, ready - executors.joined_after(batch.ended_s))
-            batches.append(replace(batch, warming=self._warming, instances=there))
+            # A batch without records warms up nothing; where records are not counted, any batch may have some.
+            has_worked = bool(event.records) or not self._counts_records
+            batch = self._warm_up.mark(self._batch(event), executors, ready, has_worked=has_worked)
+            batches.append(batch)
             self._late += batch.late or 0.0
             self._ended_s = batch.ended_s
         self._ended = []
@@ -140,7 +137,7 @@ class DStreamReadings:
             batch_ended_s=self._ended_s,
             input_rate_per_s=self._rate_per_s(),
             trigger_interval_s=self._interval_s,
-            warming=self._warming,
+            warming=self._warm_up.warming,
         )
 
     def _rate_per_s(self) -> float | None:
@@ -162,16 +159,6 @@ class DStreamReadings:
             late=late,
             trigger_interval_s=self._interval_s,
         )
-
-    def _is_warming(self, batch: Batch, executors: ExecutorHistory) -> bool:
-        joined_s, is_first = executors.last_joined_s, self._is_new
-        cold = is_first or self._warm_for_s != joined_s
-        # The first batches may find nothing to do, and warm up nothing.
-        worked = bool(batch.records) or not self._counts_records
-        if cold and worked and (joined_s is None or batch.started_s >= joined_s):
-            self._warm_for_s, self._is_new = joined_s, False
-        left = any(batch.started_s < left_s <= batch.ended_s for left_s in executors.left_s.values())
-        return is_first or (cold and batch.ended_s >= (joined_s or 0.0)) or left
 
 
 __all__ = ["DStreamEngine", "StreamingContext", "open_engine"]

@@ -11,33 +11,25 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import SparkSession
 
 from headgate.core.errors import EngineError, InputError
-from headgate.core.metrics import Observed
+from headgate.core.metrics import METRICS, Observed, aggregate, split_key
 from headgate.core.topology import Topology
-from headgate.core.types import Answer, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
-from headgate.engines.spark.backend import ExecutorHistory, Kills, Requests, SparkBackend, least_useful
+from headgate.core.types import Answer, Batch, Decision, Instances, Instant, Observation, Outcome, Receipt, Sample
+from headgate.engines.spark.backend import ExecutorHistory, Kills, Requests, SparkBackend, WarmUp, least_useful
 from headgate.engines.spark.queries import SparkQueries
-from headgate.engines.spark.snapshots import Executor
+from headgate.engines.spark.query_readings import QueryReadings
+from headgate.engines.spark.snapshots import Executor, Inside, Query, SourceReport, SparkJob
 from headgate.engines.spark.sources import SourceOffsets
 
 if TYPE_CHECKING:
     from pyspark.streaming import StreamingContext
-
-
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
-
-from headgate.core.metrics import METRICS, aggregate, split_key
-from headgate.core.types import Batch
-from headgate.engines.spark.query_readings import QueryReadings
-from headgate.engines.spark.snapshots import Inside, Query, SourceReport, SparkJob
 
 _OF_EXECUTOR: Mapping[str, Callable[[Executor], float | None]] = {
     "memory_share": lambda executor: executor.memory_used / executor.memory if executor.memory else None,
@@ -113,10 +105,7 @@ OBSERVED_FOR_S = 60.0
 @dataclass(slots=True)
 class _Followed:
     readings: QueryReadings
-    warm_for_s: Instant | None = None
-    """The joining of executors for which a full batch has been seen since."""
-    is_new: bool = True
-    warming: bool = True
+    warm_up: WarmUp = field(default_factory=WarmUp)
 
 
 class ApplicationReadings:
@@ -124,7 +113,8 @@ class ApplicationReadings:
 
     def __init__(self, late_after_s: float | None = None, queries: Sequence[str] | None = None) -> None:
         self._late_after_s = late_after_s
-        self._counts = _chosen(queries)
+        self.counts = _chosen(queries)
+        """Whether a query of this name is among those that count."""
         self._queries: dict[str, _Followed] = {}
         self._widths: deque[tuple[Instant, int]] = deque()
         self._boundary = (0.0, 0.0)
@@ -133,10 +123,6 @@ class ApplicationReadings:
         self._last: dict[str, Sample] = {}
         self._ended: dict[str, QueryReadings] = {}
         """Queries that ended, by their id, which stays the same when they are started again."""
-
-    def counts(self, name: str) -> bool:
-        """Whether a query of this name is among those that count."""
-        return self._counts(name)
 
     def inside(self, run_id: str) -> Inside:
         """What is worth asking of a query's tasks."""
@@ -157,7 +143,7 @@ class ApplicationReadings:
         ready: int,
     ) -> None:
         """Bring everything up to date with the state of Spark and the reports of the sources."""
-        counted = [query for query in queries if self._counts(query.name)]
+        counted = [query for query in queries if self.counts(query.name)]
         self._forget_ended({query.run_id for query in counted})
         by_group: dict[str, list[SparkJob]] = {}
         for job in jobs:
@@ -171,7 +157,9 @@ class ApplicationReadings:
                 self._queries[query.run_id] = followed
             group = by_group.get(query.run_id, [])
             batches = followed.readings.update(now, query, group, reports.get(query.run_id, ()))
-            ended.extend(self._marked(followed, batch, executors, ready) for batch in batches)
+            ended.extend(
+                followed.warm_up.mark(batch, executors, ready, has_worked=bool(batch.records)) for batch in batches
+            )
             self._take_in_observed(query)
             self.widen(now, max((job.widest_tasks for job in group), default=0))
         executors.on_batches(ended)
@@ -212,7 +200,7 @@ class ApplicationReadings:
     def _part(self, now: Instant, followed: _Followed, ended: Sequence[Batch]) -> Sample:
         sample = followed.readings.sample(now)
         batches = tuple(batch for batch in ended if batch.query == followed.readings.name)
-        return replace(sample, batches=batches, warming=followed.warming)
+        return replace(sample, batches=batches, warming=followed.warm_up.warming)
 
     def _forget_ended(self, running: set[str]) -> None:
         for run_id in self._queries.keys() - running:
@@ -230,16 +218,6 @@ class ApplicationReadings:
 
     def _total(self, counter: str, parts: Iterable[Sample]) -> float:
         return self._gone[counter] + sum(getattr(part, counter) or 0.0 for part in parts)
-
-    def _marked(self, followed: _Followed, batch: Batch, executors: ExecutorHistory, ready: int) -> Batch:
-        joined_s, is_first = executors.last_joined_s, followed.is_new
-        cold = is_first or (joined_s is not None and followed.warm_for_s != joined_s)
-        if cold and batch.records and (joined_s is None or batch.started_s >= joined_s):
-            followed.warm_for_s, followed.is_new = joined_s, False
-        left = any(batch.started_s < left_s <= batch.ended_s for left_s in executors.left_s.values())
-        # An executor that came only after the batch had ended says nothing of it.
-        followed.warming = is_first or (cold and batch.ended_s >= (joined_s or 0.0)) or left
-        return replace(batch, warming=followed.warming, instances=max(1, ready - executors.joined_after(batch.ended_s)))
 
     # ------------------------------------------------------------------------------------------------ all of them
 

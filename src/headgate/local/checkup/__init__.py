@@ -1,1 +1,1 @@
-"""What is wrong with this machine, said in plain words: one check per file."""
+"""Checks of this machine and of the services that it uses; each finding is one sentence with a remedy."""

@@ -11,27 +11,24 @@ As a context manager it lives as long as the block, and not longer than the proc
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
+import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.core.errors import InputError
 from headgate.local.machine import LOOPBACK, MOST_SLOTS, QUICK_START, free_ports, java, spark_home
-from headgate.local.servers import Detached, DetachedServer, LocalServers
+from headgate.local.server_plan import ServerProcess
+from headgate.local.servers import Detached, LocalServers, ServerState
 from headgate.workloads.traces import VARIABLE, trace_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-import json
-import urllib.request
-from functools import partial
-
-from headgate.local.server_plan import ServerProcess
 
 
 @dataclass(frozen=True)
@@ -88,18 +85,12 @@ class SparkPlan:
 
 
 EXECUTOR_MEMORY_MB = 512
-CLUSTER_STATE_VERSION = 1
 
 
 @dataclass(frozen=True)
-class ClusterState:
-    """The state file of a detached cluster, by which other commands find it."""
-
-    warden_pid: int
+class ClusterState(ServerState):
     master_url: str
     web_url: str
-    directory: str
-    version: int = CLUSTER_STATE_VERSION
 
     @property
     def address(self) -> str:
@@ -107,6 +98,7 @@ class ClusterState:
 
 
 DETACHED = Detached("cluster", "cluster", ClusterState)
+status, down = DETACHED.status, DETACHED.down
 
 
 class LocalCluster(LocalServers[SparkPlan, ClusterState]):
@@ -138,7 +130,7 @@ class LocalCluster(LocalServers[SparkPlan, ClusterState]):
             last_words=str(DETACHED.last_words) if detached else None,
         )
         warden_pid = self._run(plan)
-        return ClusterState(warden_pid, plan.master_url, plan.web_url, plan.directory)
+        return ClusterState(warden_pid, plan.directory, plan.master_url, plan.web_url)
 
     def session(self, name: str, executors: int = 1, settings: Mapping[str, str] | None = None) -> SparkSession:
         """A session on this cluster that keeps its size until ``autoscale(..., take_over=True)`` takes it over."""
@@ -243,13 +235,3 @@ def graceful_removal() -> dict[str, str]:
 def up(slots: int) -> ClusterState:
     """Start a cluster that outlives this process; only one may be up."""
     return DETACHED.up(LocalCluster(slots))
-
-
-def status() -> DetachedServer[ClusterState] | None:
-    """Return the detached cluster, up or ended by itself; ``None`` if there is none."""
-    return DETACHED.status()
-
-
-def down() -> DetachedServer[ClusterState] | None:
-    """Stop the detached cluster; return what was found."""
-    return DETACHED.down()
